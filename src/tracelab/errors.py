@@ -1,0 +1,40 @@
+"""The errors tracelab raises on purpose: one sentence each, saying what, where and what to do."""
+
+from pathlib import Path
+
+
+class TracelabError(Exception):
+    """An expected failure; the command line prints its text and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(TracelabError):
+    """The request itself is wrong: an unknown name, a bad value, a statement that is refused."""
+
+    exit_code = 2
+
+
+class NoDataError(TracelabError):
+    """The question is sound, but nothing in the store, or in the file given, can answer it."""
+
+    exit_code = 3
+
+
+class StoreError(TracelabError):
+    """The store cannot be read or written as asked."""
+
+
+class SourceError(TracelabError):
+    """One input file cannot be read."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class NotProfilerDataError(SourceError):
+    """The file was read, and holds nothing that a profiler wrote."""
+
+    exit_code = 3

@@ -1,0 +1,569 @@
+"""The canonical schema, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+SCHEMA_VERSION = "1.0"
+"""Stores of another major version are refused; a minor version only adds tables or columns."""
+
+Kind = Literal["gpu", "cpu", "event", "plain"]
+
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "ints": pa.list_(pa.int64()),
+    "texts": pa.list_(pa.string()),
+    "tags": pa.map_(pa.string(), pa.string()),
+}
+"""The short type names used below."""
+
+DUCKDB_TYPES: dict[str, str] = {
+    "bool": "boolean",
+    "int32": "integer",
+    "int64": "bigint",
+    "double": "double",
+    "text": "varchar",
+    "timestamp": "timestamptz",
+    "ints": "bigint[]",
+    "texts": "varchar[]",
+    "tags": "map(varchar, varchar)",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name carries the unit, `type` is a key of `ARROW_TYPES`."""
+
+    name: str
+    type: str
+    doc: str
+    nullable: bool = True
+
+    @property
+    def arrow(self) -> pa.Field:
+        return pa.field(self.name, ARROW_TYPES[self.type], nullable=self.nullable)
+
+    @property
+    def duckdb(self) -> str:
+        return DUCKDB_TYPES[self.type]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: `row` says what a row is; `kind` decides which shared columns it begins with."""
+
+    name: str
+    row: str
+    kind: Kind
+    own: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All stored columns, in order."""
+        return (*_IDENTITY, *_SHARED[self.kind], *self.own, *(() if self.kind == "plain" else (_ARGS,)))
+
+    @property
+    def view_columns(self) -> tuple[Column, ...]:
+        """The columns an analyst sees: the stored ones, and `end_ns` behind `dur_ns` where there are both times."""
+        return tuple(_with_end(self.columns))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        return pa.schema([column.arrow for column in self.columns])
+
+    def empty(self) -> pa.Table:
+        """The table without rows, as a source that has none of them would give it."""
+        return self.arrow.empty_table()
+
+    def rows(self, rows: Iterable[dict[str, object]]) -> pa.Table:
+        """Literal rows as a table of this schema; columns not named are NULL. Raises KeyError on an unknown column."""
+        known = {column.name for column in self.columns}
+        listed = list(rows)
+        for row in listed:
+            if unknown := set(row) - known:
+                raise KeyError(f"{self.name} has no column {sorted(unknown)}")
+        return pa.Table.from_pylist(listed, schema=self.arrow)
+
+
+def _with_end(columns: Iterable[Column]) -> Iterator[Column]:
+    names = set()
+    for column in columns:
+        names.add(column.name)
+        yield column
+        if column.name == "dur_ns" and "start_ns" in names:
+            yield Column("end_ns", "int64", "End: start_ns + dur_ns; NULL where either is.")
+
+
+def _columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(*line) for line in lines)
+
+
+_IDENTITY = (
+    Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False),
+    Column("source", "text", "First 16 hex digits of the SHA-256 of the input file.", nullable=False),
+)
+_RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source did not say.", nullable=False)
+_PID = Column("pid", "int64", "Operating-system process id.")
+_ARGS = Column("args", "text", "JSON object of the source's arguments that no column holds; NULL when there are none.")
+_START = Column("start_ns", "int64", "Start, in ns on the source's clock (`sources.clock`).")
+_DUR = Column("dur_ns", "int64", "Duration in ns; below 0 only where the source says so.")
+_TID = Column("tid", "int64", "Operating-system thread id.")
+_DEVICE = Column("device", "int32", "Ordinal of the GPU as the process sees it.")
+_STREAM = Column("stream", "int64", "Stream id within its context.")
+_CORRELATION = Column("correlation", "int64", "Links a launch with its GPU rows, within (source, pid).")
+_EXTERNAL = Column("external_id", "int64", "Id of the framework op that was running (`ops.external_id`).")
+
+_SHARED: dict[Kind, tuple[Column, ...]] = {
+    "gpu": (
+        _RANK,
+        _PID,
+        _DEVICE,
+        Column("context", "int64", "CUDA context id."),
+        _STREAM,
+        _START,
+        _DUR,
+        _CORRELATION,
+        Column("graph", "int64", "Id of the CUDA graph that launched it."),
+        Column("graph_node", "int64", "Node of that graph."),
+    ),
+    "cpu": (_RANK, _PID, _TID, _START, _DUR),
+    "event": (_RANK, _PID),
+    "plain": (),
+}
+
+_SHAPE = _columns(
+    ("grid_x", "int32", "Thread blocks in x."),
+    ("grid_y", "int32", "Thread blocks in y."),
+    ("grid_z", "int32", "Thread blocks in z."),
+    ("block_x", "int32", "Threads of a block in x."),
+    ("block_y", "int32", "Threads of a block in y."),
+    ("block_z", "int32", "Threads of a block in z."),
+)
+
+TABLES: tuple[Table, ...] = (
+    Table(
+        "runs",
+        "one run and what was varied (a view: exactly one row a run)",
+        "plain",
+        _columns(
+            ("program", "text", "What was executed; captures of one program by several profilers share it."),
+            ("workload", "text", "The collector's workload."),
+            ("model", "text", "Model name."),
+            ("dataset", "text", "Data set name."),
+            ("image_size", "int32", "Height and width of the input images, in pixels."),
+            ("batch_size", "int32", "Samples a step that one process's loader yields."),
+            ("global_batch_size", "int32", "Samples a step over all processes."),
+            ("gpus", "int32", "GPUs used."),
+            ("world_size", "int32", "Processes of the job."),
+            ("parallelism", "text", "none, dp, ddp or fsdp."),
+            ("precision", "text", "fp32, tf32, fp16 or bf16."),
+            ("optimizer", "text", "Optimizer name."),
+            ("learning_rate", "double", "Learning rate at the start."),
+            ("data_fraction", "double", "Share of the data set used, 0 to 1."),
+            ("pin_memory", "bool", "Whether the loader pinned host memory."),
+            ("workers", "int32", "Loader worker processes."),
+            ("pretrained", "bool", "Whether the model began with trained weights."),
+            ("epochs", "int32", "Epochs asked for."),
+            ("sweep", "text", "Name of the sweep this run is a cell of."),
+            ("repeat", "int32", "Which repetition of the cell, from 0."),
+            ("profiler", "text", "kineto, nsys, ncu, nvprof or none."),
+            ("parameters", "int64", "Parameters of the model."),
+            ("parameter_bytes", "int64", "Bytes of the parameters."),
+            ("flop_per_sample", "double", "Forward FLOPs of one sample (a multiply-add is two)."),
+            ("status", "text", "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."),
+            ("error", "text", "What went wrong, in one sentence."),
+            ("host", "text", "Host name."),
+            ("gpu", "text", "GPU model name."),
+            ("driver", "text", "GPU driver version."),
+            ("torch_version", "text", "PyTorch version."),
+            ("cuda_version", "text", "CUDA version."),
+            ("git_commit", "text", "Commit of the workload's repository."),
+            ("started_at", "timestamp", "When the run began."),
+            ("tags", "tags", "Anything else that was written down."),
+        ),
+    ),
+    Table(
+        "sources",
+        "one ingested file; its row is the commit: rows of a file without one are not shown",
+        "plain",
+        _columns(
+            ("path", "text", "Where the file was when it was ingested."),
+            ("format", "text", "kineto, chrome, nsys, ncu, nvprof or run."),
+            ("producer", "text", "The program that wrote the file, as far as it says."),
+            ("producer_version", "text", "Its version."),
+            ("sha256", "text", "SHA-256 of the file's bytes."),
+            ("size_bytes", "int64", "Size of the file."),
+            ("events_read", "int64", "Events found: kept and skipped ones."),
+            ("events_kept", "int64", "Events that became rows."),
+            ("events_skipped", "int64", "Events that could not be read."),
+            ("complete", "bool", "False where the file was cut off or events were lost."),
+            ("clock", "text", "'unix' where times count from 1970, 'session' where from the capture's own start."),
+            ("window_start_ns", "int64", "Start of the profiler's recording window."),
+            ("window_dur_ns", "int64", "Length of the profiler's recording window."),
+            ("reader_version", "text", "Version of the reader; a newer one replaces the source."),
+            ("schema_version", "text", "Version of this schema."),
+            ("ingested_at", "timestamp", "When the source became visible."),
+        ),
+    ),
+    Table(
+        "devices",
+        "one GPU seen by one process",
+        "plain",
+        (
+            _RANK,
+            *_columns(
+                ("device", "int32", "Ordinal of the GPU as the process sees it."),
+                ("host", "text", "Host name."),
+                ("uuid", "text", "UUID of the physical card."),
+                ("bus_id", "text", "PCI bus id."),
+                ("name", "text", "Model name."),
+                ("compute_capability", "text", "Compute capability, as 9.0."),
+                ("sm_count", "int32", "Streaming multiprocessors."),
+                ("memory_bytes", "int64", "Device memory."),
+                ("l2_bytes", "int64", "Second-level cache."),
+                ("async_engines", "int32", "Copy engines."),
+                ("max_threads_per_sm", "int32", "Resident threads a multiprocessor can hold."),
+                ("spec_bandwidth_gb_per_s", "double", "Memory bandwidth by specification, in 1e9 bytes a second."),
+                ("spec_clock_hz", "double", "Multiprocessor clock by specification."),
+            ),
+        ),
+    ),
+    Table(
+        "kernels",
+        "one kernel execution",
+        "gpu",
+        (
+            Column("name", "text", "Kernel name, demangled where the source has it."),
+            *_SHAPE,
+            *_columns(
+                ("registers", "int32", "Registers a thread."),
+                ("shared_static_bytes", "int64", "Static shared memory of a block."),
+                ("shared_dynamic_bytes", "int64", "Dynamic shared memory of a block."),
+                ("occupancy_ratio", "double", "Achieved occupancy as the profiler estimated it, 0 to 1."),
+            ),
+            _EXTERNAL,
+        ),
+    ),
+    Table(
+        "memcpys",
+        "one copy",
+        "gpu",
+        _columns(
+            (
+                "direction",
+                "text",
+                "HtoD, DtoH, DtoD, HtoH, PtoP, HtoA, AtoH, AtoA, AtoD, DtoA, 'UVM HtoD', 'UVM DtoH', 'UVM DtoD'; "
+                "else unknown.",
+            ),
+            ("src_memory", "text", "Kind of memory read: Pageable, Pinned, Device, Array, Managed …"),
+            ("dst_memory", "text", "Kind of memory written."),
+            ("src_device", "int32", "Device read from, of a copy between devices."),
+            ("dst_device", "int32", "Device written to, of a copy between devices."),
+            ("size_bytes", "int64", "Bytes copied (a copy within a device moves twice as many through its memory)."),
+            ("external_id", "int64", "Id of the framework op that was running (`ops.external_id`)."),
+        ),
+    ),
+    Table(
+        "memsets",
+        "one fill",
+        "gpu",
+        _columns(
+            ("memory", "text", "Kind of memory filled."),
+            ("size_bytes", "int64", "Bytes filled."),
+            ("value", "int64", "Value written."),
+            ("external_id", "int64", "Id of the framework op that was running (`ops.external_id`)."),
+        ),
+    ),
+    Table(
+        "graph_launches",
+        "one whole CUDA graph whose kernels were not recorded",
+        "gpu",
+        _columns(
+            ("name", "text", "Name of the graph, where it has one."),
+            ("nodes", "int64", "Nodes of the graph, where known."),
+        ),
+    ),
+    Table(
+        "collectives",
+        "communication metadata of one kernel or op",
+        "event",
+        (
+            Column("on", "text", "'kernel' or 'op': what carried the metadata."),
+            _TID,
+            _DEVICE,
+            _STREAM,
+            _START,
+            _DUR,
+            _CORRELATION,
+            _EXTERNAL,
+            *_columns(
+                (
+                    "collective",
+                    "text",
+                    "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv or other.",
+                ),
+                ("raw_name", "text", "The collective's name as the source has it."),
+                ("in_elements", "int64", "Elements this rank gives."),
+                ("out_elements", "int64", "Elements this rank receives."),
+                ("dtype", "text", "Element type as the source has it."),
+                ("size_bytes", "int64", "Message size S of the bandwidth definitions: max(in, out) × element size."),
+                ("bytes_source", "text", "Where size_bytes comes from: 'trace', 'nvtx', 'collector' …"),
+                ("group_name", "text", "Process group name."),
+                ("group_size", "int32", "Ranks in the group."),
+                ("group_ranks", "ints", "Ranks in the group, where the source lists all of them."),
+                ("comm_id", "text", "Communicator id (unsigned 64 bit, hence text)."),
+                ("seq", "int64", "Sequence number within the group."),
+                ("root", "int32", "Root rank."),
+                ("peer", "int32", "Peer rank of a send or receive."),
+            ),
+        ),
+    ),
+    Table(
+        "api_calls",
+        "one runtime, driver, OSRT or library call",
+        "cpu",
+        (
+            Column("api", "text", "runtime, driver, osrt, cublas, cudnn …"),
+            Column("name", "text", "Function name, without version suffix."),
+            _CORRELATION,
+            _EXTERNAL,
+            Column("return_value", "int64", "Return code."),
+        ),
+    ),
+    Table(
+        "ops",
+        "one framework op",
+        "cpu",
+        _columns(
+            ("name", "text", "Op name, as aten::conv2d."),
+            ("external_id", "int64", "Id that launches made inside it carry."),
+            ("sequence_number", "int64", "Links a forward op with its backward op."),
+            ("forward_tid", "int64", "Profiler thread number of the forward op, on a backward op."),
+            ("input_shapes", "text", "JSON list of input shapes."),
+            ("input_types", "text", "JSON list of input types."),
+        ),
+    ),
+    Table(
+        "annotations",
+        "one NVTX / record_function / profiler-step range or mark",
+        "event",
+        (
+            *_columns(
+                ("name", "text", "Text of the range."),
+                ("domain", "text", "NVTX domain."),
+                ("category", "text", "NVTX category, or the trace's own."),
+                ("scope", "text", "'cpu', or 'gpu' for its projection onto a device."),
+            ),
+            _TID,
+            _DEVICE,
+            _STREAM,
+            _START,
+            Column("dur_ns", "int64", "Duration in ns; NULL for a mark, and for a range that was never closed."),
+            Column("payload", "text", "Payload, as JSON."),
+        ),
+    ),
+    Table(
+        "python_frames",
+        "one Python call",
+        "cpu",
+        _columns(
+            ("name", "text", "Function as file(line): name, or the module's name."),
+            ("frame", "int64", "Id of this frame."),
+            ("parent_frame", "int64", "Id of the calling frame."),
+            ("module", "int64", "Id of the nn.Module instance, on a module's frame."),
+        ),
+    ),
+    Table(
+        "memory_events",
+        "one allocation or release",
+        "event",
+        (
+            _TID,
+            *_columns(
+                ("time_ns", "int64", "When, in ns on the source's clock."),
+                ("device", "int32", "Ordinal of the GPU; NULL for host memory."),
+                ("address", "int64", "Address of the block."),
+                ("size_bytes", "int64", "Bytes: above 0 allocated, below 0 released."),
+                ("allocated_bytes", "int64", "Allocated in all, after this event."),
+                ("reserved_bytes", "int64", "Reserved by the allocator in all, after this event."),
+            ),
+        ),
+    ),
+    Table(
+        "syncs",
+        "one synchronisation",
+        "gpu",
+        _columns(
+            ("kind", "text", "What waited for what, in the source's words."),
+            ("event_id", "int64", "CUDA event id."),
+            ("waits_for_stream", "int64", "Stream that is waited for."),
+            ("waits_for_correlation", "int64", "Correlation of the event record that is waited for."),
+        ),
+    ),
+    Table(
+        "counters",
+        "one sample of a counter",
+        "event",
+        _columns(
+            ("device", "int32", "Ordinal of the GPU, where it is a GPU's counter."),
+            ("time_ns", "int64", "When, in ns on the source's clock."),
+            ("name", "text", "Counter name."),
+            ("value", "double", "Value."),
+            ("unit", "text", "Unit, where the source has one."),
+        ),
+    ),
+    Table(
+        "kernel_metrics",
+        "one ncu/nvprof metric of one launch, in base units",
+        "event",
+        (
+            Column("launch", "int64", "Number of the launch within its report."),
+            _DEVICE,
+            Column("context", "int64", "CUDA context id."),
+            _STREAM,
+            Column("kernel", "text", "Kernel name."),
+            *_SHAPE,
+            *_columns(
+                ("section", "text", "Section of the report."),
+                ("metric", "text", "Metric name, today's."),
+                ("instance", "text", "Instance of the metric, where it has several."),
+                ("value", "double", "Value in base units."),
+                ("text", "text", "Value, where it is no number."),
+                ("unit", "text", "Base unit: ns, byte, Hz, % …"),
+                ("clock_control", "text", "base, boost or none; NULL where unknown."),
+            ),
+        ),
+    ),
+    Table(
+        "summaries",
+        "one row of a profiler's own summary",
+        "event",
+        _columns(
+            ("kind", "text", "Which summary: gpu_activities, api_calls, key_averages …"),
+            ("name", "text", "What is summed up."),
+            ("device_name", "text", "GPU model, where the summary is per device."),
+            ("calls", "int64", "Calls."),
+            ("dur_ns", "int64", "Total time."),
+            ("mean_ns", "double", "Mean time a call."),
+            ("min_ns", "int64", "Shortest call."),
+            ("max_ns", "int64", "Longest call."),
+            ("metric", "text", "Metric name."),
+            ("value", "double", "Its mean."),
+            ("min_value", "double", "Its minimum."),
+            ("max_value", "double", "Its maximum."),
+            ("unit", "text", "Its unit."),
+            ("input_shapes", "text", "JSON list of input shapes."),
+            ("flop", "double", "Floating-point operations."),
+        ),
+    ),
+    Table(
+        "ceilings",
+        "one measured limit of a machine",
+        "plain",
+        _columns(
+            ("host", "text", "Host name."),
+            ("device_name", "text", "GPU model, or the processor's."),
+            ("uuid", "text", "UUID of the card."),
+            ("what", "text", "dram_copy, gemm_bf16, h2d_pinned …"),
+            ("size_bytes", "int64", "Bytes a repetition moves or holds."),
+            ("gpus", "int32", "GPUs taking part."),
+            ("best", "double", "Best repetition."),
+            ("median", "double", "Median repetition."),
+            ("repeats", "int32", "Repetitions."),
+            ("unit", "text", "gb_per_s, gflop_per_s or ns."),
+            ("counting", "text", "What was counted, as 'read + write'."),
+            ("clock_hz", "double", "Multiprocessor clock while measuring."),
+            ("power_limit_w", "double", "Power limit while measuring."),
+        ),
+    ),
+    Table(
+        "steps",
+        "one training step or epoch as one rank saw it",
+        "event",
+        (
+            *_columns(
+                ("phase", "text", "train, validate or epoch."),
+                ("epoch", "int32", "Epoch, from 0."),
+                ("step", "int64", "Step within the epoch, from 0."),
+            ),
+            _START,
+            _DUR,
+            *_columns(
+                ("samples", "int64", "Samples this rank processed."),
+                ("loss", "double", "Loss."),
+                ("accuracy", "double", "Accuracy, 0 to 1."),
+                ("data_wait_ns", "int64", "Time spent waiting for the loader."),
+            ),
+        ),
+    ),
+    Table(
+        "memory_peaks",
+        "one device's peak in one step, or at failure",
+        "event",
+        _columns(
+            ("device", "int32", "Ordinal of the GPU."),
+            ("epoch", "int32", "Epoch, from 0."),
+            ("step", "int64", "Step; NULL at failure."),
+            ("allocated_bytes", "int64", "Peak allocated by the framework."),
+            ("reserved_bytes", "int64", "Peak reserved by the framework."),
+            ("used_bytes", "int64", "Used on the card by everyone, as NVML says."),
+        ),
+    ),
+    Table(
+        "host_samples",
+        "one sample of one card, or of the host",
+        "event",
+        _columns(
+            ("host", "text", "Host name."),
+            ("device", "int32", "Ordinal of the GPU; NULL for the host."),
+            ("time_ns", "int64", "When, in unix ns."),
+            ("used_bytes", "int64", "Memory used."),
+            ("total_bytes", "int64", "Memory there is."),
+            ("util_ratio", "double", "Utilisation, 0 to 1."),
+            ("power_w", "double", "Power draw."),
+            ("sm_clock_hz", "double", "Multiprocessor clock."),
+            ("memory_clock_hz", "double", "Memory clock."),
+            ("temperature_c", "double", "Temperature."),
+            ("throttle_reasons", "text", "Why the clock was held back."),
+            ("rss_bytes", "int64", "Resident memory of the process."),
+        ),
+    ),
+    Table(
+        "other_events",
+        "an event no table maps",
+        "event",
+        (
+            *_columns(
+                ("category", "text", "Category in the source's words."),
+                ("phase", "text", "Chrome trace phase: X, i, B, E, s, f, M …"),
+                ("name", "text", "Event name."),
+            ),
+            _TID,
+            Column("track", "text", "Track in the source's words, where it is no thread id."),
+            _START,
+            _DUR,
+        ),
+    ),
+    Table(
+        "diagnostics",
+        "something the reader noticed",
+        "plain",
+        _columns(
+            ("severity", "text", "info, warning or error."),
+            ("code", "text", "Short stable name."),
+            ("count", "int64", "How often."),
+            ("message", "text", "What, in one sentence."),
+            ("how_to_fix", "text", "What to do about it."),
+        ),
+    ),
+)
+
+BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
+"""Every table by its name."""

@@ -1,0 +1,175 @@
+"""The store: one Parquet file a table and source, written aside, moved into place, visible with its row in `sources`."""
+
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from tracelab import schema
+from tracelab.errors import StoreError, UsageError
+
+COMPRESSION = "zstd"
+
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_STAGING = ".staging"
+_LOCK = ".lock"
+_LOCK_SUFFIX = ".lock"
+
+
+def legal_run_name(text: str) -> str:
+    """The nearest legal run name."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-").lstrip("._-")
+    return name[:100] or "run"
+
+
+def check_run_name(name: str) -> str:
+    """Return the name when it is legal; raise UsageError with the nearest legal one otherwise."""
+    if not _RUN_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no run name (letters, digits, '.', '_', '-', at most 100, a letter or digit first); "
+            f"try {legal_run_name(name)!r}"
+        )
+    return name
+
+
+def table_file(store: Path, table: str, run: str, source: str) -> Path:
+    """Where the rows of one table, run and source stand."""
+    return store / table / f"run={run}" / f"{source}.parquet"
+
+
+def committed_reader(store: Path, run: str, source: str) -> str | None:
+    """The reader version that stored this source in this run; None when it is not in the store."""
+    path = table_file(store, "sources", run, source)
+    if not path.is_file():
+        return None
+    row = pq.read_table(path, columns=["reader_version", "schema_version"], partitioning=None).to_pylist()[0]
+    if str(row["schema_version"]).split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
+        raise StoreError(
+            f"{store}: written with schema {row['schema_version']}, this tracelab has {schema.SCHEMA_VERSION}; "
+            "re-ingest the traces into a new store"
+        )
+    return str(row["reader_version"])
+
+
+def runs_with_size(store: Path, size_bytes: int) -> bool:
+    """Whether any stored source has exactly this size: only then can the same file be in the store already."""
+    return any(
+        pq.read_table(path, columns=["size_bytes"], partitioning=None).column(0)[0].as_py() == size_bytes
+        for path in store.glob("sources/run=*/*.parquet")
+    )
+
+
+@contextmanager
+def staging(store: Path) -> Iterator[Path]:
+    """A folder of the store, under no table's glob, in which one source is written; removed at the end."""
+    root = store / _STAGING
+    root.mkdir(parents=True, exist_ok=True)
+    folder = root / uuid.uuid4().hex
+    with FileLock(folder.with_suffix(_LOCK_SUFFIX)):
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(_LOCK_SUFFIX).unlink(missing_ok=True)
+
+
+def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool) -> bool:
+    """Move a staged source into place, its row in `sources` last.
+
+    `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Returns False, and changes nothing, when
+    another process has stored the same source in the meantime with the same reader and `replace` is not asked for.
+    """
+    run, source = str(row["run"]), str(row["source"])
+    with FileLock(store / _LOCK):
+        if not replace and committed_reader(store, run, source) == row["reader_version"]:
+            return False
+        _remove(store, run, source)
+        for staged in sorted(folder.glob("*.parquet")):
+            place = table_file(store, staged.stem, run, source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            staged.replace(place)
+        stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
+        written = folder / "sources"
+        pq.write_table(schema.BY_NAME["sources"].rows([stamped]), written, compression=COMPRESSION)
+        place = table_file(store, "sources", run, source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        written.replace(place)
+    return True
+
+
+def remove_leftovers(store: Path) -> int:
+    """Remove what killed ingests left: unlocked staging folders, and files without a row in `sources`.
+
+    Returns how many files and folders were removed. Safe beside other ingests: theirs are locked.
+    """
+    removed = 0
+    for lock_path in (store / _STAGING).glob(f"*{_LOCK_SUFFIX}"):
+        try:
+            with FileLock(lock_path, timeout=0):
+                folder = lock_path.with_suffix("")
+                removed += folder.is_dir()
+                shutil.rmtree(folder, ignore_errors=True)
+                lock_path.unlink(missing_ok=True)
+        except Timeout:
+            continue
+    if not store.is_dir():
+        return removed
+    with FileLock(store / _LOCK):
+        for table in schema.TABLES:
+            for path in store.glob(f"{table.name}/run=*/*.parquet"):
+                if not table_file(store, "sources", path.parent.name.removeprefix("run="), path.stem).is_file():
+                    path.unlink()
+                    removed += 1
+    return removed
+
+
+def _remove(store: Path, run: str, source: str) -> None:
+    """Remove one source, its row in `sources` first."""
+    table_file(store, "sources", run, source).unlink(missing_ok=True)
+    for table in schema.TABLES:
+        table_file(store, table.name, run, source).unlink(missing_ok=True)
+
+
+class TableWriter:
+    """Writes one staged table: rows are gathered until they make a row group worth having."""
+
+    ROW_GROUP = 262_144
+
+    def __init__(self, folder: Path, table: schema.Table) -> None:
+        self._schema = table.arrow
+        self._path = folder / f"{table.name}.parquet"
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; their columns are cast to the schema's types."""
+        if rows.num_rows == 0:
+            return
+        self.rows += rows.num_rows
+        self._waiting.append(rows.select(self._schema.names).cast(self._schema))
+        self._waiting_rows += rows.num_rows
+        if self._waiting_rows >= self.ROW_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits; a table without rows leaves no file."""
+        if self._waiting:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, self._schema, compression=COMPRESSION)
+        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self.ROW_GROUP)
+        self._waiting, self._waiting_rows = [], 0
