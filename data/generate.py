@@ -1,0 +1,167 @@
+"""Generates the traces of a data-parallel training run on four simulated GPUs, and the truth about them.
+
+    python data/generate.py
+
+Everything follows from the settings below and from fixed seeds: running it again gives the same bytes.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from chrome import Event, metadata, text
+from simulated import SMS, Collective, Rank
+from training import train
+from truth import truth
+
+RUN = "generated-4rank-ddp"
+FOLDER = Path(__file__).parent / "generated"
+GENERATED = "by data/generate.py; no GPU was involved"
+
+BASE_NS = 226 * 7_889_238 * 10**9
+"""Kineto counts from the start of a quarter of a year; this one began on 2 July 2026."""
+
+START_NS = 4_450_000_123_456_789
+"""Day 51.5 of that quarter: microseconds that, read as doubles, are often 1 ns off when they are rounded."""
+
+DATA_WAITS_NS = (
+    (611_000, 702_000, 655_000, 689_000),
+    (640_000, 598_000, 733_000, 8_900_000),
+    (655_000, 671_000, 690_000, 644_000),
+    (702_000, 5_300_000, 610_000, 668_000),
+)
+"""By rank and step: rank 1 and rank 3 once wait for their loaders."""
+
+SLOW_STEPS: tuple[dict[int, float], ...] = ({}, {}, {1: 5.5, 2: 4.5}, {})
+"""By rank: rank 2 has two steps in which its processor is slow, so its GPU idles and the other ranks wait."""
+
+
+def main() -> None:
+    """Write the traces and truth.json below `data/generated`."""
+    for name, content in files().items():
+        path = FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        print(f"{path.stat().st_size:>9,} bytes  {path.relative_to(FOLDER.parent)}")
+
+
+def files() -> dict[str, bytes]:
+    """Return every file's name and bytes."""
+    ranks = simulate()
+    found = {}
+    for rank in ranks:
+        name = f"{RUN}/rank{rank.number}.pt.trace.json"
+        found[f"{name}.gz"] = gzip.compress(trace(rank, name).encode(), 9, mtime=0)
+    figures = {"generated": GENERATED, "run": RUN, "ranks": {str(rank.number): truth(rank.gpu) for rank in ranks}}
+    found["truth.json"] = f"{json.dumps(figures, indent=1)}\n".encode()
+    return found
+
+
+def simulate() -> list[Rank]:
+    """Run all ranks side by side: a collective ends for everyone once the last rank has joined and it is through."""
+    world_size = len(DATA_WAITS_NS)
+    ranks = [Rank(number, world_size, BASE_NS + START_NS + 31_250 * number) for number in range(world_size)]
+    programs = [train(rank, DATA_WAITS_NS[rank.number], SLOW_STEPS[rank.number]) for rank in ranks]
+    joined = [next(program) for program in programs]
+    while joined:
+        through_ns = max(start_ns + transfer_ns for start_ns, transfer_ns in joined)
+        joined = [ready for program in programs if (ready := _next(program, through_ns))]
+    return ranks
+
+
+def _next(program: Collective, through_ns: int) -> tuple[int, int] | None:
+    try:
+        return program.send(through_ns)
+    except StopIteration:
+        return None
+
+
+def trace(rank: Rank, name: str) -> str:
+    """Return the text of one rank's file."""
+    rank.events.sort(key=lambda event: event.phase == "i")
+    for number, event in enumerate(rank.events):
+        event.args["Ev Idx"] = number
+    activities = sorted([*rank.gpu, *rank.syncs, *rank.calls], key=lambda event: event.args["correlation"])
+    everything = [*rank.events, *activities, *rank.projections()]
+    start_ns = min(event.start_ns for event in everything) - 2_402_117
+    end_ns = max(event.end_ns for event in everything) + 1_804_003
+    everything += _recording(start_ns, end_ns)
+    relative = [replace(event, start_ns=event.start_ns - BASE_NS) for event in everything]
+    return text(_top(rank), relative, _tracks(rank, start_ns - BASE_NS), name)
+
+
+def _top(rank: Rank) -> dict[str, object]:
+    group = {"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "pg_size": rank.world_size}
+    return {
+        "schemaVersion": 1,
+        "generated": GENERATED,
+        "deviceProperties": [_device(number) for number in range(rank.world_size)],
+        "cupti_version": 28,
+        "cuda_runtime_version": 12090,
+        "cuda_driver_version": 13000,
+        "trace_id": f"{rank.number:032X}",
+        "distributedInfo": {
+            "backend": "nccl",
+            "rank": rank.number,
+            "world_size": rank.world_size,
+            "pg_count": 1,
+            "pg_config": [{**group, "ranks": list(range(rank.world_size))}],
+            "nccl_version": "2.27.5",
+        },
+        "profile_memory": 1,
+        "record_shapes": 1,
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": BASE_NS,
+    }
+
+
+def _device(number: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "name": "Generated GPU (not a real device)",
+        "totalGlobalMem": 85_899_345_920,
+        "computeMajor": 8,
+        "computeMinor": 0,
+        "maxThreadsPerBlock": 1_024,
+        "maxThreadsPerMultiprocessor": 2_048,
+        "regsPerBlock": 65_536,
+        "warpSize": 32,
+        "sharedMemPerBlock": 49_152,
+        "numSms": SMS,
+        "regsPerMultiprocessor": 65_536,
+        "sharedMemPerBlockOptin": 166_912,
+        "sharedMemPerMultiprocessor": 167_936,
+    }
+
+
+def _tracks(rank: Rank, at_ns: int) -> Iterator[str]:
+    yield from _process(rank.pid, "CPU", rank.pid, at_ns)
+    for device in range(rank.world_size):
+        yield from _process(device, f"GPU {device}", 5_000_000 + device, at_ns)
+    for stream in sorted({row.tid for row in [*rank.gpu, *rank.syncs]}):
+        yield metadata("thread_name", (rank.number, stream), at_ns, ("name", f"stream {stream} "))
+        yield metadata("thread_sort_index", (rank.number, stream), at_ns, ("sort_index", stream))
+    for tid, name in ((rank.main_tid, "python"), (rank.autograd_tid, f"pt_autograd_{rank.number}")):
+        yield metadata("thread_name", (rank.pid, tid), at_ns, ("name", f"thread {tid} ({name})"))
+        yield metadata("thread_sort_index", (rank.pid, tid), at_ns, ("sort_index", tid))
+    yield metadata("process_sort_index", ("Spans", 0), at_ns, ("sort_index", 536_870_912))
+
+
+def _process(pid: int, label: str, sort_index: int, at_ns: int) -> Iterator[str]:
+    yield metadata("process_name", (pid, 0), at_ns, ("name", "python"))
+    yield metadata("process_labels", (pid, 0), at_ns, ("labels", label))
+    yield metadata("process_sort_index", (pid, 0), at_ns, ("sort_index", sort_index))
+
+
+def _recording(start_ns: int, end_ns: int) -> Iterator[Event]:
+    yield Event(
+        "Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", start_ns, end_ns - start_ns, {"Op count": 0}
+    )
+    yield Event("", "Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler", start_ns, phase="i")
+    yield Event("", "Record Window End", "", "", end_ns + 612_345, phase="i")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The generated traces and the benchmark's builder: exact times, unique ids, the same bytes each time."""
+
+import gzip
+import importlib
+import json
+from collections import Counter
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ROOT / "data" / "generated"
+
+
+@pytest.fixture
+def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "data")
+    return importlib.import_module("generate")
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("build")
+
+
+def events_of(path: Path) -> list[dict]:
+    raw = path.read_bytes()
+    text = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    trace = json.loads(text, parse_float=Decimal)
+    return trace["traceEvents"] if isinstance(trace, dict) else trace
+
+
+def rank_files() -> list[Path]:
+    return sorted(GENERATED.glob("*/rank*.json.gz"))
+
+
+def test_the_generator_writes_the_committed_files_again(generate: ModuleType) -> None:
+    files = generate.files()
+    written = {name: gzip.decompress(content) if name.endswith(".gz") else content for name, content in files.items()}
+    committed = {
+        str(path.relative_to(GENERATED)): gzip.decompress(path.read_bytes())
+        if path.suffix == ".gz"
+        else path.read_bytes()
+        for path in [*rank_files(), GENERATED / "truth.json"]
+    }
+    assert written == committed
+
+
+def test_the_generator_gives_the_same_bytes_twice(generate: ModuleType) -> None:
+    assert generate.files() == generate.files()
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_the_truth_counts_what_the_file_holds(rank: int) -> None:
+    figures = json.loads((GENERATED / "truth.json").read_text())["ranks"][str(rank)]
+    rows = [row for row in events_of(rank_files()[rank]) if row.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    assert figures["gpu_activity_ns"] == sum(row["dur"] for row in rows) * 1_000
+    assert figures["kernels"] == sum(row["cat"] == "kernel" for row in rows)
+    first, last = min(row["ts"] for row in rows), max(row["ts"] + row["dur"] for row in rows)
+    assert figures["window_ns"] == (last - first) * 1_000
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_the_parts_of_the_truth_fill_the_window(rank: int) -> None:
+    figures = json.loads((GENERATED / "truth.json").read_text())["ranks"][str(rank)]
+    parts = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+    assert sum(figures[part] for part in parts) == figures["window_ns"]
+
+
+def test_rounded_doubles_misread_the_generated_times() -> None:
+    times = [event["ts"] for event in events_of(rank_files()[0])]
+    assert sum(round(float(ts) * 1_000) != int(ts * 1_000) for ts in times) > len(times) / 10
+
+
+def test_kernels_of_one_stream_never_overlap_and_never_start_before_their_launch() -> None:
+    events = events_of(rank_files()[2])
+    rows = [row for row in events if row.get("cat") == "kernel" and row["args"]["stream"] == 7]
+    calls = {row["args"]["correlation"]: row for row in events if row.get("cat") in ("cuda_runtime", "cuda_driver")}
+    rows.sort(key=lambda row: row["ts"])
+    assert all(row["ts"] + row["dur"] <= after["ts"] for row, after in pairwise(rows))
+    assert all(row["ts"] >= calls[row["args"]["correlation"]]["ts"] for row in rows)
+
+
+INTEGER = [
+    '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel \\"ts\\": 5 100%d", "pid": 9, "tid": 9,'
+    ' "ts": 1683564901548726, "dur": 11, "args": {"External id": 4, "cbid": 211, "correlation": 7}}',
+    '{"ph": "s", "id": 7, "pid": 9, "tid": 9, "ts": 1683564901548726, "cat": "ac2g", "name": "ac2g"}',
+    '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1683564901548740, "dur": 30,'
+    ' "args": {"External id": 4, "device": 0, "stream": 7, "correlation": 7}}',
+    '{"ph": "X", "cat": "cuda_sync", "name": "Event Sync", "pid": 0, "tid": -1, "ts": 1683564901548750, "dur": 2,'
+    ' "args": {"correlation": 4294967295, "wait_on_cuda_event_record_corr_id": -1}}',
+    '{"ph": "M", "name": "process_name", "pid": 9, "tid": 0, "ts": 1683564901548000, "args": {"name": "python"}}',
+    '{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1683564901549000}',
+]
+ABSOLUTE = [line.replace("1683564901548726", "1683564901548726.017") for line in INTEGER]
+RELATIVE = [line.replace("1683564901", "4450000").replace("548740", "548740.999") for line in INTEGER]
+TEXTS = {
+    "integer": '{"schemaVersion": 1, "traceEvents": [\n' + ",\n".join(INTEGER) + '\n], "traceName": "t"}',
+    "absolute": '{"schemaVersion": 1, "traceEvents": [\n' + ",\n".join(ABSOLUTE) + '\n], "traceName": "t"}',
+    "relative": '{"traceEvents": [\n' + ",\n".join(RELATIVE) + '\n], "baseTimeNanoseconds": 1782967788000000000}',
+    "array": "[" + ",".join(INTEGER) + "]",
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_a_built_trace_repeats_events_at_exact_times(build: ModuleType, tmp_path: Path, form: str) -> None:
+    (tmp_path / "source.json").write_text(TEXTS[form])
+    built = build.build(tmp_path / "source.json", tmp_path / "target.json", 5_000, gzip=False)
+    source, target = events_of(tmp_path / "source.json")[:4], events_of(tmp_path / "target.json")
+    assert built.path.stat().st_size == built.text_bytes >= 5_000
+    assert len(target) == built.events == built.repetitions * 4 + 2
+    for number, event in enumerate(target[:-2]):
+        shift_us = Decimal(number // 4 * built.span_ns) / 1_000
+        assert event["ts"] == source[number % 4]["ts"] + shift_us
+        assert [event[key] for key in ("name", "pid", "tid")] == [
+            source[number % 4][key] for key in ("name", "pid", "tid")
+        ]
+
+
+def test_a_built_trace_has_unique_ids_that_still_link(build: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "source.json").write_text(TEXTS["relative"])
+    built = build.build(tmp_path / "source.json", tmp_path / "target.json.gz", 5_000, gzip=True)
+    events = events_of(built.path)
+    linked = Counter(event["args"]["correlation"] for event in events if event.get("cat") in ("cuda_runtime", "kernel"))
+    assert len(linked) == built.repetitions
+    assert set(linked.values()) == {2}
+    assert {event["id"] for event in events if event["ph"] == "s"} == set(linked)
+    assert all(event["args"]["correlation"] == 2**32 - 1 for event in events if event.get("cat") == "cuda_sync")
+
+
+def test_a_built_trace_keeps_metadata_once_and_moves_the_window_end(build: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "source.json").write_text(TEXTS["integer"])
+    built = build.build(tmp_path / "source.json", tmp_path / "target.json", 5_000, gzip=False)
+    process, window_end = events_of(built.path)[-2:]
+    assert process["ts"] == 1683564901548000
+    assert window_end["ts"] == 1683564901549000 + (built.repetitions - 1) * built.span_ns // 1_000
+
+
+def test_a_generated_trace_can_be_made_larger(build: ModuleType, tmp_path: Path) -> None:
+    built = build.build(rank_files()[0], tmp_path / "large.json", 6_000_000, gzip=False)
+    events = events_of(built.path)
+    ids = [event["args"]["External id"] for event in events if event.get("cat") in ("cpu_op", "user_annotation")]
+    assert len(events) == built.events
+    assert len(ids) == len(set(ids))
