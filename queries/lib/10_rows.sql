@@ -1,0 +1,18 @@
+-- picked(value, wanted): whether a row passes a filter that may be left out; true for every row where nothing is wanted.
+create or replace macro picked(value, wanted) as wanted is null or value = wanted;
+
+-- measured(start_ns, end_ns): whether a row has a place in time. A row without start or duration, or with a duration
+-- below 0, is a call without measure; so is one more than 146 years from 0, where differences would leave 64 bits.
+create or replace macro measured(start_ns, end_ns) as
+    end_ns >= start_ns and start_ns >= -4611686018427387904 and end_ns < 4611686018427387904;
+
+-- gpu_activity: everything that occupied a device. A row is a kernel, a copy, a fill or a whole graph.
+create or replace view gpu_activity as
+select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation from kernels
+union all
+select run, source, rank, pid, device, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation from memcpys
+union all
+select run, source, rank, pid, device, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation from memsets
+union all
+select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from graph_launches;
+comment on view gpu_activity is 'one kernel, copy, fill or whole graph: everything that occupied a device';

@@ -1,0 +1,82 @@
+"""The classifier: rules that give a kernel's name its class; read from CSV, handed to DuckDB as SQL."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from tracelab.errors import StoreError
+from tracelab.resources import QUERIES
+
+SHIPPED = QUERIES / "classes.csv"
+COLLECTIVES = frozenset(
+    "broadcast all_reduce all_gather reduce_scatter reduce all_to_all send_recv other unknown".split()
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of a classes.csv: kernels whose name matches `pattern` (RE2, anywhere in it) are of `kernel_class`."""
+
+    pattern: str
+    kernel_class: str
+    collective: str | None
+    note: str | None
+
+
+def rules(store: Path) -> tuple[Rule, ...]:
+    """All rules in the order in which they are tried: the user's own `<store>/classes.csv` first."""
+    own = store / SHIPPED.name
+    return (*(_read(own) if own.is_file() else ()), *_read(SHIPPED))
+
+
+def sql(listed: tuple[Rule, ...]) -> str:
+    """The view `kernel_rules`, and the macro `kernel_rule` that numbers the first rule a name matches.
+
+    The patterns stand as constants in one `case`, for DuckDB compiles a constant pattern once
+    and one from a column for every row.
+    """
+    cases = "\n  ".join(
+        f"when regexp_matches(name, {_text(rule.pattern)}) then {number}" for number, rule in enumerate(listed, 1)
+    )
+    values = ",\n  ".join(
+        f"({number}, {_text(rule.kernel_class)}, {_text(rule.collective)}, {_text(rule.pattern)}, {_text(rule.note)})"
+        for number, rule in enumerate(listed, 1)
+    )
+    return (
+        f"create or replace macro kernel_rule(name) as case\n  {cases}\nend;\n\n"
+        "create or replace view kernel_rules as\n"
+        f"from (values\n  {values}\n) as rules(rule, class, collective, pattern, note);\n"
+        "comment on view kernel_rules is 'one rule of the kernel classifier; the first that matches a name counts';"
+    )
+
+
+def _read(path: Path) -> tuple[Rule, ...]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        if not {"pattern", "class"} <= set(reader.fieldnames or ()):
+            raise StoreError(
+                f"{path}:1: the columns must be pattern,class,collective,note (the last two may be left out)"
+            )
+        return tuple(_rule(path, reader.line_num, row) for row in reader)
+
+
+def _rule(path: Path, line: int, row: dict[str, str]) -> Rule:
+    pattern, kernel_class = (row["pattern"] or "").strip(), (row["class"] or "").strip()
+    if not pattern or not kernel_class:
+        raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
+    try:
+        duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+    except duckdb.Error as error:
+        raise StoreError(f"{path}:{line}: {pattern!r} is no regular expression (RE2 syntax): {error}") from error
+    collective = (row.get("collective") or "").strip() or None
+    if collective is not None and collective not in COLLECTIVES:
+        raise StoreError(
+            f"{path}:{line}: {collective!r} is no collective; it is one of {', '.join(sorted(COLLECTIVES))}"
+        )
+    return Rule(pattern, kernel_class, collective, (row.get("note") or "").strip() or None)
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else "'" + value.replace("'", "''") + "'"
