@@ -1,0 +1,356 @@
+"""Every real Kineto file of the corpus reads as the oracle reads it, alone and all of them together."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests import corpus
+from tests.readers import oracle
+from tests.readers.small import Lab, ingest_paths
+from tracelab import schema
+
+pytest.importorskip("tracelab.ingest")
+
+pytestmark = corpus.needs_traces
+
+CPU = ("pid", "tid", "start_ns", "dur_ns", "name")
+GPU = ("pid", "device", "context", "stream", "start_ns", "dur_ns", "correlation")
+SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+MESSAGE = ("collective", "raw_name", "in_elements", "out_elements", "dtype", "size_bytes")
+COLUMNS = {
+    "kernels": (*GPU, "name", "external_id", *SHAPE, "registers", "occupancy_ratio"),
+    "memcpys": (*GPU, "external_id", "direction", "src_memory", "dst_memory", "size_bytes"),
+    "memsets": (*GPU, "external_id", "memory", "size_bytes"),
+    "syncs": (*GPU, "kind", "event_id", "waits_for_stream", "waits_for_correlation"),
+    "api_calls": (*CPU, "correlation", "external_id"),
+    "ops": (*CPU, "external_id", "sequence_number", "forward_tid"),
+    "annotations": ("start_ns", "dur_ns", "name", "scope", "device", "stream"),
+    "python_frames": (*CPU, "frame", "parent_frame", "module"),
+    "memory_events": ("pid", "tid", "time_ns", "device", "address", "size_bytes", "allocated_bytes", "reserved_bytes"),
+    "collectives": (
+        *("on", "start_ns", "dur_ns", "device", "stream", "correlation", "external_id"),
+        *MESSAGE,
+        *("group_name", "group_size", "group_ranks"),
+    ),
+    "other_events": ("start_ns", "dur_ns"),
+}
+LITTLE = 5_000
+"""Events of a file whose every argument is compared; of larger ones, how many rows have which argument."""
+
+CONCURRENCY = """
+with edges as (select device, start_ns as t, 1 as d from kernels where dur_ns > 0
+               union all select device, start_ns + dur_ns, -1 from kernels where dur_ns > 0),
+     merged as (select device, t, sum(d) as d from edges group by all),
+     depths as (select device, sum(d) over w as depth, lead(t) over w - t as span from merged
+                window w as (partition by device order by t)),
+     overlap as (select device, sum(span) filter (where depth >= 1)::bigint as busy_ns,
+                        coalesce(sum(span) filter (where depth >= 2), 0)::bigint as concurrent_ns
+                 from depths group by all),
+     activity as (select device, start_ns, dur_ns from kernels union all select device, start_ns, dur_ns from memcpys
+                  union all select device, start_ns, dur_ns from memsets),
+     windows as (select device, max(start_ns + dur_ns) - min(start_ns) as window_ns from activity group by all),
+     counts as (select device, count(*) as kernels from kernels group by all)
+select device, counts.kernels, busy_ns, concurrent_ns, window_ns
+from overlap join windows using (device) join counts using (device) order by device
+"""
+
+COPIES = """
+select device, direction, src_memory, dst_memory, count(*), coalesce(sum(size_bytes), 0)::bigint, sum(dur_ns)::bigint
+from memcpys group by all
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    path: Path
+    lab: Lab
+    expected: oracle.Reading
+
+    @property
+    def db(self) -> duckdb.DuckDBPyConnection:
+        return connect(self.lab.store)
+
+
+def connect(store: Path) -> duckdb.DuckDBPyConnection:
+    """The store's tables as bare views, without tracelab's own session."""
+    db = duckdb.connect()
+    for table in schema.TABLES:
+        files = sorted(str(path) for path in store.glob(f"{table.name}/run=*/*.parquet"))
+        if files:
+            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+            db.execute(f"create view {table.name} as from read_parquet([{listed}], hive_partitioning = false)")
+        else:
+            columns = ", ".join(f'"{column.name}" {column.duckdb}' for column in table.columns)
+            db.execute(f"create table {table.name} ({columns})")
+    return db
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Lab]:
+    """Each file ingested alone, filled as the tests go."""
+    return {}
+
+
+def alone(path: Path, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    if path not in stores:
+        stores[path] = ingest_paths(tmp_path_factory.mktemp("alone"), [path], run=None)
+    return stores[path]
+
+
+@pytest.fixture(scope="module", params=corpus.kineto_files(), ids=lambda path: path.name[:32])
+def case(
+    request: pytest.FixtureRequest, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Case]:
+    yield Case(request.param, alone(request.param, stores, tmp_path_factory), oracle.read(request.param))
+
+
+def plain(value: object) -> object:
+    """A value that can be counted and compared: lists as tuples, numbers at nine digits, Unknown as absent."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, float):
+        return round(value, 9)
+    return None if value == "Unknown" else value
+
+
+def canonical(value: object) -> object:
+    """JSON whose numbers compare, however they were printed."""
+    return json.dumps(
+        value, sort_keys=True, default=lambda number: float(number) if isinstance(number, Decimal) else "?"
+    )
+
+
+def differences(expected: Counter, stored: Counter) -> dict[str, list[object]]:
+    """A few rows of each side that the other lacks; empty sides when they agree."""
+    return {"missing": list((expected - stored).items())[:3], "unexpected": list((stored - expected).items())[:3]}
+
+
+NONE = {"missing": [], "unexpected": []}
+
+
+def test_file_is_stored_whole(case: Case) -> None:
+    assert (case.lab.file.status, case.lab.source["complete"]) == ("stored", True)
+
+
+def test_every_element_of_the_array_is_read_and_kept(case: Case) -> None:
+    assert case.lab.counts == (case.expected.events, case.expected.events, 0)
+
+
+def test_every_event_is_a_row_of_one_table(case: Case) -> None:
+    carriers = [table for table in COLUMNS if table != "collectives"]
+    stored = {table: case.db.table(table).count("*").fetchone()[0] for table in COLUMNS}
+    expected = {table: len(case.expected.tables.get(table, [])) for table in COLUMNS}
+    assert (stored, sum(stored[table] for table in carriers)) == (expected, case.expected.events)
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_rows_equal_the_oracles(case: Case, table: str) -> None:
+    columns = COLUMNS[table]
+    rows = case.db.sql(f"select {', '.join(columns)} from {table}").fetchall()
+    stored = Counter(tuple(plain(value) for value in row) for row in rows)
+    expected = Counter(
+        tuple(plain(row.get(column)) for column in columns) for row in case.expected.tables.get(table, [])
+    )
+    assert differences(expected, stored) == NONE
+
+
+def test_rank_is_the_files(case: Case) -> None:
+    named = 0 if case.expected.rank is None else case.expected.rank
+    stored = {rank for table in COLUMNS for (rank,) in case.db.sql(f"select distinct rank from {table}").fetchall()}
+    assert stored == {named}
+
+
+def test_api_calls_are_runtime_or_driver(case: Case) -> None:
+    rows = case.expected.tables.get("api_calls", [])
+    expected = Counter(row["api"] for row in rows if row["api"])
+    stored = dict(case.db.sql("select api, count(*) from api_calls group by all").fetchall())
+    assert {api: stored.get(api) for api in ("runtime", "driver") if api in expected} == dict(expected)
+
+
+def test_shapes_of_ops_are_json(case: Case) -> None:
+    rows = case.db.sql("select start_ns, name, input_shapes, input_types from ops").fetchall()
+    stored = Counter((*row[:2], *(text and canonical(json.loads(text)) for text in row[2:])) for row in rows)
+    expected = Counter(
+        (
+            row["start_ns"],
+            row["name"],
+            *(None if row[key] is None else canonical(row[key]) for key in ("input_shapes", "input_types")),
+        )
+        for row in case.expected.tables.get("ops", [])
+    )
+    assert differences(expected, stored) == NONE
+
+
+def unmapped(table: str, args: dict[str, object]) -> dict[str, object]:
+    """The arguments that no column holds."""
+    columns = oracle.MAPPED[table] | (oracle.COLLECTIVE_KEYS if table in ("kernels", "ops") else set())
+    return {key: value for key, value in args.items() if key not in columns}
+
+
+@pytest.mark.parametrize("table", oracle.MAPPED)
+def test_arguments_without_a_column_are_kept(case: Case, table: str) -> None:
+    expected = Counter(key for row in case.expected.tables.get(table, []) for key in unmapped(table, row["_args"]))
+    keys = f"select unnest(json_keys(args)) as key from {table} where args is not null"
+    stored = dict(case.db.sql(f"select key, count(*) from ({keys}) group by all").fetchall())
+    assert {key: stored.get(key, 0) for key in expected} == dict(expected)
+
+
+@pytest.mark.parametrize("table", sorted(set(oracle.MAPPED) - {"other_events"}))
+def test_values_of_kept_arguments_are_the_files(case: Case, table: str) -> None:
+    if case.expected.events > LITTLE:
+        pytest.skip("argument values are compared in the smaller files only")
+    time = "time_ns" if table == "memory_events" else "start_ns"
+    rows = case.db.sql(f"select {time}, args from {table}").fetchall()
+    stored = Counter((start, canonical(unmapped(table, json.loads(args or "{}")))) for start, args in rows)
+    expected = Counter(
+        (row[time], canonical(unmapped(table, row["_args"]))) for row in case.expected.tables.get(table, [])
+    )
+    assert differences(expected, stored) == NONE
+
+
+def test_busy_concurrent_and_window_are_exact(case: Case) -> None:
+    stored = {row[0]: row[1:] for row in case.db.sql(CONCURRENCY).fetchall()}
+    assert stored == oracle.concurrency(case.expected)
+
+
+def test_copies_are_counted_sized_and_timed(case: Case) -> None:
+    stored = {tuple(plain(key) for key in row[:4]): row[4:] for row in case.db.sql(COPIES).fetchall()}
+    expected = {tuple(plain(key) for key in keys): value for keys, value in oracle.copies(case.expected).items()}
+    assert stored == expected
+
+
+def test_devices_are_those_the_file_lists(case: Case) -> None:
+    data = case.path.read_bytes()
+    text = oracle.gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    document = json.loads(text)
+    listed = document.get("deviceProperties", []) if isinstance(document, dict) else []
+    stored = case.db.sql("select device, name, memory_bytes, sm_count from devices order by device").fetchall()
+    assert stored == sorted(
+        (device["id"], device["name"] or None, device.get("totalGlobalMem"), device.get("numSms")) for device in listed
+    )
+
+
+def test_user_and_job_names_are_not_stored(case: Case) -> None:
+    data = case.path.read_bytes()
+    text = oracle.gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    document = json.loads(text)
+    top = document if isinstance(document, dict) else {}
+    private = {
+        str(value) for key, value in top.items() if key.startswith(("tw_", "mast_", "username")) and len(str(value)) > 3
+    }
+    told = json.dumps([case.lab.rows(table) for table in ("sources", "devices", "diagnostics")], default=str)
+    assert [value for value in private if value in told] == []
+
+
+def test_queries_give_the_oracles_figures(case: Case) -> None:
+    tracelab = pytest.importorskip("tracelab")
+    if not hasattr(tracelab, "open"):
+        pytest.skip("there are no queries yet")
+    table = tracelab.open(case.lab.store).query("kernel_concurrency")
+    stored = {
+        row["device"]: (row["kernels"], row["busy_ns"], row["concurrent_ns"], row["window_ns"])
+        for row in table.to_pylist()
+    }
+    assert stored == oracle.concurrency(case.expected)
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The whole folder, ingested at once into one store."""
+    return ingest_paths(tmp_path_factory.mktemp("together"), [corpus.ROOT / "kineto"], run=None)
+
+
+def test_all_files_stand_in_one_store(together: Lab) -> None:
+    stored = {Path(result.path).resolve(): result.status for result in together.report.files}
+    assert stored == {path.resolve(): "stored" for path in corpus.kineto_files()}
+
+
+def test_eight_ranks_of_one_folder_are_one_run(together: Lab) -> None:
+    runs = connect(together.store).sql("select run, list(distinct rank order by rank) from kernels group by all")
+    ranks = [ranks for _, ranks in runs.fetchall() if len(ranks) > 1]
+    assert ranks == [list(range(8))]
+
+
+def test_every_other_file_is_a_run_of_its_own(together: Lab) -> None:
+    sources = connect(together.store).sql("select count(*), count(distinct run) from sources").fetchone()
+    files = len(corpus.kineto_files())
+    assert sources == (files, files - 7)
+
+
+@pytest.mark.parametrize("table", [*COLUMNS, "devices"])
+def test_together_gives_the_same_rows_as_alone(
+    together: Lab, table: str, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    db = connect(together.store)
+    alone_files = [
+        str(file)
+        for path in corpus.kineto_files()
+        for file in alone(path, stores, tmp_path_factory).store.glob(f"{table}/run=*/*.parquet")
+    ]
+    db.execute("create view alone as from read_parquet(?, hive_partitioning = false)".replace("?", repr(alone_files)))
+    unequal = db.sql(
+        f"select count(*) from (((select * exclude (run) from {table}) except all (select * exclude (run) from alone)) "
+        f"union all ((select * exclude (run) from alone) except all (select * exclude (run) from {table})))"
+    )
+    assert unequal.fetchone() == (0,)
+
+
+GOLDEN_OVERLAPS = """
+with acts as (select start_ns as s, start_ns + dur_ns as e, 'k' as what, name ilike '%nccl%' as comm from kernels
+              union all select start_ns, start_ns + dur_ns, 'm', false from memcpys
+              union all select start_ns, start_ns + dur_ns, 'm', false from memsets),
+     edges as (select s as t, (what = 'k' and not comm)::int as c, (what = 'k' and comm)::int as n, 1 as d from acts
+               union all
+               select e, -(what = 'k' and not comm)::int, -(what = 'k' and comm)::int, -1 from acts),
+     merged as (select t, sum(c) as c, sum(n) as n, sum(d) as d from edges group by all),
+     depths as (select sum(c) over w as c, sum(n) over w as n, sum(d) over w as d, lead(t) over w - t as span
+                from merged window w as (order by t))
+select coalesce(sum(span) filter (where d >= 1), 0)::bigint as any_ns,
+       coalesce(sum(span) filter (where c >= 1), 0)::bigint as compute_ns,
+       coalesce(sum(span) filter (where n >= 1), 0)::bigint as comm_ns,
+       coalesce(sum(span) filter (where c >= 1 and n >= 1), 0)::bigint as both_ns,
+       coalesce(sum(span) filter (where d = 0), 0)::bigint as idle_ns
+from depths
+"""
+
+
+def golden(name: str, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
+    (path,) = [path for path in corpus.kineto_files() if name in str(path)]
+    return connect(alone(path, stores, tmp_path_factory).store)
+
+
+def test_golden_figures_of_control(stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory) -> None:
+    db = golden("control.json", stores, tmp_path_factory)
+    assert db.sql(CONCURRENCY).fetchall() == [(3, 8_568, 369_257_000, 77_556_000, 464_594_000)]
+    assert db.sql(GOLDEN_OVERLAPS).fetchall() == [(388_587_000, 281_336_000, 163_535_000, 75_614_000, 76_007_000)]
+
+
+def test_golden_figures_of_ns_resolution_trace(
+    stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    db = golden("ns_resolution_trace", stores, tmp_path_factory)
+    assert db.sql(CONCURRENCY).fetchall() == [(0, 4_350, 468_153_602, 0, 480_029_179)]
+    assert db.sql(GOLDEN_OVERLAPS).fetchall() == [(472_454_441, 468_153_602, 0, 0, 7_574_738)]
+
+
+def test_recording_window_is_the_profilers_span(case: Case) -> None:
+    spans = [
+        row
+        for row in case.expected.tables["other_events"]
+        if row["name"] and row["name"].startswith("PyTorch Profiler")
+    ]
+    if not spans:
+        pytest.skip("the file has no span of the profiler")
+    assert case.lab.source["window_start_ns"] == spans[0]["start_ns"]
+
+
+def test_ingesting_again_changes_nothing(stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory) -> None:
+    (path,) = [path for path in corpus.kineto_files() if "event_sync" in str(path)]
+    folder = alone(path, stores, tmp_path_factory).store.parent
+    assert ingest_paths(folder, [path], run=None).file.status == "unchanged"
