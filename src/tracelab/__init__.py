@@ -1,3 +1,19 @@
 """tracelab: profiler traces of GPU training in one exact SQL schema."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracelab.lab import Lab
+
 __version__ = "0.1.0"
+
+
+def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open("lab") reads as what it does
+    """Open a store for questions: `tracelab.open("lab").query("kernel_summary")` gives an Arrow table.
+
+    Without a store: $TRACELAB_STORE, else ./lab, as on the command line.
+    """
+    from tracelab.lab import Lab, store_path
+
+    return Lab(store_path(store))

@@ -1,0 +1,25 @@
+"""`tracelab completion`: what makes a shell complete verbs, queries and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from tracelab.cli.group import main
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+
+_EPILOG = """\b
+Examples:
+  tracelab completion bash >> ~/.bashrc
+  tracelab completion zsh >> ~/.zshrc
+  tracelab completion fish > ~/.config/fish/completions/tracelab.fish
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the completion script of SHELL; verbs, query names and options are completed."""
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise click.UsageError(f"this version of click completes nothing in {shell}")
+    click.echo(complete(main, {}, "tracelab", "_TRACELAB_COMPLETE").source())

@@ -1,0 +1,208 @@
+"""`tracelab query`: the library's questions, each a command whose options and help come from its file's header."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.output import Output, check_writable, written_whole
+from tracelab.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracelab.query import Param, Query
+
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
+_EPILOG = """\b
+Examples:
+  tracelab query
+  tracelab query kernel_summary --help
+  tracelab query kernel_summary --format json -o kernels.json
+  tracelab query gpu_breakdown --plot breakdown.svg
+  tracelab query mine.sql
+"""
+
+
+class Questions(click.Group):
+    """The library as a group of commands; a path to an .sql file is a question too."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name the library's questions."""
+        from tracelab import query
+
+        return list(query.library())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Make the command of one question."""
+        from tracelab import query
+
+        return Question(query.find(cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the questions with their titles."""
+        if titles := _titles():
+            with formatter.section("Questions"):
+                formatter.write_dl(titles)
+
+
+class Question(click.Command):
+    """One question: its parameters are options, its columns a section of its help."""
+
+    def __init__(self, query: "Query") -> None:
+        self.query = query
+        super().__init__(
+            query.name,
+            callback=partial(_ask, query),
+            help=f"{query.title}\n\n{query.prose}",
+            params=[*map(_option, query.params), *_answering(), *_shared()],
+            epilog=_examples(query),
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print parameters, columns and needs before the options that all questions have."""
+        names = {param.name for param in self.query.params}
+        records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+        for option in self.get_params(ctx):
+            if record := option.get_help_record(ctx):
+                records[option.name in names].append(record)
+        sections = [
+            ("Parameters", records[True]),
+            ("Columns of the answer", list(self.query.columns.items())),
+            ("Needs", [(table, _row(table)) for table in self.query.needs]),
+            ("Options", records[False]),
+        ]
+        for title, rows in sections:
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _shared() -> list[click.Parameter]:
+    return [options.store(), *options.output()]
+
+
+@click.command(
+    cls=Questions,
+    epilog=_EPILOG,
+    params=_shared(),
+    invoke_without_command=True,
+    subcommand_metavar="[NAME|FILE.sql] [PARAMETERS]…",
+)
+@click.pass_context
+def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Path | None, *, force: bool) -> None:  # noqa: ARG001
+    """Answer a question of the library, or one in a file of yours; alone: list the questions.
+
+    `tracelab query NAME --help` says what a row of the answer means, and what can be set.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    import pyarrow as pa
+
+    answer = Output.of(fmt, output, force=force)
+    if answer.fmt == "table" and answer.path is None:
+        formatter = click.HelpFormatter(max_width=120)
+        formatter.write_dl(_titles() or [("", "the library is empty")])
+        click.echo(formatter.getvalue().rstrip())
+    else:
+        answer.emit(pa.Table.from_pylist([{"query": name, "title": title} for name, title in _titles()]))
+
+
+def _answering() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--plot"],
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Draw the answer into a .png, .svg or .pdf; the table is printed too where --format or -o asks.",
+        ),
+        click.Option(
+            ["--show-sql"],
+            is_flag=True,
+            help="Print the SQL with the parameters filled in, and run nothing; `tracelab sql --init` gives the views.",
+        ),
+    ]
+
+
+def _ask(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
+    """Answer one question; `values` are its options and ours."""
+    inherited = click.get_current_context().parent
+    given = {name: values.pop(name) for name in ("store", "fmt", "output", "force", "plot", "show_sql")}
+    for name in ("store", "fmt", "output", "force"):  # `query --format json NAME` means the same
+        given[name] = given[name] or (inherited.params.get(name) if inherited else None)
+    _answer(query, values, given)
+
+
+def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
+    from tracelab import query as library
+
+    if given["show_sql"]:
+        click.echo(library.shown_sql(query, values))
+        return
+    picture: Path | None = given["plot"]
+    if picture is not None:
+        _check_picture(query, picture, force=bool(given["force"]))
+    answer = None
+    if picture is None or given["fmt"] or given["output"]:
+        answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
+
+    from tracelab.lab import Lab, store_path
+
+    table = Lab(store_path(given["store"])).ask(query, values)
+    if answer is not None:
+        answer.emit(table)
+    if picture is not None:
+        from tracelab import plot
+
+        draw: Callable[[Any], None] = partial(plot.save, plot.figure(table, query), fmt=picture.suffix[1:].lower())
+        written_whole(picture, draw, force=bool(given["force"]))
+
+
+def _check_picture(query: "Query", path: Path, *, force: bool) -> None:
+    if path.suffix.lower() not in PLOT_SUFFIXES:
+        raise UsageError(f"{path}: a plot is a file that ends with {', '.join(PLOT_SUFFIXES)}")
+    if not query.chart:
+        raise UsageError(f"{query.name} has no chart in its header, so there is nothing to draw")
+    check_writable(path, force=force)
+
+
+_KINDS: dict[str, "click.ParamType[Any]"] = {
+    "text": click.STRING,
+    "integer": click.INT,
+    "number": click.FLOAT,
+    "flag": click.BOOL,
+}
+
+
+def _option(param: "Param") -> click.Option:
+    return click.Option(
+        ["--" + param.name.replace("_", "-"), param.name],
+        type=_KINDS[param.type],
+        default=param.default,
+        show_default=param.default is not None,
+        help=param.about,
+    )
+
+
+def _titles() -> list[tuple[str, str]]:
+    from tracelab import query
+
+    return [(name, each.title) for name, each in query.library().items()]
+
+
+def _row(table: str) -> str:
+    from tracelab import schema
+
+    return f"a row is {schema.BY_NAME[table].row}" if table in schema.BY_NAME else ""
+
+
+def _examples(query: "Query") -> str:
+    name = query.name if query.path.stem == query.name else str(query.path)
+    first = f"  tracelab query {name}"
+    second = f"  tracelab query {name} --plot {query.name}.svg" if query.chart else f"{first} -o {query.name}.parquet"
+    if query.params:
+        param = query.params[0]
+        second = f"{first} --{param.name.replace('_', '-')} {param.default} --format json"
+    return f"\b\nExamples:\n{first}\n{second}"

@@ -1,0 +1,52 @@
+"""`tracelab sql`: one SELECT of the analyst's own, in the box."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.output import Output
+from tracelab.errors import UsageError
+
+_EPILOG = """\b
+Examples:
+  tracelab sql "select name, count(*) from kernels group by all order by 2 desc"
+  echo "from runs" | tracelab sql - --format json
+  (tracelab sql --init; cat mine.sql) | duckdb
+"""
+
+
+@click.command(epilog=_EPILOG, params=[options.store(), *options.output()])
+@click.argument("statement", required=False)
+@click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
+def command(  # noqa: PLR0913  one parameter an option
+    statement: str | None, store: Path | None, fmt: str | None, output: Path | None, *, init: bool, force: bool
+) -> None:
+    """Run one SELECT over the store; STATEMENT `-` reads it from stdin.
+
+    The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a box: one
+    SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
+    """
+    from tracelab import box, session
+    from tracelab.lab import store_path
+
+    if init:
+        if statement is not None:
+            raise UsageError("--init prints the views and macros, and takes no statement")
+        click.echo(session.init_sql(store_path(store)))
+        return
+    text, answer = _text(statement), Output.of(fmt, output, force=force)
+    with box.connect(store_path(store)) as con:
+        answer.emit(box.run(con, text))
+
+
+def _text(statement: str | None) -> str:
+    if statement not in {None, "-"}:
+        return str(statement)
+    if statement is None and sys.stdin.isatty():
+        raise UsageError('a statement is wanted: tracelab sql "select …", or - to read it from stdin')
+    text = sys.stdin.read()
+    if not text.strip():
+        raise UsageError('stdin holds no statement; give one as tracelab sql "select …"')
+    return text

@@ -1,0 +1,50 @@
+"""Python's door to a store: the verbs of the command line, with Arrow tables for answers."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tracelab import box, session
+from tracelab import query as library
+
+DEFAULT_STORE = Path("lab")
+
+
+def store_path(given: Path | str | None) -> Path:
+    """The store that is meant: the one given, else $TRACELAB_STORE, else ./lab."""
+    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A store that can be asked. Every question sees what is in the store at that moment."""
+
+    store: Path
+
+    def query(self, name: str, **params: library.Value) -> pa.Table:
+        """Answer a question of the library (`queries()` lists them), or of an .sql file, as an Arrow table.
+
+        One step away: `polars.from_arrow(answer)`, `answer.to_pandas()`, `duckdb.from_arrow(answer)`.
+        """
+        return self.ask(library.find(name), params)
+
+    def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
+        """Answer a question that was found; one that is not the library's runs in the box."""
+        if library.library().get(question.name) == question:
+            with session.connect(self.store) as con, box.reading_errors():
+                return library.run(con, question, params)
+        with box.connect(self.store) as con, box.reading_errors():
+            box.check(con, question.sql)
+            return library.run(con, question, params)
+
+    def sql(self, text: str) -> pa.Table:
+        """Run one SELECT over the store, in the box that `tracelab sql` uses."""
+        with box.connect(self.store) as con:
+            return box.run(con, text)
+
+    def queries(self) -> dict[str, str]:
+        """The library: what can be asked, and what each question answers."""
+        return {name: question.title for name, question in library.library().items()}

@@ -1,0 +1,84 @@
+"""What a column's name says about its values: its unit, and how people like to read it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Quantity(Enum):
+    """Kinds of numbers that people read differently."""
+
+    DURATION = "ns"
+    BYTES = "bytes"
+    RATIO = "ratio"
+    ID = "id"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One unit: how many base units it is, and its symbol."""
+
+    size: float
+    symbol: str
+
+
+DURATIONS = (Scale(1, "ns"), Scale(1e3, "µs"), Scale(1e6, "ms"), Scale(1e9, "s"))
+BYTES = (Scale(1, "B"), Scale(1e3, "kB"), Scale(1e6, "MB"), Scale(1e9, "GB"), Scale(1e12, "TB"))
+SCALES = {Quantity.DURATION: DURATIONS, Quantity.BYTES: BYTES}
+
+_RATES = {
+    "_gb_per_s": "GB/s",
+    "_gflop_per_s": "GFLOP/s",
+    "_flop_per_byte": "FLOP/byte",
+    "_hz": "Hz",
+    "_w": "W",
+    "_c": "°C",
+}
+_INSTANTS = ("start_ns", "end_ns", "time_ns")
+_IDS = {
+    *("pid", "tid", "forward_tid", "device", "rank", "context", "stream", "correlation", "external_id", "graph"),
+    *("graph_node", "sequence_number", "seq", "root", "peer", "frame", "parent_frame", "address", "launch", "event_id"),
+    *("src_device", "dst_device", "epoch", "step", "repeat"),
+}
+_DIGITS = 4
+
+
+def quantity(column: str) -> Quantity:
+    """What the values of a column are; instants count as ids, for scaling a time of day in ns says nothing."""
+    name = column.lower()
+    if name in _IDS or name.endswith(_INSTANTS):
+        return Quantity.ID
+    for kind in (Quantity.DURATION, Quantity.BYTES, Quantity.RATIO):
+        if name == kind.value or name.endswith(f"_{kind.value}"):
+            return kind
+    return Quantity.PLAIN
+
+
+def fitting(values: Iterable[float], kind: Quantity) -> Scale:
+    """The unit in which the largest of the values has one to three digits before the point."""
+    largest = max((abs(value) for value in values), default=0)
+    return next((scale for scale in reversed(SCALES[kind]) if largest >= scale.size), SCALES[kind][0])
+
+
+def scaled(value: float, kind: Quantity) -> str:
+    """One value with the unit that fits it, four digits: 987 ns, 12.35 µs, 1.235 GB."""
+    scale = fitting([value], kind)
+    if scale.size == 1:
+        return f"{value:.{_DIGITS}g} {scale.symbol}"
+    number = value / scale.size
+    whole = len(f"{abs(number):.0f}")
+    return f"{number:,.{max(0, _DIGITS - whole)}f} {scale.symbol}"
+
+
+def unit(column: str) -> str | None:
+    """The unit that a column's name ends with, as a label shows it."""
+    return next((symbol for ending, symbol in _RATES.items() if column.lower().endswith(ending)), None)
+
+
+def spoken(column: str) -> str:
+    """A column's name as words, without its unit: of_window_ratio → of window."""
+    name = column
+    for ending in ("_ns", "_bytes", "_ratio", *_RATES):
+        name = name.removesuffix(ending)
+    return name.replace("_", " ")

@@ -1,0 +1,82 @@
+"""A small store of literal rows, and the command line over it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from tracelab import schema, store
+from tracelab.cli import main
+
+HOSTILE = "$x$ <script>|`*_\n\x1b[2J核"
+
+QUESTION = """-- A row is one kernel that ran long enough.
+--
+-- Kernels of one name are one row.
+
+-- /// query
+-- title = "Which kernels ran long enough?"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "device" }
+-- [params]
+-- min_dur_ns = { default = 0, about = "Kernels shorter than this are left out." }
+-- run = { type = "text", about = "Only this run." }
+-- [columns]
+-- run = "The run."
+-- device = "The GPU."
+-- kernel = "Name of the kernel."
+-- dur_ns = "Sum of durations."
+-- ///
+
+select run, device, name as kernel, sum(dur_ns)::bigint as dur_ns
+from kernels
+where dur_ns >= $min_dur_ns and ($run is null or run = $run)
+group by all
+order by dur_ns desc;
+"""
+
+
+def put(folder: Path, run: str, tables: dict[str, list[dict[str, object]]]) -> None:
+    """Store literal rows as one committed source."""
+    source = "0123456789abcdef"
+    with store.staging(folder) as staged:
+        for name, rows in tables.items():
+            table = schema.BY_NAME[name].rows({"run": run, "source": source} | row for row in rows)
+            pq.write_table(table, staged / f"{name}.parquet")
+        row = {"run": run, "source": source, "path": "a.json", "reader_version": "1", "size_bytes": 1}
+        store.commit(folder, staged, row, replace=False)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    folder = tmp_path / "lab"
+    kernels = [
+        {
+            "rank": 0,
+            "device": 0,
+            "stream": 7,
+            "name": "gemm",
+            "start_ns": 1_700_000_000_123_456_789,
+            "dur_ns": 2**53 + 1,
+        },
+        {"rank": 0, "device": 0, "stream": 7, "name": HOSTILE, "start_ns": 10, "dur_ns": 1_500},
+        {"rank": 0, "device": 1, "stream": None, "name": "", "start_ns": 10, "dur_ns": 1},
+    ]
+    put(folder, "2024-01-05", {"kernels": kernels})
+    return folder
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Path:
+    path = tmp_path / "long_kernels.sql"
+    path.write_text(QUESTION)
+    return path
+
+
+@pytest.fixture
+def run(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`tracelab ARGS…` with the small store for its default."""
+    monkeypatch.setenv("TRACELAB_STORE", str(lab))
+    return lambda *args, **kwargs: CliRunner().invoke(main, [str(arg) for arg in args], **kwargs)

@@ -1,0 +1,237 @@
+"""The box around analysts' SQL: one test a hole. Each refusal leaves the disk as it was."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.cli.conftest import QUESTION
+from tracelab import box
+from tracelab.errors import TracelabError, UsageError
+from tracelab.lab import Lab
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("secret")
+    return folder
+
+
+@pytest.fixture
+def con(lab: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[duckdb.DuckDBPyConnection]:
+    monkeypatch.chdir(outside)
+    (lab / "way_out").symlink_to(outside)
+    (lab / "way_out.txt").symlink_to(outside / "secret.txt")
+    with box.connect(lab) as opened:
+        yield opened
+
+
+def files(*folders: Path) -> set[Path]:
+    return {path for folder in folders for path in folder.rglob("*")}
+
+
+READS = {
+    "select": "select count(*) from kernels",
+    "from": "from kernels",
+    "values": "values (1), (2)",
+    "cte": "with long as (select * from kernels where dur_ns > 9) select name from long",
+    "recursive": "with recursive n as (select 1 as i union all select i + 1 from n where i < 3) from n",
+    "union": "select 1 union all select 2",
+    "trailing semicolon and comment": "select 1; -- done\n",
+    "leading comment": "/* é */ -- x\nselect 1",
+    "describe": "describe kernels",
+    "summarize": "summarize kernels",
+    "show": "show tables",
+    "explain": "explain select 1",
+    "explain analyze": "explain analyze select name, count(*) from kernels group by all",
+    "explain options": "explain (format json) select (1) from kernels",
+    "explain parenthesis": "explain (select 1)",
+    "explain behind a comment": "/* é */ explain/**/analyze--\n select 1",
+    "pivot with values": "pivot kernels on device in (0, 1) using sum(dur_ns) group by name",
+    "unnest": "select unnest([1, 2])",
+    "range": "from range(3)",
+    "json": "from json_each('{\"a\": 1}')",
+    "query_table": "from query_table('kernels')",
+    "window": "select sum(dur_ns) over (order by start_ns) from kernels",
+    "catalogue": "select column_name, comment from duckdb_columns() where table_name = 'kernels'",
+}
+
+
+@pytest.mark.parametrize("text", READS.values(), ids=READS)
+def test_what_only_reads_runs(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    assert box.run(con, text).num_rows > 0
+
+
+WRITES = {
+    "copy": "copy (select 1) to '{store}/x.csv'",
+    "copy outside": "copy (select 1) to '{outside}/x.csv'",
+    "copy in a cte": "with x as (copy (select 1) to '{store}/x.csv') from x",
+    "copy in a nested cte": "with a as (with x as (copy (select 1) to '{store}/x.csv') from x) from a",
+    "copy in a subquery": "select * from (with x as (copy (select 1) to '{store}/x.csv') from x)",
+    "copy in a union": "(with x as (copy (select 1) to '{store}/x.csv') from x) union all select 1",
+    "copy in a set operation's cte": "with x as (copy (select 1) to '{store}/x.csv') select 1 union all from x",
+    "explain analyze copy": "explain analyze copy (select 1) to '{store}/x.csv'",
+    "explain analyze copy behind comments": "/* é */ explain/**/analyze--\n copy (select 1) to '{store}/x.csv'",
+    "explain (analyze) copy": "explain (analyze) copy (select 1) to '{store}/x.csv'",
+    "explain analyze copy in a cte": "explain analyze with x as (copy (select 1) to '{store}/x.csv') from x",
+    "explain (analyze) copy in a cte": "explain (analyze) with x as (copy (select 1) to '{store}/x.csv') from x",
+    "serialised copy": "from json_execute_serialized_sql(json_serialize_sql("
+    "'with x as (copy (select 1) to ''{store}/x.csv'') from x'))",
+    "serialised copy, quoted and in capitals": 'from "JSON_EXECUTE_SERIALIZED_SQL"(json_serialize_sql('
+    "'with x as (copy (select 1) to ''{store}/x.csv'') from x'))",
+    "serialised copy, qualified": "from system.main.json_execute_serialized_sql(json_serialize_sql("
+    "'with x as (copy (select 1) to ''{store}/x.csv'') from x'))",
+    "serialised copy in query()": "from query('from json_execute_serialized_sql(json_serialize_sql("
+    "''with x as (copy (select 1) to ''''{store}/x.csv'''') from x''))')",
+    "query()": "from query('select 1')",
+    "copy in query()": "from query('copy (select 1) to ''{store}/x.csv''')",
+    "two statements": "select 1; copy (select 1) to '{store}/x.csv'",
+    "two statements behind a comment": "select 1 /* ; */; -- \n copy (select 1) to '{store}/x.csv'",
+    "prepare": "prepare p as copy (select 1) to '{store}/x.csv'",
+    "execute": "execute p",
+    "export": "export database '{store}/x'",
+    "import": "import database '{store}'",
+    "attach": "attach '{store}/x.db'",
+    "attach sqlite": "attach '{store}/x.db' (type sqlite)",
+    "create table": "create table t as select 1",
+    "create view": "create or replace view kernels as select 1",
+    "create macro": "create macro f() as 1",
+    "create secret": "create secret s (type s3)",
+    "insert": "insert into kernels values (1)",
+    "insert in a cte": "with a as (insert into kernels values (1) returning *) from a",
+    "update in a cte": "with a as (update kernels set rank = 1 returning *) from a",
+    "delete in a cte": "with a as (delete from kernels returning *) from a",
+    "drop": "drop view kernels",
+    "set": "set threads = 1",
+    "set variable": "set variable x = 1",
+    "reset": "reset threads",
+    "unlock": "set lock_configuration = false",
+    "pragma": "pragma database_list",
+    "pragma that sets": "pragma enable_profiling",
+    "call": "call pragma_version()",
+    "checkpoint": "checkpoint",
+    "install": "install httpfs",
+    "load": "load httpfs",
+    "update extensions": "update extensions",
+    "use": "use memory",
+    "begin": "begin transaction",
+    "vacuum": "vacuum",
+    "logging": "from enable_logging(storage = 'file', storage_path = '{store}/log')",
+    "profiling": "from enable_profiling(save_location = '{store}/x.json')",
+    "external resources": "from register_external_resource_type('a', 'b', 'c', 'd', 'e', 'f', 'g')",
+    "pivot without values": "pivot kernels on device using sum(dur_ns)",
+    "nothing": "",
+    "only a comment": "-- select 1",
+    "only semicolons": ";;",
+    "no sql": "this is not sql",
+    "half a statement": "select 'unclosed",
+    "explain of nothing": "explain",
+}
+
+
+@pytest.mark.parametrize("text", WRITES.values(), ids=WRITES)
+def test_everything_but_one_select_is_refused(
+    con: duckdb.DuckDBPyConnection, lab: Path, outside: Path, text: str
+) -> None:
+    before = files(lab, outside)
+    with pytest.raises(UsageError):
+        box.run(con, text.replace("{store}", str(lab)).replace("{outside}", str(outside)))
+    assert files(lab, outside) == before
+
+
+REACHES = {
+    "read_text": "from read_text('{outside}/secret.txt')",
+    "read_blob": "from read_blob('{outside}/secret.txt')",
+    "read_csv": "from read_csv('{outside}/secret.txt')",
+    "read_json": "from read_json('{outside}/secret.txt')",
+    "read_parquet": "from read_parquet('{outside}/secret.txt')",
+    "a list of files": "from read_text(['{outside}/secret.txt'])",
+    "file name": "from '{outside}/secret.txt'",
+    "file name of a format": "from '{outside}/secret.csv'",
+    "relative": "from read_text('secret.txt')",
+    "dots": "from read_text('{store}/../outside/secret.txt')",
+    "symlinked file": "from read_text('{store}/way_out.txt')",
+    "symlinked folder": "from read_text('{store}/way_out/secret.txt')",
+    "glob of a symlinked folder": "from read_text('{store}/way_out/*')",
+    "file url": "from read_text('file://{outside}/secret.txt')",
+    "glob": "from glob('{outside}/*')",
+    "glob of the root": "from glob('/**')",
+    "glob of the working directory": "from glob('*')",
+    "the working directory's .tmp": "from read_text('.tmp/*')",
+    "password file": "from read_text('/etc/passwd')",
+    "environment": "from read_blob('/proc/self/environ')",
+    "getenv": "select getenv('HOME')",
+    "stdin": "from read_text('/dev/stdin')",
+    "home": "from read_text('~/.bashrc')",
+    "sniff_csv": "from sniff_csv('{outside}/secret.txt')",
+    "parquet_metadata": "from parquet_metadata('{outside}/secret.txt')",
+    "http": "from read_csv('http://localhost:1/x.csv')",
+    "https file name": "from 'https://localhost:1/x.parquet'",
+    "s3": "from read_parquet('s3://bucket/x.parquet')",
+    "sqlite": "from sqlite_scan('{store}/x', 'y')",
+    "another database": "from read_duckdb('{outside}/x.db')",
+    "secrets": "from duckdb_secrets()",
+    "which_secret": "from which_secret('s3://x', 's3')",
+    "extensions": "from duckdb_extensions()",
+    "table function by name": "from query_table('pragma_database_list()')",
+    "database list": "from pragma_database_list()",
+    "a file by query_table": "from query_table('{outside}/secret.txt')",
+    "python variable": "from outside",
+    "python function": "from python_map_function((select 1), 1)",
+    "arrow pointer": "from arrow_scan(1, 2, 3)",
+}
+
+
+@pytest.mark.parametrize("text", REACHES.values(), ids=REACHES)
+def test_nothing_outside_the_store_is_reached(
+    con: duckdb.DuckDBPyConnection, lab: Path, outside: Path, text: str
+) -> None:
+    with pytest.raises(TracelabError):
+        box.run(con, text.replace("{store}", str(lab)).replace("{outside}", str(outside)))
+
+
+def test_the_spill_folder_is_private_and_goes_with_the_session(lab: Path, outside: Path) -> None:
+    with box.connect(lab) as con:
+        ((folder,),) = con.sql("select current_setting('temp_directory')").fetchall()
+        assert Path(folder).stat().st_mode & 0o077 == 0
+    assert not Path(folder).exists()
+
+
+def test_the_lock_holds_for_the_connection_itself(con: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.Error):
+        con.execute("set enable_external_access = true")
+
+
+def test_a_statement_nested_without_end_is_refused(con: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(TracelabError):
+        box.run(con, "select " + "(" * 50_000 + "1" + ")" * 50_000)
+
+
+def test_parameters_without_values_are_named(con: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(UsageError, match=r"\$name"):
+        box.run(con, "select $name")
+
+
+def test_a_store_behind_a_symlink_is_read(lab: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(lab)
+    with box.connect(link) as con:
+        assert box.run(con, "from kernels").num_rows == 3
+
+
+def test_a_store_whose_name_is_a_pattern_is_read(lab: Path, tmp_path: Path) -> None:
+    moved = lab.rename(tmp_path / "l[a]b's *?")
+    with box.connect(moved) as con:
+        assert box.run(con, "from kernels").num_rows == 3
+
+
+def test_a_file_of_the_analyst_runs_in_the_box(lab: Path, question: Path) -> None:
+    select = QUESTION[QUESTION.index("select run") :]
+    copying = f"with x as (copy (select $min_dur_ns, $run) to '{lab}/x.csv') from x"
+    question.write_text(QUESTION.replace(select, copying))
+    with pytest.raises(UsageError, match="COPY is refused"):
+        Lab(lab).query(str(question))
+    assert not (lab / "x.csv").exists()
