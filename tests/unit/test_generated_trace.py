@@ -85,6 +85,34 @@ def test_kernels_of_one_stream_never_overlap_and_never_start_before_their_launch
     assert all(row["ts"] >= calls[row["args"]["correlation"]]["ts"] for row in rows)
 
 
+@pytest.fixture
+def scrub(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "data")
+    return importlib.import_module("scrub")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "kept"),
+    [
+        ('{\n  "with_stack": 1,\n  "host_name": "node17",\n  "x": 1', '{\n  "with_stack": 1,\n  "x": 1'),
+        ('"traceName": "/tmp/tmpab12/trace.json"', '"traceName": "run.json"'),
+        ('"name": "/home/me/lab/data/record.py(9): main"', '"name": "data/record.py(9): main"'),
+        ('"name": "/home/me/v/lib/python3.11/site-packages/torch/a.py(3): f"', '"name": "torch/a.py(3): f"'),
+        ('"name": "/usr/lib/python3.12/json/decoder.py(3): f"', '"name": "json/decoder.py(3): f"'),
+        ('"name": "aten::div"', '"name": "aten::div"'),
+    ],
+)
+def test_a_recording_says_nothing_about_its_machine(scrub: ModuleType, recorded: str, kept: str) -> None:
+    assert scrub.scrub(recorded, "run.json", Path("/home/me/lab")) == kept
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data" / "cpu").rglob("*.gz")), ids=lambda path: path.name)
+def test_committed_recordings_name_no_host_and_no_absolute_path(path: Path) -> None:
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert '"host_name"' not in text
+    assert '": "/' not in text
+
+
 INTEGER = [
     '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel \\"ts\\": 5 100%d", "pid": 9, "tid": 9,'
     ' "ts": 1683564901548726, "dur": 11, "args": {"External id": 4, "cbid": 211, "correlation": 7}}',
