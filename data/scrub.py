@@ -5,7 +5,7 @@ from pathlib import Path
 
 HOST_NAME = re.compile(r'\n *"host_name": "[^"]*",')
 TRACE_NAME = re.compile(r'"traceName": "[^"]*"')
-ABOVE_PACKAGES = re.compile(r'(?<=")/[^"]*?/(?:site-packages|dist-packages|lib/python3\.\d+)/')
+ABOVE_PACKAGES = re.compile(r'(?<=")/[^"]*/(?:site-packages|dist-packages|lib/python3\.\d+)/')
 
 
 def scrub(text: str, name: str, checkout: Path) -> str:
