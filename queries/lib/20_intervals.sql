@@ -13,17 +13,17 @@ select run, source, rank, device, part, start_ns, end_ns
 from (select null as part where false union all by name from query_table(relation))
 where measured(start_ns, end_ns);
 
--- depth(relation): how many rows of the relation run at once. A row is one stretch of time between two events.
-create or replace macro depth(relation) as table
-with _lanes as materialized (
-    -- A number sorts faster than five columns.
-    select row_number() over () as lane, run, source, rank, device, part
-    from (select distinct run, source, rank, device, part from intervals(relation))
-),
-_rows as (
+-- lanes(relation): the (run, source, rank, device, part) that occur, numbered: one number sorts faster than five columns.
+create or replace macro lanes(relation) as table
+select row_number() over (order by run, source, rank, device, part) as lane, run, source, rank, device, part
+from (select distinct run, source, rank, device, part from intervals(relation));
+
+-- sweep(relation): how many rows of a lane run at once. A row is one stretch of time between two events of its lane.
+create or replace macro sweep(relation) as table
+with _rows as (
     select lane, start_ns, end_ns
     from intervals(relation) as i
-    join _lanes as l
+    join lanes(relation) as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank
         and i.device is not distinct from l.device and i.part is not distinct from l.part
 ),
@@ -33,22 +33,152 @@ _events as (
     select lane, end_ns, -1 from _rows
 ),
 _stretches as (
-    select lane, at_ns, lead(at_ns) over swept as until_ns, sum(step) over swept as depth
+    select lane, at_ns as start_ns, lead(at_ns) over swept as end_ns, (sum(step) over swept)::integer as depth
     from _events
     window swept as (partition by lane order by at_ns)
 )
-select run, source, rank, device, part, at_ns as start_ns, until_ns as end_ns, until_ns - at_ns as dur_ns, depth::integer as depth
+select lane, start_ns, end_ns, end_ns - start_ns as dur_ns, depth
 from _stretches
-join _lanes using (lane)
-where until_ns > at_ns;
+where end_ns > start_ns;
+
+-- depth(relation): how many rows of the relation run at once. A row is one stretch of time between two events.
+create or replace macro depth(relation) as table
+select run, source, rank, device, part, start_ns, end_ns, dur_ns, depth
+from sweep(relation)
+join lanes(relation) using (lane);
 
 -- busy(relation): time in which at least one row runs (the measure of the union), and in which at least two do.
 -- A row is one run, rank, device and part.
 create or replace macro busy(relation) as table
+with _lane_sums as (
+    select
+        lane,
+        sum(dur_ns) filter (depth >= 1) as busy_ns,
+        sum(dur_ns) filter (depth >= 2) as concurrent_ns,
+        max(depth) as max_concurrent
+    from sweep(relation)
+    group by lane
+)
 select
     run, rank, device, part,
-    coalesce(sum(dur_ns) filter (depth >= 1), 0)::bigint as busy_ns,
-    coalesce(sum(dur_ns) filter (depth >= 2), 0)::bigint as concurrent_ns,
-    max(depth) as max_concurrent
-from depth(relation)
+    coalesce(sum(busy_ns), 0)::bigint as busy_ns,
+    coalesce(sum(concurrent_ns), 0)::bigint as concurrent_ns,
+    coalesce(max(max_concurrent), 0) as max_concurrent
+from lanes(relation)
+left join _lane_sums using (lane)
+group by run, rank, device, part;
+
+-- layers(a, b, c): three relations swept together. A row is one stretch of time of a run, source, rank and device, from
+-- the first event of any of the three to the last one; depth_a, depth_b and depth_c say how many rows of each run then.
+-- Every class algebra is a filter on it: `depth_a > 0 and depth_b = 0` is where a runs outside b, all three 0 is idle.
+create or replace macro layers(a, b, c) as table
+with _rows as (
+    select run, source, rank, device, start_ns, end_ns, 1 as in_a, 0 as in_b, 0 as in_c from intervals(a)
+    union all
+    select run, source, rank, device, start_ns, end_ns, 0, 1, 0 from intervals(b)
+    union all
+    select run, source, rank, device, start_ns, end_ns, 0, 0, 1 from intervals(c)
+),
+_lanes as materialized (
+    select row_number() over () as lane, run, source, rank, device
+    from (select distinct run, source, rank, device from _rows)
+),
+_laned as (
+    select lane, start_ns, end_ns, in_a, in_b, in_c
+    from _rows as r
+    join _lanes as l
+        on r.run = l.run and r.source = l.source and r.rank = l.rank and r.device is not distinct from l.device
+),
+_events as (
+    select lane, start_ns as at_ns, in_a as step_a, in_b as step_b, in_c as step_c from _laned
+    union all
+    select lane, end_ns, -in_a, -in_b, -in_c from _laned
+),
+_stretches as (
+    select
+        lane, at_ns as start_ns, lead(at_ns) over swept as end_ns,
+        (sum(step_a) over swept)::integer as depth_a,
+        (sum(step_b) over swept)::integer as depth_b,
+        (sum(step_c) over swept)::integer as depth_c
+    from _events
+    window swept as (partition by lane order by at_ns)
+)
+select run, source, rank, device, start_ns, end_ns, end_ns - start_ns as dur_ns, depth_a, depth_b, depth_c
+from _stretches
+join _lanes using (lane)
+where end_ns > start_ns;
+
+-- overlap(a, b): the measure of two relations' intersection. A row is one run, rank and device.
+create or replace macro overlap(a, b) as table
+select run, rank, device, coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)::bigint as overlap_ns
+from layers(a, b, b)
+group by run, rank, device;
+
+-- overlap_of_three(a, b, c): the measure of three relations' intersection. A row is one run, rank and device.
+create or replace macro overlap_of_three(a, b, c) as table
+select
+    run, rank, device,
+    coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c > 0), 0)::bigint as overlap_ns
+from layers(a, b, c)
+group by run, rank, device;
+
+-- exclusive(a, b, c): the window divided by precedence. A row is one run, rank and device: time in a; in b and not in a;
+-- in c and in neither; in none. The four parts add up to window_ns, from the first start to the last end of a source.
+create or replace macro exclusive(a, b, c) as table
+select
+    run, rank, device,
+    sum(dur_ns)::bigint as window_ns,
+    coalesce(sum(dur_ns) filter (depth_a > 0), 0)::bigint as a_ns,
+    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b > 0), 0)::bigint as b_only_ns,
+    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0), 0)::bigint as c_only_ns,
+    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0), 0)::bigint as idle_ns
+from layers(a, b, c)
+group by run, rank, device;
+
+-- windows(relation): first start to last end, summed over the sources. A row is one run, rank and device.
+create or replace macro windows(relation) as table
+with _source_windows as (
+    select run, source, rank, device, max(end_ns) - min(start_ns) as window_ns
+    from intervals(relation)
+    group by run, source, rank, device
+)
+select run, rank, device, sum(window_ns)::bigint as window_ns
+from _source_windows
+group by run, rank, device;
+
+-- inside(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
+-- of the cover. A row is one run, rank, device and part. The cover is swept once a part: keep it short.
+create or replace macro inside(relation, cover) as table
+with _lanes as materialized (from lanes(relation)),
+_laned as (
+    select lane, start_ns, end_ns, 1 as in_part, 0 as in_cover
+    from intervals(relation) as i
+    join _lanes as l
+        on i.run = l.run and i.source = l.source and i.rank = l.rank
+        and i.device is not distinct from l.device and i.part is not distinct from l.part
+    union all
+    select lane, start_ns, end_ns, 0, 1
+    from intervals(cover) as i
+    join _lanes as l
+        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
+),
+_events as (
+    select lane, start_ns as at_ns, in_part as step_part, in_cover as step_cover from _laned
+    union all
+    select lane, end_ns, -in_part, -in_cover from _laned
+),
+_stretches as (
+    select
+        lane, lead(at_ns) over swept - at_ns as dur_ns,
+        sum(step_part) over swept as depth_part,
+        sum(step_cover) over swept as depth_cover
+    from _events
+    window swept as (partition by lane order by at_ns)
+)
+select
+    run, rank, device, part,
+    coalesce(sum(dur_ns) filter (depth_part > 0), 0)::bigint as busy_ns,
+    coalesce(sum(dur_ns) filter (depth_part > 0 and depth_cover > 0), 0)::bigint as inside_ns
+from _stretches
+join _lanes using (lane)
 group by run, rank, device, part;

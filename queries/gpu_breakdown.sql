@@ -1,0 +1,98 @@
+-- Where the time of each device goes: computing, communicating or copying while nothing computes, or nothing at all.
+-- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
+-- applies: compute, then communication, then memory, then idle; the four parts add up to `window_ns`. Kernels that no
+-- rule of the classifier knows count as compute, and so do CUDA graphs recorded as a whole, whatever ran inside them.
+-- /// query
+-- title = "GPU time breakdown"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- compute_ns = "Time in which a kernel that does not communicate, or a whole graph, ran."
+-- exposed_comm_ns = "Time in which a communication kernel ran, and no compute."
+-- exposed_memory_ns = "Time in which a copy or fill ran, and neither compute nor communication."
+-- idle_ns = "Time in which nothing ran."
+-- comm_ns = "Time in which a communication kernel ran."
+-- overlapped_comm_ns = "Time in which communication and compute ran together; comm_ns = exposed + overlapped."
+-- graph_ns = "Time in which a CUDA graph recorded as a whole ran (part of compute_ns; its kernels are not known)."
+-- kernel_sum_ns = "Durations of all kernels, added up."
+-- unclassified_ns = "Durations of the kernels whose name no rule knows, added up."
+-- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
+-- ///
+with activity as (
+    select run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from activity
+    where kind = 'kernel'
+),
+kinds as (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, class from classified('executions')
+),
+graphs as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
+    union all
+    from graphs
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class = 'communication'
+),
+memory as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind in ('memcpy', 'memset')
+),
+devices_seen as (
+    select distinct run, rank, device from activity
+),
+parts as (
+    select
+        run, rank, device,
+        sum(dur_ns)::bigint as window_ns,
+        coalesce(sum(dur_ns) filter (depth_a > 0), 0)::bigint as compute_ns,
+        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b > 0), 0)::bigint as exposed_comm_ns,
+        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0), 0)::bigint as exposed_memory_ns,
+        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0), 0)::bigint as idle_ns,
+        coalesce(sum(dur_ns) filter (depth_b > 0), 0)::bigint as comm_ns,
+        coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)::bigint as overlapped_comm_ns
+    from layers('compute', 'communication', 'memory')
+    group by run, rank, device
+),
+sums as (
+    select
+        run, rank, device,
+        sum(dur_ns)::bigint as kernel_sum_ns,
+        coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)::bigint as unclassified_ns
+    from kinds
+    where measured(start_ns, end_ns)
+    group by run, rank, device
+)
+select
+    d.run, d.rank, d.device,
+    coalesce(p.window_ns, 0) as window_ns,
+    coalesce(p.compute_ns, 0) as compute_ns,
+    coalesce(p.exposed_comm_ns, 0) as exposed_comm_ns,
+    coalesce(p.exposed_memory_ns, 0) as exposed_memory_ns,
+    coalesce(p.idle_ns, 0) as idle_ns,
+    coalesce(p.comm_ns, 0) as comm_ns,
+    coalesce(p.overlapped_comm_ns, 0) as overlapped_comm_ns,
+    coalesce(g.busy_ns, 0) as graph_ns,
+    coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
+    coalesce(s.unclassified_ns, 0) as unclassified_ns,
+    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
+from devices_seen as d
+left join parts as p on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
+left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
+left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
+order by d.run, d.rank, d.device

@@ -1,0 +1,52 @@
+-- How much of the time in which a device computes, it runs two kernels or more at once.
+-- A row is one run, rank and device that ran kernels. Kernels of two devices or two ranks are never merged, and kernels
+-- that touch (one ends in the nanosecond the next begins) do not overlap. Kernels inside a CUDA graph that was recorded
+-- as a whole are not in it: `graph_ns` of gpu_breakdown says how much that hides. A kernel without start or duration, or
+-- with a duration below 0, counts in `kernels` alone.
+-- /// query
+-- title = "Kernel concurrency"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["concurrency_ratio", "of_window_ratio"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- kernels = "Kernel executions."
+-- busy_ns = "Time in which at least one kernel ran."
+-- concurrent_ns = "Time in which at least two kernels ran."
+-- concurrency_ratio = "concurrent_ns / busy_ns."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- of_window_ratio = "concurrent_ns / window_ns."
+-- max_concurrent = "Most kernels at once."
+-- ///
+with activity as (
+    select run, source, rank, device, kind, start_ns, end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as (
+    select run, source, rank, device, start_ns, end_ns
+    from activity
+    where kind = 'kernel'
+),
+counts as (
+    select run, rank, device, count(*) as kernels
+    from executions
+    group by run, rank, device
+)
+select
+    k.run, k.rank, k.device, k.kernels,
+    coalesce(b.busy_ns, 0) as busy_ns,
+    coalesce(b.concurrent_ns, 0) as concurrent_ns,
+    b.concurrent_ns / nullif(b.busy_ns, 0) as concurrency_ratio,
+    coalesce(w.window_ns, 0) as window_ns,
+    coalesce(b.concurrent_ns, 0) / nullif(w.window_ns, 0) as of_window_ratio,
+    coalesce(b.max_concurrent, 0)::bigint as max_concurrent
+from counts as k
+left join busy('executions') as b on k.run = b.run and k.rank = b.rank and k.device is not distinct from b.device
+left join windows('activity') as w on k.run = w.run and k.rank = w.rank and k.device is not distinct from w.device
+order by k.run, k.rank, k.device

@@ -1,0 +1,65 @@
+-- Which kernels take the time of each device.
+-- A row is one run, rank, device and kernel name, template arguments included. Every execution counts in `calls`; the
+-- durations are those of `timed_calls`, which leave out executions without start or duration, or with a duration below 0.
+-- Durations add up over kernels that run at once, so the shares are of the sum, not of the time that passed.
+-- /// query
+-- title = "Kernel summary"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- top = { type = "integer", about = "only that many kernels of each device, those with the largest dur_ns" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- kernel = "Kernel name."
+-- calls = "Executions."
+-- dur_ns = "Durations of the executions, added up."
+-- mean_ns = "dur_ns / timed_calls, rounded to whole ns."
+-- median_ns = "The middle duration; the mean of the middle two, rounded, where their number is even."
+-- min_ns = "The shortest duration."
+-- max_ns = "The longest duration."
+-- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- timed_calls = "Executions with a valid start and duration."
+-- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- ///
+with executions as (
+    select run, rank, device, name, case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+by_name as (
+    select
+        run, rank, device, name,
+        count(*) as calls,
+        count(measured_ns) as timed_calls,
+        coalesce(sum(measured_ns), 0)::bigint as dur_ns,
+        round(avg(measured_ns))::bigint as mean_ns,
+        round(median(measured_ns))::bigint as median_ns,
+        min(measured_ns) as min_ns,
+        max(measured_ns) as max_ns
+    from executions
+    group by run, rank, device, name
+),
+ranked as (
+    select
+        *,
+        sum(dur_ns) over (partition by run, rank, device)::bigint as kernel_sum_ns,
+        row_number() over (partition by run, rank, device order by dur_ns desc, name) as place
+    from by_name
+)
+select
+    k.run, k.rank, k.device,
+    k.name as kernel,
+    k.calls, k.dur_ns, k.mean_ns, k.median_ns, k.min_ns, k.max_ns, k.kernel_sum_ns,
+    k.dur_ns / nullif(k.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    k.timed_calls,
+    c.class
+from ranked as k
+join classify('by_name') as c on k.name is not distinct from c.name
+where $top is null or k.place <= $top
+order by k.run, k.rank, k.device, k.dur_ns desc, kernel

@@ -1,0 +1,41 @@
+-- classify(relation): the class of each distinct `name` of the relation, by the first rule that it matches
+-- (`kernel_rules`); 'unclassified' where none does. `collective` is set for communication only, 'unknown' where the
+-- name does not tell. The rules run over distinct names: a million kernels have some hundred.
+create or replace macro classify(relation) as table
+with _ruled as (select name, kernel_rule(name) as rule from (select distinct name from query_table(relation)))
+select
+    _ruled.name,
+    coalesce(kernel_rules.class, 'unclassified') as class,
+    case when kernel_rules.class = 'communication' then coalesce(kernel_rules.collective, 'unknown') end as collective,
+    kernel_rules.pattern as rule
+from _ruled
+left join kernel_rules using (rule);
+
+create or replace view kernel_classes as from classify('kernels');
+comment on view kernel_classes is 'one distinct kernel name and its class, by the rules of kernel_rules';
+comment on column kernel_classes.name is 'Kernel name.';
+comment on column kernel_classes.class is 'Class; unclassified where no rule matches.';
+comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not tell.';
+comment on column kernel_classes.rule is 'The pattern that matched.';
+
+-- classified(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
+-- dur_ns, correlation) with class and collective. What the profiler noted about this very kernel (`collectives`, on =
+-- 'kernel') wins over its name: such a kernel communicates, whatever it is called.
+create or replace macro classified(relation) as table
+with _noted as (
+    select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective
+    from collectives
+    where "on" = 'kernel'
+    group by run, source, pid, device, stream, start_ns, correlation
+)
+select
+    k.run, k.source, k.rank, k.device, k.name, k.start_ns, k.end_ns, k.dur_ns,
+    case when n.run is null then c.class else 'communication' end as class,
+    case when n.run is null then c.collective else coalesce(n.collective, c.collective, 'unknown') end as collective
+from query_table(relation) as k
+join classify(relation) as c on k.name is not distinct from c.name
+left join _noted as n
+    on k.run = n.run and k.source = n.source
+    and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
+    and k.device is not distinct from n.device and k.stream is not distinct from n.stream
+    and k.start_ns is not distinct from n.start_ns;

@@ -1,0 +1,68 @@
+-- How fast copies run, and how much of their time goes into small ones.
+-- A row is one run, rank, device, direction and pair of memory kinds. Every copy counts in `copies` and `dur_ns`; the
+-- throughput is that of copies whose size and time are known. Durations add up over copies that run at once, `busy_ns`
+-- does not. A copy within a device moves twice its bytes through the device's memory. 1 GB is 1e9 bytes.
+-- /// query
+-- title = "Memory copy throughput"
+-- needs = ["memcpys"]
+-- chart = { kind = "bars", x = "direction", y = ["throughput_gb_per_s"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- small_bytes = { default = 65536, about = "a copy of fewer bytes is a small one" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- direction = "From where to where: HtoD, DtoH, DtoD, PtoP …; unknown where the source does not say."
+-- src_memory = "Kind of memory read."
+-- dst_memory = "Kind of memory written."
+-- copies = "Copies."
+-- size_bytes = "Bytes of the copies of known size."
+-- dur_ns = "Durations of all copies, added up."
+-- sized_dur_ns = "Durations of the copies of known size, added up."
+-- throughput_gb_per_s = "timed_bytes / sized_dur_ns, in 1e9 bytes a second."
+-- busy_ns = "Time in which at least one of these copies ran."
+-- small_copies = "Copies of known size below small_bytes."
+-- small_dur_ns = "Durations of the small copies, added up."
+-- small_dur_ratio = "small_dur_ns / dur_ns."
+-- timed_bytes = "Bytes of the copies of known size and time; less than size_bytes only where a copy has no valid time."
+-- ///
+with copies as (
+    select
+        run, source, rank, device, start_ns, end_ns, size_bytes,
+        {'direction': coalesce(direction, 'unknown'), 'src_memory': src_memory, 'dst_memory': dst_memory} as part,
+        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from memcpys
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+sums as (
+    select
+        run, rank, device, part,
+        count(*) as copies,
+        coalesce(sum(size_bytes), 0)::bigint as size_bytes,
+        coalesce(sum(measured_ns), 0)::bigint as dur_ns,
+        coalesce(sum(measured_ns) filter (size_bytes is not null), 0)::bigint as sized_dur_ns,
+        coalesce(sum(size_bytes) filter (measured_ns is not null), 0)::bigint as timed_bytes,
+        count(*) filter (size_bytes < $small_bytes) as small_copies,
+        coalesce(sum(measured_ns) filter (size_bytes < $small_bytes), 0)::bigint as small_dur_ns
+    from copies
+    group by run, rank, device, part
+)
+select
+    s.run, s.rank, s.device,
+    s.part.direction as direction,
+    s.part.src_memory as src_memory,
+    s.part.dst_memory as dst_memory,
+    s.copies, s.size_bytes, s.dur_ns, s.sized_dur_ns,
+    s.timed_bytes / nullif(s.sized_dur_ns, 0) as throughput_gb_per_s,
+    coalesce(b.busy_ns, 0) as busy_ns,
+    s.small_copies, s.small_dur_ns,
+    s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
+    s.timed_bytes
+from sums as s
+left join busy('copies') as b
+    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device
+    and s.part is not distinct from b.part
+order by s.run, s.rank, s.device, direction, src_memory, dst_memory

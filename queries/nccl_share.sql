@@ -1,0 +1,130 @@
+-- What share of GPU time goes into communication, by each of the four definitions in use.
+-- A row is one run, rank, device and kind of collective; `collective = 'all'` is the device's total, 0 where nothing
+-- communicates. Communication is every kernel that the classifier calls so or that carries collective metadata, not only
+-- names with nccl; copies over NVLink or PCIe are not in it. Two collectives at once count in both rows' busy time and once
+-- in the total's. A kernel's time holds its waiting for other ranks.
+-- of_gpu_activity is what nvprof calls Time(%) (there over all devices), of_kernel_sum that of `nsys stats`, of_window
+-- that of HTA and TraceLens.
+-- /// query
+-- title = "Communication share"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "collective", y = ["of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- collective = "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv, other or unknown; all is the device's total."
+-- kernels = "Communication kernels."
+-- dur_ns = "Their durations, added up."
+-- busy_ns = "Time in which at least one of them ran."
+-- exposed_ns = "The part of busy_ns in which no other kernel and no whole graph ran."
+-- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
+-- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- kernel_busy_ns = "Time in which at least one kernel of the device ran."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
+-- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- of_kernel_busy_ratio = "busy_ns / kernel_busy_ns."
+-- of_window_ratio = "busy_ns / window_ns."
+-- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
+-- ///
+with activity as (
+    select run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from activity
+    where kind = 'kernel'
+),
+kinds as (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from classified('executions')
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, collective from kinds where class = 'communication'
+),
+computing_kernels as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
+),
+graphs as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
+),
+stretches as (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
+    from layers('communication', 'computing_kernels', 'graphs')
+),
+kernel_times as (
+    select run, rank, device, coalesce(sum(dur_ns) filter (depth_a > 0 or depth_b > 0), 0)::bigint as kernel_busy_ns
+    from stretches
+    group by run, rank, device
+),
+exposed as (
+    select run, source, rank, device, start_ns, end_ns
+    from stretches
+    where depth_a > 0 and depth_b = 0 and depth_c = 0
+),
+parts as (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, collective as part from communication
+    union all
+    select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
+),
+part_sums as (
+    select
+        run, rank, device, part,
+        count(*) as kernels,
+        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)::bigint as dur_ns
+    from parts
+    group by run, rank, device, part
+),
+device_sums as (
+    select
+        run, rank, device,
+        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)::bigint as gpu_activity_ns
+    from activity
+    group by run, rank, device
+),
+kernel_sums as (
+    select
+        run, rank, device,
+        sum(dur_ns)::bigint as kernel_sum_ns,
+        coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)::bigint as unclassified_ns
+    from kinds
+    where measured(start_ns, end_ns)
+    group by run, rank, device
+),
+answers as (
+    select run, rank, device, 'all' as part from device_sums
+    union
+    select run, rank, device, part from part_sums
+)
+select
+    a.run, a.rank, a.device,
+    a.part as collective,
+    coalesce(p.kernels, 0) as kernels,
+    coalesce(p.dur_ns, 0) as dur_ns,
+    coalesce(i.busy_ns, 0) as busy_ns,
+    coalesce(i.inside_ns, 0) as exposed_ns,
+    d.gpu_activity_ns,
+    coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
+    coalesce(t.kernel_busy_ns, 0) as kernel_busy_ns,
+    coalesce(w.window_ns, 0) as window_ns,
+    coalesce(p.dur_ns, 0) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    coalesce(p.dur_ns, 0) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    coalesce(i.busy_ns, 0) / nullif(t.kernel_busy_ns, 0) as of_kernel_busy_ratio,
+    coalesce(i.busy_ns, 0) / nullif(w.window_ns, 0) as of_window_ratio,
+    coalesce(s.unclassified_ns, 0) as unclassified_ns
+from answers as a
+join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
+left join part_sums as p
+    on a.run = p.run and a.rank = p.rank and a.device is not distinct from p.device and a.part = p.part
+left join inside('parts', 'exposed') as i
+    on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
+left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
+left join kernel_times as t on a.run = t.run and a.rank = t.rank and a.device is not distinct from t.device
+left join windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device
+order by a.run, a.rank, a.device, collective
