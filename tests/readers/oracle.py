@@ -59,8 +59,12 @@ COLLECTIVE_KEYS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What one file says: events in all, and rows by table (`collectives` beside the rows that carry them)."""
+    """What one file says: the keys around its events, how many there are, and rows by table.
 
+    Rows of `collectives` stand beside those of the kernels and ops that carry them.
+    """
+
+    top: Row
     events: int
     rank: int | None
     tables: dict[str, list[Row]]
@@ -87,7 +91,8 @@ def read(path: Path) -> Reading:
         for row in tables[table]:
             row["pid"] = only
     _sizes_through_correlation(tables)
-    return Reading(len(events), (top.get("distributedInfo") or {}).get("rank"), dict(tables))
+    around = {key: value for key, value in top.items() if key != "traceEvents"}
+    return Reading(around, len(events), (top.get("distributedInfo") or {}).get("rank"), dict(tables))
 
 
 def to_ns(value: object) -> int | None:
