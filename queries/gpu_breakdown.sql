@@ -27,14 +27,14 @@
 -- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
 -- ///
 with activity as (
-    select run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation
+    select run, source, rank, device, kind, start_ns, end_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-executions as (
+executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from activity
-    where kind = 'kernel'
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
 kinds as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class from classified('executions')
@@ -56,19 +56,6 @@ memory as (
 devices_seen as (
     select distinct run, rank, device from activity
 ),
-parts as (
-    select
-        run, rank, device,
-        sum(dur_ns)::bigint as window_ns,
-        coalesce(sum(dur_ns) filter (depth_a > 0), 0)::bigint as compute_ns,
-        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b > 0), 0)::bigint as exposed_comm_ns,
-        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0), 0)::bigint as exposed_memory_ns,
-        coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0), 0)::bigint as idle_ns,
-        coalesce(sum(dur_ns) filter (depth_b > 0), 0)::bigint as comm_ns,
-        coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)::bigint as overlapped_comm_ns
-    from layers('compute', 'communication', 'memory')
-    group by run, rank, device
-),
 sums as (
     select
         run, rank, device,
@@ -81,18 +68,19 @@ sums as (
 select
     d.run, d.rank, d.device,
     coalesce(p.window_ns, 0) as window_ns,
-    coalesce(p.compute_ns, 0) as compute_ns,
-    coalesce(p.exposed_comm_ns, 0) as exposed_comm_ns,
-    coalesce(p.exposed_memory_ns, 0) as exposed_memory_ns,
+    coalesce(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns, 0) as compute_ns,
+    coalesce(p.b_ns + p.bc_ns, 0) as exposed_comm_ns,
+    coalesce(p.c_ns, 0) as exposed_memory_ns,
     coalesce(p.idle_ns, 0) as idle_ns,
-    coalesce(p.comm_ns, 0) as comm_ns,
-    coalesce(p.overlapped_comm_ns, 0) as overlapped_comm_ns,
+    coalesce(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns, 0) as comm_ns,
+    coalesce(p.ab_ns + p.abc_ns, 0) as overlapped_comm_ns,
     coalesce(g.busy_ns, 0) as graph_ns,
     coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
     coalesce(s.unclassified_ns, 0) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
 from devices_seen as d
-left join parts as p on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
+left join regions('compute', 'communication', 'memory') as p
+    on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
 left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 order by d.run, d.rank, d.device

@@ -33,14 +33,14 @@
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
 -- ///
 with activity as (
-    select run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation
+    select run, source, rank, device, kind, start_ns, end_ns, dur_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-executions as (
+executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from activity
-    where kind = 'kernel'
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
 kinds as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from classified('executions')

@@ -68,31 +68,41 @@ from lanes(relation)
 left join _lane_sums using (lane)
 group by run, rank, device, part;
 
--- layers(a, b, c): three relations swept together. A row is one stretch of time of a run, source, rank and device, from
--- the first event of any of the three to the last one; depth_a, depth_b and depth_c say how many rows of each run then.
--- Every class algebra is a filter on it: `depth_a > 0 and depth_b = 0` is where a runs outside b, all three 0 is idle.
-create or replace macro layers(a, b, c) as table
-with _rows as (
-    select run, source, rank, device, start_ns, end_ns, 1 as in_a, 0 as in_b, 0 as in_c from intervals(a)
-    union all
-    select run, source, rank, device, start_ns, end_ns, 0, 1, 0 from intervals(b)
-    union all
-    select run, source, rank, device, start_ns, end_ns, 0, 0, 1 from intervals(c)
-),
-_lanes as materialized (
-    select row_number() over () as lane, run, source, rank, device
-    from (select distinct run, source, rank, device from _rows)
-),
-_laned as (
-    select lane, start_ns, end_ns, in_a, in_b, in_c
-    from _rows as r
+-- lanes_of_three(a, b, c): the (run, source, rank, device) of three relations together, numbered.
+create or replace macro lanes_of_three(a, b, c) as table
+with _seen as (
+    select distinct run, source, rank, device from intervals(a)
+    union
+    select distinct run, source, rank, device from intervals(b)
+    union
+    select distinct run, source, rank, device from intervals(c)
+)
+select row_number() over (order by run, source, rank, device) as lane, run, source, rank, device
+from _seen;
+
+-- sweep_of_three(a, b, c): three relations swept together. A row is one stretch of time between two events of its lane.
+create or replace macro sweep_of_three(a, b, c) as table
+with _lanes as materialized (from lanes_of_three(a, b, c)),
+_rows as (
+    select lane, start_ns, end_ns, 1 as in_a, 0 as in_b, 0 as in_c
+    from intervals(a) as i
     join _lanes as l
-        on r.run = l.run and r.source = l.source and r.rank = l.rank and r.device is not distinct from l.device
+        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
+    union all
+    select lane, start_ns, end_ns, 0, 1, 0
+    from intervals(b) as i
+    join _lanes as l
+        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
+    union all
+    select lane, start_ns, end_ns, 0, 0, 1
+    from intervals(c) as i
+    join _lanes as l
+        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
 ),
 _events as (
-    select lane, start_ns as at_ns, in_a as step_a, in_b as step_b, in_c as step_c from _laned
+    select lane, start_ns as at_ns, in_a as step_a, in_b as step_b, in_c as step_c from _rows
     union all
-    select lane, end_ns, -in_a, -in_b, -in_c from _laned
+    select lane, end_ns, -in_a, -in_b, -in_c from _rows
 ),
 _stretches as (
     select
@@ -103,37 +113,71 @@ _stretches as (
     from _events
     window swept as (partition by lane order by at_ns)
 )
-select run, source, rank, device, start_ns, end_ns, end_ns - start_ns as dur_ns, depth_a, depth_b, depth_c
+select lane, start_ns, end_ns, end_ns - start_ns as dur_ns, depth_a, depth_b, depth_c
 from _stretches
-join _lanes using (lane)
 where end_ns > start_ns;
 
--- overlap(a, b): the measure of two relations' intersection. A row is one run, rank and device.
-create or replace macro overlap(a, b) as table
-select run, rank, device, coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)::bigint as overlap_ns
-from layers(a, b, b)
-group by run, rank, device;
+-- layers(a, b, c): how many rows of each of three relations run at once. A row is one stretch of time, from the first
+-- event of any of the three in a source to the last one. Every class algebra is a filter on it: `depth_a > 0 and
+-- depth_b = 0` is where a runs outside b, all three 0 is idle.
+create or replace macro layers(a, b, c) as table
+select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
+from sweep_of_three(a, b, c)
+join lanes_of_three(a, b, c) using (lane);
 
--- overlap_of_three(a, b, c): the measure of three relations' intersection. A row is one run, rank and device.
-create or replace macro overlap_of_three(a, b, c) as table
+-- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
+-- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
+create or replace macro regions(a, b, c) as table
+with _lane_sums as (
+    select
+        lane,
+        sum(dur_ns) as window_ns,
+        sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c > 0) as abc_ns,
+        sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c = 0) as ab_ns,
+        sum(dur_ns) filter (depth_a > 0 and depth_b = 0 and depth_c > 0) as ac_ns,
+        sum(dur_ns) filter (depth_a = 0 and depth_b > 0 and depth_c > 0) as bc_ns,
+        sum(dur_ns) filter (depth_a > 0 and depth_b = 0 and depth_c = 0) as a_ns,
+        sum(dur_ns) filter (depth_a = 0 and depth_b > 0 and depth_c = 0) as b_ns,
+        sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0) as c_ns,
+        sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0) as idle_ns
+    from sweep_of_three(a, b, c)
+    group by lane
+)
 select
     run, rank, device,
-    coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c > 0), 0)::bigint as overlap_ns
-from layers(a, b, c)
+    coalesce(sum(window_ns), 0)::bigint as window_ns,
+    coalesce(sum(abc_ns), 0)::bigint as abc_ns,
+    coalesce(sum(ab_ns), 0)::bigint as ab_ns,
+    coalesce(sum(ac_ns), 0)::bigint as ac_ns,
+    coalesce(sum(bc_ns), 0)::bigint as bc_ns,
+    coalesce(sum(a_ns), 0)::bigint as a_ns,
+    coalesce(sum(b_ns), 0)::bigint as b_ns,
+    coalesce(sum(c_ns), 0)::bigint as c_ns,
+    coalesce(sum(idle_ns), 0)::bigint as idle_ns
+from lanes_of_three(a, b, c)
+left join _lane_sums using (lane)
 group by run, rank, device;
 
 -- exclusive(a, b, c): the window divided by precedence. A row is one run, rank and device: time in a; in b and not in a;
--- in c and in neither; in none. The four parts add up to window_ns, from the first start to the last end of a source.
+-- in c and in neither; in none. The four parts add up to window_ns.
 create or replace macro exclusive(a, b, c) as table
 select
-    run, rank, device,
-    sum(dur_ns)::bigint as window_ns,
-    coalesce(sum(dur_ns) filter (depth_a > 0), 0)::bigint as a_ns,
-    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b > 0), 0)::bigint as b_only_ns,
-    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0), 0)::bigint as c_only_ns,
-    coalesce(sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0), 0)::bigint as idle_ns
-from layers(a, b, c)
-group by run, rank, device;
+    run, rank, device, window_ns,
+    a_ns + ab_ns + ac_ns + abc_ns as a_ns,
+    b_ns + bc_ns as b_only_ns,
+    c_ns as c_only_ns,
+    idle_ns
+from regions(a, b, c);
+
+-- overlap(a, b): the measure of two relations' intersection. A row is one run, rank and device.
+create or replace macro overlap(a, b) as table
+select run, rank, device, abc_ns as overlap_ns
+from regions(a, b, b);
+
+-- overlap_of_three(a, b, c): the measure of three relations' intersection. A row is one run, rank and device.
+create or replace macro overlap_of_three(a, b, c) as table
+select run, rank, device, abc_ns as overlap_ns
+from regions(a, b, c);
 
 -- windows(relation): first start to last end, summed over the sources. A row is one run, rank and device.
 create or replace macro windows(relation) as table
