@@ -8,7 +8,8 @@ nodes of its parse tree and its table functions are held against lists of what i
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def _lock(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
     pattern = re.sub(r"([*?\[])", r"[\1]", root)  # how the views spell it, and DuckDB compares the spelling
     settings: tuple[tuple[str, object], ...] = (
         ("temp_directory", str(spill)),  # its default is ./.tmp, and DuckDB adds it to the allowed folders
+        ("enable_progress_bar", False),  # DuckDB draws it on stdout, where the data goes
         ("allow_persistent_secrets", False),
         ("autoinstall_known_extensions", False),
         ("autoload_known_extensions", False),
@@ -75,8 +77,8 @@ def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] 
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"the statement has parameters without values: {names}; write the values into the statement")
     with reading_errors():
-        answer: pa.Table = con.sql(statement, params=dict(values) if values and wanted else None).to_arrow_table()
-        return answer
+        params = dict(values) if values and wanted else None
+        return interruptible(con, lambda: con.sql(statement, params=params).to_arrow_table())
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
@@ -95,6 +97,17 @@ def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
     return text
 
 
+def interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
+    """Work on a connection so that Ctrl-C ends it: DuckDB 2.0.0 sees the signal only sometimes by itself."""
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(work)
+        try:
+            return answer.result()
+        except KeyboardInterrupt:
+            con.interrupt()
+            raise
+
+
 @contextmanager
 def reading_errors() -> Iterator[None]:
     """Turn DuckDB's errors into ours: a statement that cannot run is a usage error, a failing one a failure."""
@@ -104,8 +117,6 @@ def reading_errors() -> Iterator[None]:
         raise UsageError(str(error)) from error
     except duckdb.PermissionException as error:
         raise UsageError(f"the box reads the store and nothing else: {_first_line(error)}") from error
-    except duckdb.InterruptException as error:
-        raise KeyboardInterrupt from error
     except duckdb.Error as error:
         raise TracelabError(str(error)) from error
 

@@ -35,10 +35,11 @@ class Lab:
         """Answer a question that was found; one that is not the library's runs in the box."""
         if library.library().get(question.name) == question:
             with session.connect(self.store) as con, box.reading_errors():
-                return library.run(con, question, params)
+                con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+                return box.interruptible(con, lambda: library.run(con, question, params))
         with box.connect(self.store) as con, box.reading_errors():
             box.check(con, question.sql)
-            return library.run(con, question, params)
+            return box.interruptible(con, lambda: library.run(con, question, params))
 
     def sql(self, text: str) -> pa.Table:
         """Run one SELECT over the store, in the box that `tracelab sql` uses."""

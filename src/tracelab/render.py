@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 
 from tracelab.units import Quantity, quantity, scaled
 
@@ -342,11 +342,19 @@ def shortened(text: str, width: int) -> str:
     """The text in at most `width` cells, an ellipsis for its middle: both ends of a kernel's name tell something."""
     if cell_len(text) <= width:
         return text
-    if width <= 1:
-        return "…"[:width]
-    tail = (width - 1) // 3
-    head = width - 1 - tail
-    return chop_cells(text, head)[0] + "…" + chop_cells(text[::-1], tail)[0][::-1] if tail else text[: width - 1] + "…"
+    tail = max(0, width - 1) // 3
+    end = _beginning(text[::-1], tail)[::-1]
+    return _beginning(text, max(0, width - 1 - tail)) + "…"[:width] + end
+
+
+def _beginning(text: str, width: int) -> str:
+    """As many characters as the cells hold; some characters take two."""
+    taken = 0
+    for index, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > width:
+            return text[:index]
+    return text
 
 
 def as_text(table: pa.Table, fmt: str, *, width: int | None = None) -> str:

@@ -67,7 +67,7 @@ def scaled(value: float, kind: Quantity) -> str:
     if scale.size == 1:
         return f"{value:.{_DIGITS}g} {scale.symbol}"
     number = value / scale.size
-    whole = len(f"{abs(number):.0f}")
+    whole = len(str(int(abs(number))))
     return f"{number:,.{max(0, _DIGITS - whole)}f} {scale.symbol}"
 
 

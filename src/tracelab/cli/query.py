@@ -199,7 +199,9 @@ def _row(table: str) -> str:
 
 
 def _examples(query: "Query") -> str:
-    name = query.name if query.path.stem == query.name else str(query.path)
+    from tracelab.query import library
+
+    name = query.name if query.name in library() else query.path.name
     first = f"  tracelab query {name}"
     second = f"  tracelab query {name} --plot {query.name}.svg" if query.chart else f"{first} -o {query.name}.parquet"
     if query.params:

@@ -1,0 +1,154 @@
+"""The command line as a whole: what it imports, how it spells, how it exits, schema and completion."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import tracelab
+from tracelab import schema
+from tracelab.cli import main
+from tracelab.cli.group import VERBS
+
+Run = Callable[..., Result]
+
+HEAVY = {"duckdb", "pyarrow", "polars", "matplotlib", "numpy", "rich", "isal", "torch"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["misspelt"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = f"""
+import sys
+from tracelab.cli import main
+try:
+    main({arguments!r})
+except SystemExit:
+    pass
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert {name.split(".")[0] for name in done.stderr.splitlines()} & HEAVY == set()
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main, ["--version"], prog_name="tracelab").output == f"tracelab {tracelab.__version__}\n"
+
+
+def test_alone_it_shows_its_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, all(verb in result.output for verb in VERBS)) == (2, True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_and_ends_with_examples(verb: str) -> None:
+    result = CliRunner().invoke(main, [verb, "--help"])
+    assert result.exit_code == 0
+    examples = result.output[result.output.rindex("Examples:") :].splitlines()[1:]
+    assert len(examples) >= 2
+    assert all("tracelab" in line for line in examples)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_has_help(verb: str) -> None:
+    context = click.Context(main)
+    command = main.get_command(context, verb)
+    assert command is not None
+    assert [param.name for param in command.params if isinstance(param, click.Option) and not param.help] == []
+
+
+def test_a_misspelt_verb_is_answered_with_the_nearest() -> None:
+    result = CliRunner().invoke(main, ["qurey"])
+    assert (result.exit_code, "did you mean 'query'?" in result.stderr) == (2, True)
+
+
+def test_schema_names_every_table(run: Run) -> None:
+    listed = [line.split(",")[0].strip('"') for line in run("schema").stdout.splitlines()[1:]]
+    assert listed == [table.name for table in schema.TABLES]
+
+
+def test_schema_of_a_table_names_every_column(run: Run) -> None:
+    listed = [line.split(",")[0].strip('"') for line in run("schema", "kernels").stdout.splitlines()[1:]]
+    assert listed == [column.name for column in schema.BY_NAME["kernels"].view_columns]
+
+
+def test_schema_cuts_no_sentence(run: Run) -> None:
+    text = " ".join(run("schema", "memcpys", "--format", "table").stdout.split())
+    assert all(" ".join(column.doc.split()) in text for column in schema.BY_NAME["memcpys"].view_columns)
+
+
+def test_schema_knows_near_names(run: Run) -> None:
+    result = run("schema", "kernel")
+    assert (result.exit_code, result.stderr) == (2, "tracelab: no table 'kernel'; did you mean 'kernels'?\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_prints_a_script(run: Run, shell: str) -> None:
+    assert "_TRACELAB_COMPLETE" in run("completion", shell).stdout
+
+
+def test_queries_are_completed() -> None:
+    asked = {"_TRACELAB_COMPLETE": "bash_complete", "COMP_WORDS": "tracelab query kernel_su", "COMP_CWORD": "2"}
+    command = [sys.executable, "-c", "from tracelab.cli import main; main(prog_name='tracelab')"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, env=os.environ | asked)
+    assert done.stdout == "plain,kernel_summary\n"
+
+
+def on_a_terminal(*args: str, columns: int = 60, **environment: str) -> str:
+    """What the command prints when stdout is a terminal."""
+    reading, writing = pty.openpty()
+    variables = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    variables |= {"COLUMNS": str(columns), "TERM": "xterm"} | environment
+    command = [sys.executable, "-m", "tracelab", *args]
+    process = subprocess.Popen(command, stdout=writing, stderr=writing, stdin=writing, env=variables)
+    os.close(writing)
+    text = b""
+    while True:
+        try:
+            part = os.read(reading, 65536)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    process.wait()
+    os.close(reading)
+    return text.decode()
+
+
+def test_a_terminal_gets_a_table_of_its_width(lab: Path) -> None:
+    text = on_a_terminal("sql", "select name, dur_ns from kernels", "--store", str(lab))
+    lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
+    assert lines[1].startswith("──")
+    assert max(map(len, lines)) <= 60
+
+
+def test_no_color_is_respected(lab: Path) -> None:
+    arguments = ("sql", "select 1 as one", "--store", str(lab))
+    assert "\x1b[" in on_a_terminal(*arguments)
+    assert "\x1b[" not in on_a_terminal(*arguments, NO_COLOR="1")
+
+
+def test_parquet_is_refused_on_a_terminal(lab: Path) -> None:
+    text = on_a_terminal("sql", "select 1", "--format", "parquet", "--store", str(lab))
+    assert "parquet is no text for a terminal" in text
+
+
+def test_sql_alone_on_a_terminal_asks_for_a_statement(lab: Path) -> None:
+    assert "a statement is wanted" in on_a_terminal("sql", "--store", str(lab))
+
+
+def test_python_asks_the_same(lab: Path, question: Path) -> None:
+    opened = tracelab.open(lab)
+    assert opened.query(str(question), min_dur_ns=1501).column("kernel").to_pylist() == ["gemm"]
+    assert opened.sql("select count(*) as n from kernels").to_pylist() == [{"n": 3}]
+
+
+def test_the_store_of_the_environment_is_the_default(run: Run) -> None:
+    assert run("sql", "select count(*) as n from kernels").stdout == "n\n3\n"

@@ -1,0 +1,129 @@
+"""`tracelab query`: the list, a question's help, its options, its SQL and its picture."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import Result
+
+from tests.cli.conftest import QUESTION
+from tracelab import query
+
+Run = Callable[..., Result]
+
+
+def test_alone_it_lists_every_question_with_its_title(run: Run) -> None:
+    listed = json.loads(run("query", "--format", "json").stdout)
+    assert listed == [{"query": name, "title": each.title} for name, each in query.library().items()]
+
+
+def test_help_lists_the_questions(run: Run) -> None:
+    text = run("query", "--help").stdout
+    assert all(name in text for name in query.library())
+
+
+def test_help_of_a_question_comes_from_its_header(run: Run, question: Path) -> None:
+    text = run("query", question, "--help").stdout
+    for part in (
+        "Which kernels ran long enough?",
+        "A row is one kernel that ran long enough.",
+        "--min-dur-ns INTEGER  Kernels shorter than this are left out.  [default: 0]",
+        "--run TEXT            Only this run.",
+        "dur_ns  Sum of durations.",
+        "kernels  a row is one kernel execution",
+        "tracelab query long_kernels.sql --min-dur-ns 0 --format json",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", query.library())
+def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> None:
+    result = run("query", name, "--help")
+    assert result.exit_code == 0
+    assert "Columns of the answer" in result.stdout
+    assert result.stdout.count(f"  tracelab query {name}") == 2
+
+
+def test_a_parameter_is_an_option(run: Run, question: Path) -> None:
+    text = run("query", question, "--min-dur-ns", 1501, "--format", "json").stdout
+    assert json.loads(text) == [{"run": "2024-01-05", "device": 0, "kernel": "gemm", "dur_ns": 2**53 + 1}]
+
+
+def test_options_may_stand_before_the_name(run: Run, question: Path) -> None:
+    first = run("query", "--format", "json", question, "--min-dur-ns", 1501)
+    assert first.stdout == run("query", question, "--min-dur-ns", 1501, "--format", "json").stdout
+
+
+def test_shown_sql_gives_the_same_answer_in_another_client(run: Run, question: Path) -> None:
+    shown = run("query", question, "--min-dur-ns", 1500, "--run", "2024-01-05", "--show-sql").stdout
+    con = duckdb.connect()
+    con.execute(run("sql", "--init").stdout)
+    answered = json.loads(
+        run("query", question, "--min-dur-ns", 1500, "--run", "2024-01-05", "--format", "json").stdout
+    )
+    assert [dict(zip(answered[0], row, strict=True)) for row in con.sql(shown).fetchall()] == answered
+
+
+@pytest.mark.parametrize("name", query.library())
+def test_shown_sql_of_the_library_gives_the_same_answer(run: Run, name: str) -> None:
+    result = run("query", name, "--format", "json")
+    if result.exit_code == 3:
+        return
+    con = duckdb.connect()
+    con.execute(run("sql", "--init").stdout)
+    shown = con.sql(run("query", name, "--show-sql").stdout)
+    assert [dict(zip(shown.columns, row, strict=True)) for row in shown.fetchall()] == json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_plot_is_written_and_the_table_is_not(run: Run, question: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"plot.{suffix}"
+    result = run("query", question, "--plot", path)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"Wrote {path}\n")
+    signs = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert path.read_bytes().startswith(signs[suffix])
+
+
+def test_a_hostile_name_is_no_markup_in_an_svg(run: Run, question: Path, tmp_path: Path) -> None:
+    run("query", question, "--plot", tmp_path / "plot.svg")
+    assert not [node for node in ET.parse(tmp_path / "plot.svg").iter() if "script" in node.tag]  # noqa: S314  ours
+
+
+def test_with_a_format_the_table_is_printed_beside_the_plot(run: Run, question: Path, tmp_path: Path) -> None:
+    result = run("query", question, "--plot", tmp_path / "plot.png", "--format", "json")
+    assert len(json.loads(result.stdout)) == 3
+
+
+def test_a_plot_is_not_overwritten(run: Run, question: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plot.png"
+    path.write_text("mine")
+    assert (run("query", question, "--plot", path).exit_code, path.read_text()) == (1, "mine")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["kernel_sumary"], 2, "kernel_summary"),
+        (["nowhere.sql"], 2, "nowhere.sql"),
+        (["{question}", "--min-dur-sn", "1"], 2, "--min-dur-ns"),
+        (["{question}", "--min-dur-ns", "long"], 2, "long"),
+        (["{question}", "--run", "2024-01-06"], 3, "2024-01-05"),
+        (["{question}", "--min-dur-ns", str(2**60), "--plot", "plot.png"], 3, "no rows to draw"),
+        (["{question}", "--plot", "plot.gif"], 2, ".svg"),
+        (["memcpy_throughput"], 3, "memcpys"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(run: Run, question: Path, arguments: list[str], code: int, said: str) -> None:
+    result = run("query", *(argument.replace("{question}", str(question)) for argument in arguments))
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_question_without_a_chart_has_nothing_to_draw(run: Run, question: Path) -> None:
+    question.write_text("\n".join(line for line in QUESTION.splitlines() if "chart" not in line))
+    result = run("query", question, "--plot", "plot.png")
+    assert (result.exit_code, "no chart" in result.stderr) == (2, True)

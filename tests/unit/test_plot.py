@@ -1,0 +1,129 @@
+"""Pictures of answers: what is drawn, in which unit, under which names."""
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tracelab import plot
+from tracelab.errors import NoDataError
+from tracelab.query import Chart, ChartKind, Query
+
+Row = dict[str, object]
+
+
+def question(kind: ChartKind, x: str, *y: str, by: str | None = None) -> Query:
+    return Query("q", Path("q.sql"), "Title", "", (), Chart(kind, x, y, by), (), {}, "")
+
+
+def kernel(name: str, dur_ns: int | None, *, rank: int = 0) -> Row:
+    return {"run": "r", "rank": rank, "device": 0, "kernel": name, "dur_ns": dur_ns, "mean_ns": dur_ns}
+
+
+def labels(drawn: plot.Figure, panel: int = 0) -> list[str]:
+    return [text.get_text() for text in drawn.axes[panel].get_yticklabels()]
+
+
+def png(drawn: plot.Figure) -> bytes:
+    stream = io.BytesIO()
+    plot.save(drawn, stream, fmt="png")
+    return stream.getvalue()
+
+
+def test_bars_are_sorted_and_in_the_unit_that_fits() -> None:
+    rows = [kernel("short", 1_500_000), kernel("long", 3_000_000)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert labels(drawn) == ["long", "short"]
+    assert drawn.axes[0].get_xlabel() == "duration (ms)"
+    assert [bar.get_width() for bar in drawn.axes[0].patches] == [3.0, 1.5]
+
+
+def test_what_does_not_fit_is_added_up() -> None:
+    rows = [kernel(f"k{index}", 1_000) for index in range(plot.MOST_BARS + 5)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert labels(drawn)[-1] == "5 others"
+    assert drawn.axes[0].patches[-1].get_width() == 5.0
+
+
+def test_means_are_not_added_up() -> None:
+    rows = [kernel(f"k{index}", 1_000) for index in range(plot.MOST_BARS + 5)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "mean_ns"))
+    assert len(labels(drawn)) == plot.MOST_BARS
+
+
+def test_each_process_has_its_panel() -> None:
+    rows = [kernel("k", 5, rank=rank) for rank in (0, 1)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns", by="run"))
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == ["rank 0", "rank 1"]
+
+
+def test_stacked_parts_begin_where_the_last_ended() -> None:
+    rows = [{"run": "r", "rank": 0, "device": 0, "compute_ns": 3, "idle_ns": 1}]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "rank", "compute_ns", "idle_ns", by="run"))
+    assert [(bar.get_x(), bar.get_width()) for bar in drawn.axes[0].patches] == [(0.0, 3.0), (3.0, 1.0)]
+
+
+def test_rows_that_share_a_label_are_told_apart() -> None:
+    rows = [
+        {"direction": "HtoD", "src_memory": memory, "throughput_gb_per_s": speed}
+        for memory, speed in (("Pageable", 4.0), ("Pinned", 24.0))
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "direction", "throughput_gb_per_s"))
+    assert labels(drawn) == ["HtoD (Pinned)", "HtoD (Pageable)"]
+    assert drawn.axes[0].get_xlabel() == "throughput (GB/s)"
+
+
+def test_names_that_shorten_alike_are_numbered() -> None:
+    rows = [kernel("k" * 200 + middle + "k" * 200, 5) for middle in "ab"]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert [text[-3:] for text in labels(drawn)] == [" #1", " #2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["$x$", r"$\frac{", "<script>", "A" * 5_000, "核\nb", "\x1b[2J", "%s{}", "_", "", "\0"]
+)
+@pytest.mark.parametrize("kind", ["bars", "stacked"])
+def test_a_hostile_name_is_only_a_name(name: str, kind: ChartKind) -> None:
+    drawn = plot.figure(pa.Table.from_pylist([kernel(name, 5)]), question(kind, "kernel", "dur_ns"))
+    assert len(png(drawn)) > 1_000
+    assert len(labels(drawn)[0]) <= 60
+
+
+@pytest.mark.parametrize("kind", ["scatter", "line"])
+def test_points_are_drawn_a_series_a_run(kind: ChartKind) -> None:
+    rows = [{"run": run, "step": step, "dur_ns": 1_000 * step + 1} for run in ("$a$", "b") for step in range(3)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question(kind, "step", "dur_ns", by="run"))
+    assert [line.get_label() for line in drawn.axes[0].lines] == ["$a$", "b"]
+    assert len(png(drawn)) > 1_000
+
+
+@pytest.mark.parametrize("rows", [[], [kernel("k", None)]])
+def test_nothing_to_draw_is_said(rows: list[Row]) -> None:
+    table = pa.Table.from_pylist(rows, pa.schema({"kernel": pa.string(), "dur_ns": pa.int64()}))
+    with pytest.raises(NoDataError, match="no rows to draw"):
+        plot.figure(table, question("bars", "kernel", "dur_ns"))
+
+
+def test_the_same_answer_gives_the_same_picture() -> None:
+    table = pa.Table.from_pylist([kernel("k", 5)])
+    pictures = []
+    for _ in range(2):
+        stream = io.BytesIO()
+        plot.save(plot.figure(table, question("bars", "kernel", "dur_ns")), stream, fmt="svg")
+        pictures.append(stream.getvalue())
+    assert pictures[0] == pictures[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("void at::native::add<float>(int, float*)", "add<float>"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        ("void (anonymous namespace)::softmax<4>(int)", "softmax<4>"),
+        ("gemm", "gemm"),
+        ("(", "("),
+    ],
+)
+def test_a_kernel_is_named_without_what_all_have(name: str, plain: str) -> None:
+    assert plot.plain_kernel(name) == plain

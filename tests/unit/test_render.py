@@ -1,0 +1,106 @@
+"""Tables for people: widths, units, shortened names."""
+
+import pyarrow as pa
+import pytest
+from rich.cells import cell_len
+
+from tracelab.render import as_text, shortened, significant
+from tracelab.units import Quantity, quantity, scaled, spoken
+
+KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (0, Quantity.DURATION, "0 ns"),
+        (999, Quantity.DURATION, "999 ns"),
+        (1_000, Quantity.DURATION, "1.000 µs"),
+        (9_940_000, Quantity.DURATION, "9.940 ms"),
+        (123_456_789, Quantity.DURATION, "123.5 ms"),
+        (90_000_000_000, Quantity.DURATION, "90.00 s"),
+        (-1_500, Quantity.DURATION, "-1.500 µs"),
+        (512, Quantity.BYTES, "512 B"),
+        (2_000_000_000, Quantity.BYTES, "2.000 GB"),
+    ],
+)
+def test_a_value_gets_the_unit_that_fits_it(value: int, kind: Quantity, text: str) -> None:
+    assert scaled(value, kind) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1_234_567.8, "1,234,568"), (12.345, "12.35"), (0.0012345, "0.001234"), (1.5e-9, "1.500e-09"), (0.0, "0")],
+)
+def test_four_digits_are_significant(value: float, text: str) -> None:
+    assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("dur_ns", Quantity.DURATION),
+        ("start_ns", Quantity.ID),
+        ("window_start_ns", Quantity.ID),
+        ("size_bytes", Quantity.BYTES),
+        ("of_window_ratio", Quantity.RATIO),
+        ("correlation", Quantity.ID),
+        ("kernels", Quantity.PLAIN),
+        ("columns", Quantity.PLAIN),
+    ],
+)
+def test_a_column_name_says_what_its_values_are(column: str, kind: Quantity) -> None:
+    assert quantity(column) is kind
+
+
+def test_words_leave_the_unit_out() -> None:
+    assert spoken("exposed_comm_ns") == "exposed comm"
+
+
+def test_a_long_name_keeps_both_ends() -> None:
+    assert shortened("abcdefghijklmnop", 10) == "abcdef…nop"
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 10, 40])
+@pytest.mark.parametrize("text", [KERNEL, "核" * 50, "a核" * 30])
+def test_a_shortened_name_is_never_too_wide(text: str, width: int) -> None:
+    assert cell_len(shortened(text, width)) <= width
+
+
+def test_a_table_is_laid_out_line_by_line() -> None:
+    table = pa.table(
+        {"kernel": ["gemm", None], "calls": [1_234_567, 3], "dur_ns": [1_500, 7], "of_sum_ratio": [0.25, 1.0]}
+    )
+    assert as_text(table, "table").splitlines() == [
+        "kernel      calls    dur_ns  of_sum_ratio",
+        "──────  ─────────  ────────  ────────────",
+        "gemm    1,234,567  1.500 µs        0.2500",
+        "NULL            3      7 ns        1.0000",
+    ]
+
+
+def test_headings_break_at_underscores_before_text_is_shortened() -> None:
+    table = pa.table({"kernel": [KERNEL] * 2, "of_kernel_sum_ratio": [0.25, 1.0]})
+    assert as_text(table, "table", width=40).splitlines()[:4] == [
+        "                                     of_",
+        "                                 kernel_",
+        "                                    sum_",
+        "kernel                             ratio",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_many_columns_become_blocks_no_wider_than_the_terminal(width: int) -> None:
+    table = pa.table({f"column_number_{index}": [KERNEL, "x"] for index in range(12)})
+    lines = as_text(table, "table", width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_one_row_that_does_not_fit_stands_upright() -> None:
+    table = pa.table({"kernel": [KERNEL], "dur_ns": [1_500], "size_bytes": [12], "of_sum_ratio": [0.5]})
+    assert as_text(table, "table", width=38).splitlines() == [
+        "kernel        void at::native:…>>(int)",
+        "dur_ns        1.500 µs",
+        "size_bytes    12 B",
+        "of_sum_ratio  0.5000",
+    ]
