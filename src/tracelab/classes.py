@@ -11,7 +11,7 @@ from tracelab.resources import QUERIES
 
 SHIPPED = QUERIES / "classes.csv"
 COLLECTIVES = frozenset(
-    "broadcast all_reduce all_gather reduce_scatter reduce all_to_all send_recv other unknown".split()
+    ["broadcast", "all_reduce", "all_gather", "reduce_scatter", "reduce", "all_to_all", "send_recv", "other", "unknown"]
 )
 
 

@@ -1,0 +1,179 @@
+"""The header of a query file: prose, then TOML in comments, read into frozen values."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+from tracelab import schema
+from tracelab.errors import UsageError
+from tracelab.resources import QUERIES
+
+ParamType = Literal["text", "integer", "number", "flag"]
+ChartKind = Literal["bars", "stacked", "scatter", "line"]
+Value = str | int | float | bool | None
+
+PARAMETER = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.DOTALL | re.VERBOSE
+)
+"""Finds `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
+
+_HEADER = re.compile(r"^-- /// query\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
+_PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
+    "text": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "flag": (bool,),
+}
+_KEYS = {"title", "needs", "chart", "params", "columns"}
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction."""
+
+    name: str
+    type: ParamType
+    default: Value
+    about: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What to draw: `y` columns over `x`, one panel or series per value of `by`.
+
+    bars: one bar a row and y column; stacked: the y columns on top of each other; scatter and line: points over x.
+    """
+
+    kind: ChartKind
+    x: str
+    y: tuple[str, ...]
+    by: str | None
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question: everything its file says. `columns` maps each column of the answer to its meaning, in order."""
+
+    name: str
+    path: Path
+    title: str
+    prose: str
+    needs: tuple[str, ...]
+    chart: Chart | None
+    params: tuple[Param, ...]
+    columns: Mapping[str, str]
+    sql: str
+
+
+def parse(path: Path) -> Query:
+    """Read a query file; a header that is not as it must be is a UsageError with file and line."""
+    text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    header = _HEADER.search(text)
+    if header is None:
+        raise UsageError(f"{path}:1: no header between `-- /// query` and `-- ///`; see the files in {QUERIES}")
+    first_line = text.count("\n", 0, header.start("toml")) + 1
+    fields = _toml(path, header["toml"], first_line)
+    try:
+        return _query(path, fields, prose=_uncommented(text[: header.start()]), sql=text[header.end() :].strip())
+    except _HeaderError as error:
+        line = _line_of(error.key, header["toml"], first_line)
+        raise UsageError(f"{path}:{line}: {error}") from error
+
+
+class _HeaderError(Exception):
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+def _query(path: Path, fields: Mapping[str, object], *, prose: str, sql: str) -> Query:
+    for key in fields:
+        if key not in _KEYS:
+            raise _HeaderError(key, f"unknown key {key!r}; a header has {', '.join(sorted(_KEYS))}")
+    columns = cast("dict[str, str]", _field(fields, "columns", dict))
+    for name, meaning in columns.items():
+        if not isinstance(meaning, str) or not meaning:
+            raise _HeaderError(name, f"column {name!r} needs its meaning as text")
+    needs = tuple(cast("list[str]", _field(fields, "needs", list)))
+    for table in needs:
+        if table not in schema.BY_NAME:
+            raise _HeaderError("needs", f"there is no table {table!r}; `tracelab schema` lists them")
+    params = tuple(
+        _param(name, entry) for name, entry in dict(cast("dict[str, object]", fields.get("params", {}))).items()
+    )
+    used = {match["name"] for match in PARAMETER.finditer(sql) if match["name"]}
+    declared = {param.name for param in params}
+    for name in sorted(used ^ declared):
+        raise _HeaderError(
+            name, f"parameter {name!r} is {'used, not declared' if name in used else 'declared, not used'}"
+        )
+    return Query(
+        name=path.stem,
+        path=path,
+        title=cast("str", _field(fields, "title", str)),
+        prose=prose,
+        needs=needs,
+        chart=_chart(fields["chart"], columns) if "chart" in fields else None,
+        params=params,
+        columns=columns,
+        sql=sql,
+    )
+
+
+def _field(fields: Mapping[str, object], key: str, kind: type) -> object:
+    value = fields.get(key)
+    if not isinstance(value, kind):
+        expected = {"str": "text", "list": "a list", "dict": "a table"}[kind.__name__]
+        raise _HeaderError(key, f"the header needs {key!r} ({expected})")
+    return value
+
+
+def _param(name: str, entry: object) -> Param:
+    if not isinstance(entry, dict) or not isinstance(entry.get("about"), str):
+        raise _HeaderError(name, f'parameter {name!r} needs a table, as {{ default = 1, about = "…" }}')
+    default = entry.get("default")
+    kind = entry.get("type") or next((kind for kind, types in _PYTHON_TYPES.items() if type(default) in types), None)
+    if kind not in _PYTHON_TYPES or (default is not None and type(default) not in _PYTHON_TYPES[kind]):
+        raise _HeaderError(name, f"parameter {name!r} needs a default, or a type of {', '.join(_PYTHON_TYPES)}")
+    if unknown := set(entry) - {"type", "default", "about"}:
+        raise _HeaderError(name, f"parameter {name!r} has an unknown key {sorted(unknown)[0]!r}")
+    return Param(name, kind, default, entry["about"])
+
+
+def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
+    if not isinstance(entry, dict) or entry.get("kind") not in get_args(ChartKind):
+        raise _HeaderError("chart", f"chart needs a kind, one of {', '.join(get_args(ChartKind))}")
+    x, y, by = entry.get("x"), entry.get("y"), entry.get("by")
+    if not isinstance(y, list):
+        raise _HeaderError("chart", "chart needs y as a list of columns")
+    for name in (x, *y, *(() if by is None else (by,))):
+        if name not in columns:
+            raise _HeaderError("chart", f"chart names {name!r}, which is no column of the query")
+    return Chart(entry["kind"], str(x), tuple(y), by)
+
+
+def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:
+    for number, line in enumerate(commented.splitlines(), first_line):
+        if not line.startswith("--"):
+            raise UsageError(f"{path}:{number}: a header line must begin with `--`")
+    try:
+        return tomllib.loads(_uncommented(commented))
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        number = first_line + (int(found[1]) - 1 if found else 0)
+        raise UsageError(f"{path}:{number}: the header is no TOML: {error}") from error
+
+
+def _line_of(key: str, commented: str, first_line: int) -> int:
+    """The line of the header that names a key; the line before the header's first when none does."""
+    for number, line in enumerate(commented.splitlines(), first_line):
+        if re.match(rf"--\s*(?:{re.escape(key)}\s*=|\[{re.escape(key)}\])", line):
+            return number
+    return first_line - 1
+
+
+def _uncommented(text: str) -> str:
+    return "\n".join(re.sub(r"^-- ?", "", line) for line in text.strip().splitlines())

@@ -1,0 +1,264 @@
+"""The interval macros against plain Python that looks at every instant; and the identities that must hold."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.build import build_store
+from tracelab import query, session
+
+HORIZON = 24
+COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
+
+Row = dict[str, object]
+
+times = st.one_of(st.none(), st.integers(0, HORIZON // 2))
+durations = st.one_of(st.none(), st.integers(-2, HORIZON // 2))
+rows = st.fixed_dictionaries(
+    {
+        "source": st.sampled_from(["a", "b"]),
+        "rank": st.sampled_from([0, 1]),
+        "device": st.sampled_from([0, 1, None]),
+        "start_ns": times,
+        "dur_ns": durations,
+    }
+)
+relations = st.lists(rows, max_size=8)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    store = build_store(tmp_path_factory.mktemp("store") / "lab", {"kernels": [{"name": "k"}]})
+    with session.connect(store) as con:
+        yield con
+
+
+def fill(con: duckdb.DuckDBPyConnection, **tables: list[Row]) -> None:
+    for name, listed in tables.items():
+        con.execute(
+            f"create or replace temp table {name} "
+            "(run varchar, source varchar, rank integer, device integer, start_ns bigint, end_ns bigint)"
+        )
+        for row in listed:
+            end = None if None in (row["start_ns"], row["dur_ns"]) else row["start_ns"] + row["dur_ns"]
+            values = ["r", row["source"], row["rank"], row["device"], row["start_ns"], end]
+            con.execute(f"insert into {name} values (?, ?, ?, ?, ?, ?)", values)
+
+
+def answer(con: duckdb.DuckDBPyConnection, text: str) -> dict[tuple, tuple]:
+    """Rows by (rank, device)."""
+    return {(rank, device): tuple(rest) for rank, device, *rest in con.execute(text).fetchall()}
+
+
+class Oracle:
+    """Depth of several relations at every nanosecond of every (rank, device, source)."""
+
+    def __init__(self, *relations: list[Row]) -> None:
+        self.depth: dict[tuple, list[list[int]]] = defaultdict(lambda: [[0] * 64 for _ in relations])
+        self.bounds: dict[tuple, tuple[int, int]] = {}
+        for number, listed in enumerate(relations):
+            for row in listed:
+                if None in (row["start_ns"], row["dur_ns"]) or row["dur_ns"] < 0:
+                    continue
+                lane = (row["rank"], row["device"], row["source"])
+                start, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
+                low, high = self.bounds.get(lane, (start, end))
+                self.bounds[lane] = (min(low, start), max(high, end))
+                for instant in range(start, end):
+                    self.depth[lane][number][instant] += 1
+
+    def measure(self, holds) -> dict[tuple, int]:
+        """How many nanoseconds of the window fulfil `holds(depths…)`, by (rank, device), over all sources."""
+        found: dict[tuple, int] = defaultdict(int)
+        for (rank, device, source), (low, high) in self.bounds.items():
+            depths = self.depth[rank, device, source]
+            found[rank, device] += sum(bool(holds(*(each[at] for each in depths))) for at in range(low, high))
+        return dict(found)
+
+
+@quick
+@given(relations)
+def test_busy_is_the_measure_of_the_union(con, listed):
+    fill(con, a=listed)
+    oracle = Oracle(listed)
+    once, twice = oracle.measure(lambda depth: depth >= 1), oracle.measure(lambda depth: depth >= 2)
+    found = answer(con, "select rank, device, busy_ns, concurrent_ns from busy('a')")
+    assert found == {key: (once[key], twice[key]) for key in once}
+
+
+@quick
+@given(relations)
+def test_depth_covers_the_window_and_sums_to_the_durations(con, listed):
+    fill(con, a=listed)
+    found = answer(con, "select rank, device, sum(dur_ns), sum(dur_ns * depth) from depth('a') group by rank, device")
+    windows = answer(con, "select rank, device, window_ns from windows('a')")
+    sums: dict[tuple, int] = defaultdict(int)
+    for row in listed:
+        if None not in (row["start_ns"], row["dur_ns"]) and row["dur_ns"] >= 0:
+            sums[row["rank"], row["device"]] += row["dur_ns"]
+    expected = {key: (window, sums[key]) for key, (window,) in windows.items() if window > 0}
+    assert found == expected
+
+
+@quick
+@given(relations)
+def test_most_at_once_is_the_highest_depth(con, listed):
+    fill(con, a=listed)
+    oracle = Oracle(listed)
+    expected = dict.fromkeys(oracle.measure(lambda _: True), 0)
+    for (rank, device, _), depths in oracle.depth.items():
+        expected[rank, device] = max(expected[rank, device], *depths[0])
+    found = answer(con, "select rank, device, max_concurrent from busy('a')")
+    assert found == {key: (depth,) for key, depth in expected.items()}
+
+
+@quick
+@given(relations)
+def test_union_is_at_most_the_sum(con, listed):
+    fill(con, a=listed)
+    offending = con.execute(
+        "with sums as (select rank, device, sum(end_ns - start_ns) as sum_ns from intervals('a') group by all) "
+        "from busy('a') as b join sums as s on b.rank = s.rank and b.device is not distinct from s.device "
+        "where busy_ns > sum_ns or concurrent_ns > busy_ns"
+    ).fetchall()
+    assert offending == []
+
+
+@quick
+@given(relations, relations)
+def test_overlap_is_the_intersection_and_symmetric(con, first, second):
+    fill(con, a=first, b=second)
+    expected = Oracle(first, second).measure(lambda a, b: a and b)
+    forth = answer(con, "select rank, device, overlap_ns from overlap('a', 'b')")
+    back = answer(con, "select rank, device, overlap_ns from overlap('b', 'a')")
+    assert forth == back == {key: (measure,) for key, measure in expected.items()}
+
+
+@quick
+@given(relations, relations, relations)
+def test_overlap_of_three_is_the_intersection(con, first, second, third):
+    fill(con, a=first, b=second, c=third)
+    expected = Oracle(first, second, third).measure(lambda a, b, c: a and b and c)
+    found = answer(con, "select rank, device, overlap_ns from overlap_of_three('a', 'b', 'c')")
+    assert found == {key: (measure,) for key, measure in expected.items()}
+
+
+@quick
+@given(relations, relations, relations)
+def test_exclusive_parts_and_idle_make_the_window(con, first, second, third):
+    fill(con, a=first, b=second, c=third)
+    oracle = Oracle(first, second, third)
+    parts = (
+        oracle.measure(lambda a, b, c: True),
+        oracle.measure(lambda a, b, c: a),
+        oracle.measure(lambda a, b, c: b and not a),
+        oracle.measure(lambda a, b, c: c and not a and not b),
+        oracle.measure(lambda a, b, c: not (a or b or c)),
+    )
+    found = answer(
+        con, "select rank, device, window_ns, a_ns, b_only_ns, c_only_ns, idle_ns from exclusive('a', 'b', 'c')"
+    )
+    assert found == {key: tuple(part[key] for part in parts) for key in parts[0]}
+    assert all(window == sum(rest) for window, *rest in found.values())
+
+
+@quick
+@given(relations, relations)
+def test_inside_measures_each_part_alone(con, listed, cover):
+    fill(con, a=listed, b=cover)
+    con.execute("create or replace temp table parts as select *, {'half': start_ns % 2} as part from a")
+    for half in (0, 1):
+        ours = [row for row in listed if row["start_ns"] is not None and row["start_ns"] % 2 == half]
+        lanes = set(Oracle(ours).bounds)
+        covering = [row for row in cover if (row["rank"], row["device"], row["source"]) in lanes]
+        oracle = Oracle(ours, covering)
+        inside, busy = oracle.measure(lambda a, b: a and b), oracle.measure(lambda a, b: a)
+        found = answer(
+            con, f"select rank, device, busy_ns, inside_ns from inside('parts', 'b') where part.half = {half}"
+        )
+        assert found == {key: (busy[key], inside[key]) for key in busy}
+
+
+kernel_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "source": st.sampled_from(["a", "b"]),
+            "rank": st.sampled_from([0, 1]),
+            "device": st.sampled_from([0, 1, None]),
+            "name": st.sampled_from([COMPUTE, COMMUNICATION, "mystery"]),
+            "start_ns": times,
+            "dur_ns": durations,
+        }
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(kernel_rows, relations, relations)
+def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, kernels, copies, graphs):
+    tables = {
+        "kernels": kernels,
+        "memcpys": [row | {"direction": "HtoD", "size_bytes": 8} for row in copies],
+        "graph_launches": graphs,
+    }
+    store = build_store(tmp_path_factory.mktemp("lab"), tables)
+    with session.connect(store) as con:
+        found = {
+            name: query.run(con, query.find(name), {}).to_pylist()
+            for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
+        }
+    compute = [row for row in kernels if row["name"] != COMMUNICATION]
+    communication = [row for row in kernels if row["name"] == COMMUNICATION]
+    oracle = Oracle(compute, communication, copies, graphs)
+    runs = {
+        "window_ns": oracle.measure(lambda k, n, m, g: True),
+        "compute_ns": oracle.measure(lambda k, n, m, g: k or g),
+        "exposed_comm_ns": oracle.measure(lambda k, n, m, g: n and not (k or g)),
+        "exposed_memory_ns": oracle.measure(lambda k, n, m, g: m and not (k or n or g)),
+        "idle_ns": oracle.measure(lambda k, n, m, g: not (k or n or m or g)),
+        "comm_ns": oracle.measure(lambda k, n, m, g: n),
+        "overlapped_comm_ns": oracle.measure(lambda k, n, m, g: n and (k or g)),
+        "graph_ns": oracle.measure(lambda k, n, m, g: g),
+    }
+    for row in found["gpu_breakdown"]:
+        key = (row["rank"], row["device"])
+        assert {name: row[name] for name in runs} == {name: measure.get(key, 0) for name, measure in runs.items()}
+    kernel_busy = oracle.measure(lambda k, n, m, g: k or n)
+    for row in found["nccl_share"]:
+        key = (row["rank"], row["device"])
+        assert row["kernel_busy_ns"] == kernel_busy.get(key, 0)
+        assert row["window_ns"] == runs["window_ns"].get(key, 0)
+        assert (row["busy_ns"], row["exposed_ns"]) == (
+            runs["comm_ns"].get(key, 0),
+            runs["exposed_comm_ns"].get(key, 0),
+        )
+    twice = oracle.measure(lambda k, n, m, g: k + n >= 2)
+    for row in found["kernel_concurrency"]:
+        key = (row["rank"], row["device"])
+        assert (row["busy_ns"], row["concurrent_ns"]) == (kernel_busy.get(key, 0), twice.get(key, 0))
+
+
+def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Path) -> None:
+    """Doubles near 1.7e18 stand 256 ns apart: two kernels that follow each other become one and the same interval."""
+    first = 1712195495519689088
+    kernels = [
+        {"name": "a", "device": 0, "start_ns": first, "dur_ns": 150},
+        {"name": "b", "device": 0, "start_ns": first + 150, "dur_ns": 200},
+    ]
+    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
+        exact = query.run(con, query.find("kernel_concurrency"), {}).to_pylist()[0]
+        in_doubles = con.execute(
+            "with rounded as (select run, source, rank, device, start_ns::double::bigint as start_ns, "
+            "(start_ns::double + dur_ns::double)::bigint as end_ns from kernels) "
+            "select busy_ns, concurrent_ns from busy('rounded')"
+        ).fetchall()
+    assert (exact["busy_ns"], exact["concurrent_ns"]) == (350, 0)
+    assert in_doubles == [(256, 256)]

@@ -1,0 +1,185 @@
+"""What every query file promises: a complete header, and an answer that is what the header says."""
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.build import build_store
+from tracelab import query, schema, session
+from tracelab.errors import NoDataError, UsageError
+
+QUERIES = sorted(query.library().values(), key=lambda each: each.name)
+ids = [each.name for each in QUERIES]
+ROWS = {
+    "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
+    "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
+}
+HEADER = (
+    '-- What.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n-- [params]\n-- [columns]\n-- n = "N."\n-- ///\n'
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return build_store(tmp_path / "lab", ROWS)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_prose_and_title_stand(each: query.Query) -> None:
+    assert each.title
+    assert "A row is" in each.prose
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_needed_tables_exist_and_say_how_to_capture_them(each: query.Query) -> None:
+    assert each.needs
+    assert set(each.needs) <= set(schema.BY_NAME)
+
+
+def test_every_table_says_how_to_capture_it() -> None:
+    assert set(query.CAPTURE) == set(schema.BY_NAME)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_answer_has_the_columns_of_the_header_in_order(each: query.Query, store: Path) -> None:
+    with session.connect(store) as con:
+        assert query.run(con, each, {}).column_names == list(each.columns)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, store: Path) -> None:
+    with session.connect(store) as con:
+        answer = query.run(con, each, {})
+    for field in answer.schema:
+        if field.name in {"rank", "device"}:
+            expected = pa.int32()
+        elif field.name.endswith(("_ratio", "_per_s")):
+            expected = pa.float64()
+        elif pa.types.is_string(field.type):
+            continue
+        else:
+            expected = pa.int64()
+        assert (field.name, field.type) == (field.name, expected)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, store: Path) -> None:
+    with session.connect(store) as con:
+        full, empty = query.run(con, each, {}), query.run(con, each, {"rank": 99})
+    assert (empty.num_rows, empty.schema) == (0, full.schema)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_shown_sql_runs_in_any_duckdb_after_init(each: query.Query, store: Path) -> None:
+    values = {param.name: {"text": "r", "integer": 0, "number": 0.0, "flag": True}[param.type] for param in each.params}
+    with session.connect(store) as con:
+        ours = query.run(con, each, values).to_pylist()
+    with duckdb.connect() as other:
+        other.execute(session.init_sql(store))
+        theirs = other.sql(query.shown_sql(each, values)).to_arrow_table().to_pylist()
+    assert theirs == ours
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_a_ratio_stands_with_its_terms(each: query.Query) -> None:
+    for name, meaning in each.columns.items():
+        if name.endswith("_ratio"):
+            terms = meaning.rstrip(".").split(" / ")
+            assert set(terms) <= set(each.columns), name
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_sql_ends_with_an_order(each: query.Query) -> None:
+    assert each.sql.splitlines()[-1].startswith("order by")
+
+
+def test_one_name_has_one_meaning_everywhere() -> None:
+    meanings: dict[str, set[str]] = {}
+    for each in QUERIES:
+        for param in each.params:
+            meanings.setdefault(param.name, set()).add(param.about)
+        for name in ("run", "rank", "device"):
+            meanings.setdefault(f"column {name}", set()).add(each.columns[name])
+    assert {name for name, said in meanings.items() if len(said) > 1} == set()
+
+
+def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]})
+    with session.connect(store) as con, pytest.raises(NoDataError, match=r"needs memcpys.*ProfilerActivity\.CUDA"):
+        query.run(con, query.find("memcpy_throughput"), {})
+
+
+def test_unknown_run_is_no_data_with_the_nearest(store: Path) -> None:
+    with session.connect(store) as con, pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+        query.run(con, query.find("kernel_summary"), {"run": "rr"})
+
+
+def test_unknown_query_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'nccl_share'"):
+        query.find("ncl_share")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"rnak": 1}, "no parameter 'rnak'; it has run, rank, device, top"),
+        ({"rank": "one"}, "rank = 'one' is not of type integer"),
+        ({"rank": True}, "not of type integer"),
+        ({"run": 3}, "not of type text"),
+    ],
+)
+def test_wrong_values_are_refused(values: dict[str, query.Value], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        query.bind(query.find("kernel_summary"), values)
+
+
+def test_values_come_as_text_or_typed() -> None:
+    each = query.find("memcpy_throughput")
+    assert query.bind(each, {"rank": "1", "small_bytes": 10}) == {
+        "run": None,
+        "rank": 1,
+        "device": None,
+        "small_bytes": 10,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select 1", "q.sql:1: no header"),
+        (HEADER.replace("title =", "titel ="), "q.sql:3: unknown key 'titel'"),
+        (HEADER.replace('"T"', "T"), "q.sql:3: the header is no TOML"),
+        (HEADER.replace('-- title = "T"\n', ""), "q.sql:2: the header needs 'title'"),
+        (HEADER.replace('["kernels"]', '["kernel"]'), "q.sql:4: there is no table 'kernel'"),
+        (HEADER + "select $x as n", "q.sql:2: parameter 'x' is used, not declared"),
+        (
+            HEADER.replace("[params]", '[params]\n-- x = { default = 1, about = "X" }'),
+            "q.sql:6: parameter 'x' is declared, not",
+        ),
+        (
+            HEADER.replace("[params]", '[params]\n-- x = { about = "X" }'),
+            "q.sql:6: parameter 'x' needs a default, or a type",
+        ),
+        (HEADER.replace('"N."', "1"), "q.sql:7: column 'n' needs its meaning"),
+        (
+            HEADER.replace("-- [params]", '-- chart = { kind = "pie", x = "n", y = ["n"] }'),
+            "q.sql:5: chart needs a kind",
+        ),
+        (HEADER.replace("-- [params]", '-- chart = { kind = "bars", x = "m", y = ["n"] }'), "q.sql:5: chart names 'm'"),
+    ],
+)
+def test_malformed_headers_name_file_and_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=said.replace("[", r"\[")):
+        query.find(str(path))
+
+
+def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    header = HEADER.replace("[params]", '[params]\n-- x = { type = "text", about = "X" }')
+    path.write_text(header + "select '$x' as n -- $x\nwhere $x is null or n = $x", encoding="utf-8")
+    shown = query.shown_sql(query.find(str(path)), {"x": "it's"})
+    assert shown == "-- What.\nselect '$x' as n -- $x\nwhere 'it''s' is null or n = 'it''s';\n"
