@@ -1,5 +1,6 @@
 """What a column's name says about its values: its unit, and how people like to read it."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -69,6 +70,16 @@ def scaled(value: float, kind: Quantity) -> str:
     number = value / scale.size
     whole = len(str(int(abs(number))))
     return f"{number:,.{max(0, _DIGITS - whole)}f} {scale.symbol}"
+
+
+def significant(value: float, *, digits: int = 4) -> str:
+    """So many significant digits, whole numbers in full: 1,234,567 · 12.35 · 0.001235 · 1.235e-09."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(value)))
+    if magnitude < -5 or magnitude > 14:  # noqa: PLR2004  longer numbers are not read as digits
+        return f"{value:.{digits - 1}e}"
+    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
 
 
 def unit(column: str) -> str | None:

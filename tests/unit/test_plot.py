@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from tracelab import plot
 from tracelab.errors import NoDataError
+from tracelab.names import plain_kernel
+from tracelab.plot.bars import MOST_BARS
 from tracelab.query import Chart, ChartKind, Query
 
 Row = dict[str, object]
@@ -21,11 +24,11 @@ def kernel(name: str, dur_ns: int | None, *, rank: int = 0) -> Row:
     return {"run": "r", "rank": rank, "device": 0, "kernel": name, "dur_ns": dur_ns, "mean_ns": dur_ns}
 
 
-def labels(drawn: plot.Figure, panel: int = 0) -> list[str]:
+def labels(drawn: Figure, panel: int = 0) -> list[str]:
     return [text.get_text() for text in drawn.axes[panel].get_yticklabels()]
 
 
-def png(drawn: plot.Figure) -> bytes:
+def png(drawn: Figure) -> bytes:
     stream = io.BytesIO()
     plot.save(drawn, stream, fmt="png")
     return stream.getvalue()
@@ -40,16 +43,16 @@ def test_bars_are_sorted_and_in_the_unit_that_fits() -> None:
 
 
 def test_what_does_not_fit_is_added_up() -> None:
-    rows = [kernel(f"k{index}", 1_000) for index in range(plot.MOST_BARS + 5)]
+    rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
     assert labels(drawn)[-1] == "5 others"
     assert drawn.axes[0].patches[-1].get_width() == 5.0
 
 
 def test_means_are_not_added_up() -> None:
-    rows = [kernel(f"k{index}", 1_000) for index in range(plot.MOST_BARS + 5)]
+    rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "mean_ns"))
-    assert len(labels(drawn)) == plot.MOST_BARS
+    assert len(labels(drawn)) == MOST_BARS
 
 
 def test_each_process_has_its_panel() -> None:
@@ -126,4 +129,4 @@ def test_the_same_answer_gives_the_same_picture() -> None:
     ],
 )
 def test_a_kernel_is_named_without_what_all_have(name: str, plain: str) -> None:
-    assert plot.plain_kernel(name) == plain
+    assert plain_kernel(name) == plain

@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from tracelab.render import as_text, shortened, significant
-from tracelab.units import Quantity, quantity, scaled, spoken
+from tracelab.names import shortened
+from tracelab.render import as_text
+from tracelab.units import Quantity, quantity, scaled, significant, spoken
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
 

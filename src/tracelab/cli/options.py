@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-FORMATS = ("table", "csv", "json", "jsonl", "parquet", "markdown")
+from tracelab.formats import FORMATS
 
 
 def store() -> click.Option:

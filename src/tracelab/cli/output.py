@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tracelab import render
 from tracelab.errors import TracelabError, UsageError
+from tracelab.formats import SUFFIXES
 
 MOST_ROWS_ON_A_TERMINAL = 500
 
@@ -78,9 +79,9 @@ def written_whole(path: Path, write: Callable[[BinaryIO], None], *, force: bool)
 
 def _by_suffix(path: Path) -> str:
     try:
-        return render.SUFFIXES[path.suffix.lower()]
+        return SUFFIXES[path.suffix.lower()]
     except KeyError as error:
-        known = ", ".join(render.SUFFIXES)
+        known = ", ".join(SUFFIXES)
         raise UsageError(f"{path}: no format has this suffix; use one of {known}, or name a --format") from error
 
 

@@ -1,0 +1,57 @@
+"""An answer as a picture: the query's header says what to draw, the columns' names say the units."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+import matplotlib as mpl
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+from tracelab.errors import NoDataError, UsageError
+from tracelab.names import visible
+from tracelab.plot.axis import is_finite
+from tracelab.plot.bars import bars, stacked
+from tracelab.plot.labels import constants, drawable
+from tracelab.plot.points import line, scatter
+from tracelab.plot.style import STYLE
+from tracelab.query import Chart, Query
+
+Row = dict[str, Any]
+
+
+def figure(table: pa.Table, query: Query) -> Figure:
+    """Draw the answer as the query's chart says; raises NoDataError where there is nothing to draw."""
+    chart = query.chart
+    if chart is None:
+        raise UsageError(f"{query.name} has no chart in its header, so there is nothing to draw")
+    if missing := [name for name in (chart.x, *chart.y) if name not in table.column_names]:
+        raise UsageError(f"{query.name}: the chart names columns that the answer lacks: {', '.join(missing)}")
+    rows = [
+        row for row in table.to_pylist() if row[chart.x] is not None and any(is_finite(row[name]) for name in chart.y)
+    ]
+    if not rows:
+        raise NoDataError(f"{query.name} has no rows to draw; ask without --plot to see what the answer holds")
+    with mpl.rc_context(STYLE):
+        drawn, notes = _DRAWERS[chart.kind](rows, chart)
+        _head(drawn, query.title, [*constants(rows, chart), *notes])
+        return drawn
+
+
+def save(drawn: Figure, stream: BinaryIO, *, fmt: str) -> None:
+    """Write the figure as png, svg or pdf; undated, so that the same answer gives the same bytes."""
+    undated: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with mpl.rc_context(STYLE):
+        drawn.savefig(stream, format=fmt, metadata=undated.get(fmt), bbox_inches="tight", pad_inches=0.12)
+
+
+def _head(drawn: Figure, title: str, notes: Sequence[str]) -> None:
+    lines = [drawable(visible(title)), *([" · ".join(notes)] if notes else [])]
+    drawn.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
+
+
+_DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
+    "bars": bars,
+    "stacked": stacked,
+    "scatter": scatter,
+    "line": line,
+}

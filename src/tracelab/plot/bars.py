@@ -1,0 +1,127 @@
+"""Bars: lengths from one base, side by side or on top of each other; a panel for each process."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
+from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
+from tracelab.plot.style import DARK, REST, color
+from tracelab.query import Chart
+from tracelab.units import significant
+
+Row = dict[str, Any]
+
+MOST_BARS = 20
+MOST_BARS_IN_ALL = 48
+MOST_PANELS = 12
+_LEAST_PLACES = 2
+_ROOM_FOR_A_SHARE = 0.06
+_LABEL = "\0label"  # no column has such a name
+_IS_REST = "\0rest"
+
+
+def bars(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a bar for each row and y column."""
+    return _lengths(rows, chart, stacked=False)
+
+
+def stacked(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a bar for each row, its y columns end to end."""
+    return _lengths(rows, chart, stacked=True)
+
+
+def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
+    """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
+    panels, notes = _panels(rows, chart)
+    groups = measures(chart.y)
+    colors = {name: color(index) for index, name in enumerate(chart.y)}
+    heights = [max(len(bars), _LEAST_PLACES) * (1 if stacked else max(map(len, groups))) ** 0.5 for _, bars in panels]
+    inches = 0.24 * sum(heights) + 0.5 * len(panels) + 0.9
+    drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
+    grid = drawn.subplots(len(panels), len(groups), squeeze=False, sharex="col", height_ratios=heights)
+    for column, names in enumerate(groups):
+        axis = fitted_axis(names, [bar for _, bars in panels for bar in bars], stacked=stacked)
+        for (title, bars), axes in zip(panels, grid[:, column], strict=True):
+            _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
+            axes.set_yticks(range(len(bars)), [bar[_LABEL] for bar in bars] if column == 0 else [""] * len(bars))
+            axes.set_title(title if column == 0 else "")
+        grid[-1, column].set_xlabel(axis.label)
+    if max(map(len, groups)) > 1:
+        handles = [Patch(color=shade, label=words(name)) for name, shade in colors.items()]
+        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+    return drawn, notes
+
+
+def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Axis, *, stacked: bool) -> None:
+    thickness = 0.72 if stacked else 0.8 / len(colors)
+    starts = [0.0] * len(bars)
+    totals = [sum(axis.scaled(bar[name]) for name in colors) for bar in bars]
+    for index, (name, shade) in enumerate(colors.items()):
+        lengths = [axis.scaled(bar[name]) for bar in bars]
+        shift = 0.0 if stacked else (index - (len(colors) - 1) / 2) * thickness
+        shades = [REST if bar.get(_IS_REST) and not stacked else shade for bar in bars]
+        places = [place + shift for place in range(len(bars))]
+        axes.barh(places, lengths, thickness, left=starts if stacked else None, color=shades, linewidth=0)
+        if stacked:
+            _write_shares(axes, starts, lengths, totals, shade)
+            starts = [start + length for start, length in zip(starts, lengths, strict=True)]
+        else:
+            _write_values(axes, places, lengths, [bar[name] for bar in bars], axis)
+    margin = 0.6 + max(0, _LEAST_PLACES - len(bars)) / 2
+    axes.set_ylim(len(bars) - 1 + margin, -margin)  # the first bar on top
+    axes.set_xlim(0, axis.limit)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+
+
+def _write_values(
+    axes: Axes, places: Sequence[float], lengths: Sequence[float], values: Sequence[object], axis: Axis
+) -> None:
+    for place, length, value in zip(places, lengths, values, strict=True):
+        whole = isinstance(value, int) and axis.size == 1
+        text = "no value" if value is None else f"{value:,}" if whole else significant(length, digits=3)
+        axes.text(length + axis.limit * 0.008, place, text, va="center", fontsize=7, color="#333333")
+
+
+def _write_shares(
+    axes: Axes, starts: Sequence[float], lengths: Sequence[float], totals: Sequence[float], shade: str
+) -> None:
+    """Write the share of its own bar into every part that has room for it."""
+    for place, (start, length, total) in enumerate(zip(starts, lengths, totals, strict=True)):
+        if length > _ROOM_FOR_A_SHARE * max(totals):
+            ink = "white" if shade in DARK else "black"
+            text = f"{length / total:.0%}"
+            axes.text(start + length / 2, place, text, ha="center", va="center", fontsize=7, color=ink)
+
+
+def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]], list[str]]:
+    """The rows as labelled bars in panels, sorted, no more than a page takes; and what was left out."""
+    told = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
+    over_identity = chart.x in IDENTITY
+    by = [name for name in told if name == chart.by] if over_identity else told
+    label = [*(name for name in told if name not in by), chart.x] if over_identity else [chart.x]
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    notes = [f"{MOST_PANELS} of {len(groups)} panels shown"] if len(groups) > MOST_PANELS else []
+    shown = list(groups.items())[:MOST_PANELS]
+    most = max(5, min(MOST_BARS, MOST_BARS_IN_ALL // len(shown)))
+    panels = []
+    for key, members in shown:
+        ordered = members if over_identity else sorted(members, key=lambda row: -number(row[chart.y[0]]))
+        bars, rest = ordered[:most], ordered[most:]
+        bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
+        if rest and all(map(is_additive, chart.y)):
+            sums = {name: sum(number(row[name]) for row in rest) for name in chart.y}
+            bars.append({_LABEL: f"{len(rest)} others", _IS_REST: True, **sums})
+        elif rest:
+            notes.append(f"{most} of {len(ordered)} shown")
+        panels.append((named(by, key), bars))
+    return panels, list(dict.fromkeys(notes))

@@ -1,0 +1,96 @@
+"""What pictures say in words: which process, which kernel, which column; all of it harmless and short."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from matplotlib.font_manager import findfont, get_font
+
+from tracelab.names import plain_kernel, shortened, visible
+from tracelab.plot.style import STYLE
+from tracelab.query import Chart
+from tracelab.units import spoken
+
+Row = dict[str, Any]
+
+IDENTITY = ("run", "rank", "device")
+LABEL_CELLS = 44
+
+
+def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """One label a row; where the columns named do not tell rows apart, other text of the row is added."""
+    texts = [_joined(columns, row) for row in rows]
+    extras = [name for name in varying(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
+    if len(set(texts)) < len(texts) and extras:
+        texts = [
+            f"{text} ({', '.join(str(row[name]) for name in extras)})" for text, row in zip(texts, rows, strict=True)
+        ]
+    short = [drawable(_short(text)) for text in texts]
+    seen: dict[str, int] = {}
+    for text in short:
+        seen[text] = seen.get(text, 0) + 1
+    numbers: dict[str, int] = {}
+    for index, text in enumerate(short):
+        if seen[text] > 1:
+            numbers[text] = numbers.get(text, 0) + 1
+            short[index] = f"{text} #{numbers[text]}"
+    return short
+
+
+def keys(chart: Chart, rows: Sequence[Row]) -> list[str]:
+    """What tells processes apart, and what the chart names beside it."""
+    return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []))) if name in rows[0]]
+
+
+def varying(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
+    """Those of the columns that do not have one value in all rows."""
+    return [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
+
+
+def constants(rows: list[Row], chart: Chart) -> list[str]:
+    """What is the same in all rows, said once under the title."""
+    told = varying(rows, keys(chart, rows))
+    same = [name for name in keys(chart, rows) if name not in told and name != chart.x]
+    return [named(same, [rows[0][name] for name in same])] if same else []
+
+
+def named(names: Sequence[str], values: Sequence[object]) -> str:
+    """Values with what they are: mordred · rank 0 · GPU 1."""
+    said = {"device": "GPU", "rank": "rank"}
+    parts = []
+    for name, value in zip(names, values, strict=True):
+        text = drawable(shortened(visible(str(value)), LABEL_CELLS)) if value is not None else "none"
+        parts.append(f"{said.get(name, words(name))} {text}" if name in said or not isinstance(value, str) else text)
+    return " · ".join(parts)
+
+
+def _joined(columns: Sequence[str], row: Row) -> str:
+    if len(columns) == 1 and isinstance(row[columns[0]], str):
+        return plain_kernel(visible(row[columns[0]]))
+    return named(columns, [row[name] for name in columns])
+
+
+def _short(text: str) -> str:
+    """A label in the room there is: of a template its beginning, for that names the operation; of others both ends."""
+    if len(text) > LABEL_CELLS and "<" in text[:LABEL_CELLS] and text.endswith(">"):
+        return text[: LABEL_CELLS - 2] + "…>"
+    return shortened(text, LABEL_CELLS)
+
+
+def drawable(text: str) -> str:
+    """The text with characters spelled out that the font lacks: a box tells nothing, and warns."""
+    return "".join(character if ord(character) in _glyphs() else f"\\u{ord(character):04x}" for character in text)
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(get_font(findfont(STYLE["font.family"][0])).get_charmap())
+
+
+def words(column: str) -> str:
+    """A column's name as a label says it: of_window_ratio is the share of window."""
+    said = spoken(column)
+    for short, whole in (("dur", "duration"), ("comm", "communication"), ("gpu", "GPU"), ("nccl", "NCCL")):
+        said = re.sub(rf"\b{short}\b", whole, said)
+    return f"share {said}" if column.startswith("of_") and column.endswith("_ratio") else said

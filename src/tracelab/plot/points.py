@@ -1,0 +1,83 @@
+"""Points: one column over another, alone or joined to lines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from tracelab.plot.axis import fitted_axis, is_finite, measures
+from tracelab.plot.labels import keys, named, varying, words
+from tracelab.plot.style import OKABE_ITO, REST, color
+from tracelab.query import Chart
+
+Row = dict[str, Any]
+
+MOST_SERIES = len(OKABE_ITO)
+_LOG_FROM = 100
+
+
+def scatter(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a point for each row and y column; over more than two decades on logarithmic axes."""
+    return _points(rows, chart, joined=False)
+
+
+def line(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw the points joined in the order of x."""
+    return _points(rows, chart, joined=True)
+
+
+def _points(rows: list[Row], chart: Chart, *, joined: bool) -> tuple[Figure, list[str]]:
+    """A panel for each unit of y; a colour for each y and each value of what tells the rows apart."""
+    groups = measures(chart.y)
+    drawn = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
+    grid = drawn.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
+    across = fitted_axis([chart.x], rows, stacked=False)
+    handles: dict[str, Line2D] = {}
+    notes: list[str] = []
+    for axes, names in zip(grid, groups, strict=True):
+        up = fitted_axis(names, rows, stacked=False)
+        series = _series(rows, chart, names)
+        if len(series) > MOST_SERIES:
+            notes = [f"{len(series) - MOST_SERIES + 1} of {len(series)} series in grey"]
+        for index, (title, points) in enumerate(series.items()):
+            is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
+            name, ink = ("others", REST) if is_rest else (title, color(index))
+            xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points)], strict=True)
+            style: dict[str, Any] = {"color": ink, "marker": "o", "markersize": 4 if joined else 5}
+            handles[name] = axes.plot(
+                xs, ys, linestyle="-" if joined else "none", linewidth=1.4, alpha=0.9, label=name, **style
+            )[0]
+        axes.set_ylabel(up.label)
+        axes.grid(visible=True)
+        _scale(axes, rows, chart.x, names, joined=joined)
+    grid[-1].set_xlabel(across.label)
+    if len(handles) > 1:
+        drawn.legend(handles=list(handles.values()), labels=list(handles), loc="outside lower center", ncols=3)
+    return drawn, notes
+
+
+def _series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    by = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
+    if chart.by is not None and chart.kind == "scatter":
+        by = [name for name in by if name == chart.by]
+    series: dict[str, list[tuple[float, float]]] = {}
+    for name in names:
+        for row in rows:
+            if is_finite(row[name]) and is_finite(row[chart.x]):
+                told = [named(by, [row[key] for key in by])] if by else []
+                title = " · ".join([*([words(name)] if len(names) > 1 else []), *told]) or words(name)
+                series.setdefault(title, []).append((row[chart.x], row[name]))
+    return series
+
+
+def _scale(axes: Axes, rows: list[Row], x: str, names: Sequence[str], *, joined: bool) -> None:
+    """Scatter over more than two decades on a logarithmic axis; plain numbers on every axis."""
+    for columns, axis, set_scale in (((x,), axes.xaxis, axes.set_xscale), (names, axes.yaxis, axes.set_yscale)):
+        values = [row[name] for row in rows for name in columns if is_finite(row[name])]
+        if not joined and min(values) > 0 and max(values) > _LOG_FROM * min(values):
+            set_scale("log")
+            axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))

@@ -1,0 +1,57 @@
+"""Cells as plain values: exact, in the types that JSON has."""
+
+import json
+import math
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+
+def json_text(value: object) -> str:
+    """A plain value as JSON; raises ValueError for a number that JSON lacks."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def plain(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> list[Any]:
+    """A column as values that JSON has: exact integers, ISO times, NULL for what is no number."""
+    values = column.to_pylist()
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_boolean(column.type):
+        return list(values)
+    if pa.types.is_map(column.type):
+        return [None if value is None else {str(key): _plain_value(item) for key, item in value} for value in values]
+    return [_plain_value(value) for value in values]
+
+
+def _plain_value(value: object) -> object:  # noqa: PLR0911  one line a type
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():  # DuckDB's HUGEINT, and literals as 1.5
+            return int(value) if value == value.to_integral_value() else float(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(key): _plain_value(item) for key, item in value.items()}
+        case list():
+            return [_plain_value(item) for item in value]
+        case None | bool() | int() | str():
+            return value
+        case timedelta():
+            return value.total_seconds()
+    return str(value)
+
+
+def exact(value: object) -> str:
+    """A plain value as text, nothing rounded; NULL is empty."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
