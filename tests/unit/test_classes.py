@@ -1,0 +1,92 @@
+"""The classifier gives real kernel names the class a reader would."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.build import build_store
+from tracelab import classes, session
+from tracelab.errors import StoreError
+
+NAMES = [
+    ("ncclAllReduceRingLLKernel_sum_f32(ncclColl)", "communication", "all_reduce"),
+    ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "communication", "all_reduce"),
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "all_reduce"),
+    ("ncclReduceScatterRingLLKernel_sum_f32(ncclColl)", "communication", "reduce_scatter"),
+    ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "reduce_scatter"),
+    ("ncclKernel_Reduce_RING_LL_Sum_float(ncclWorkElem)", "communication", "reduce"),
+    ("ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "reduce"),
+    ("ncclBroadcastRingLLKernel_copy_i8(ncclColl)", "communication", "broadcast"),
+    ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "broadcast"),
+    ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclWorkElem)", "communication", "all_gather"),
+    ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "communication", "send_recv"),
+    ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "communication", "unknown"),
+    ("rcclGenericKernel<1, false>(ncclDevKernelArgsStorage<4096ul>)", "communication", "unknown"),
+    ("void deep_ep::internode::dispatch<false, 4>(int4*)", "communication", "all_to_all"),
+    ("void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*)", "communication", "all_to_all"),
+    ("void deep_ep::internode_ll::combine<true, 7168>(void*)", "communication", "all_to_all"),
+    ("void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", "embedding_index", None),
+    ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", "communication", "all_reduce"),
+    ("void vllm::cross_device_reduce_2stage<half, 4>(vllm::RankData*)", "communication", "all_reduce"),
+    ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", "communication", "all_reduce"),
+    ("nvshmemi_proxy_quiet_entrypoint(nvshmemi_team_t)", "communication", "unknown"),
+    ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", "winograd", None),
+    ("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x64", "convolution", None),
+    ("volta_sgemm_128x32_nt", "gemm", None),
+    ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", "gemm", None),
+    ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1", "gemm", None),
+    ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64>(Params)", "gemm", None),
+    ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>(Flash_fwd_params)", "attention", None),
+    ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext", "attention", None),
+    ("void at::native::max_pool_forward_nchw<float, float>(int, float const*)", "pooling_forward", None),
+    ("void at::native::max_pool_backward_nchw<float, float>(float const*)", "pooling_backward", None),
+    ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(cudnnTensorStruct)", "norm", None),
+    ("void at::native::vectorized_layer_norm_kernel<float, float>(int, float)", "norm", None),
+    ("void at::native::softmax_warp_forward<float, float, float, 10, true>(float*)", "softmax_loss", None),
+    ("void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(int)", "optimizer", None),
+    ("void split_embedding_codegen_forward_unweighted_kernel<float, float>(int)", "embedding_index", None),
+    ("void fbgemm_gpu::permute_2D_lengths_kernel<int>(int)", "embedding_index", None),
+    ("void at::native::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)", "copy", None),
+    ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, sum>>(float)", "reduction", None),
+    ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", "elementwise", None),
+    ("void clover::par_ranged2d_kernel<flux_calc_kernel(int, double)::[lambda(int, int)]>(clover::Range2d)", None, None),
+    ("my_lambda_property_europe", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kernel_class", "collective"), NAMES, ids=[name[:40] for name, *_ in NAMES])
+def test_class_of_a_real_name(name: str, kernel_class: str | None, collective: str | None, tmp_path: Path) -> None:
+    with duckdb.connect() as con:
+        con.execute(classes.sql(classes.rules(tmp_path)))
+        found = con.execute(
+            "select class, collective from (select kernel_rule(?) as rule) left join kernel_rules using (rule)", [name]
+        ).fetchone()
+    assert found == (kernel_class, collective)
+
+
+def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [{"name": "volta_sgemm"}, {"name": "mine"}, {"name": "what"}]})
+    (store / "classes.csv").write_text("pattern,class,collective\n^mine$,communication,all_gather\nsgemm,hot,\n")
+    with session.connect(store) as con:
+        found = con.execute("select name, class, collective, rule from kernel_classes order by name").fetchall()
+    assert found == [
+        ("mine", "communication", "all_gather", "^mine$"),
+        ("volta_sgemm", "hot", None, "sgemm"),
+        ("what", "unclassified", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class\ngemm\n", "classes.csv:1: the columns must be pattern,class"),
+        ("pattern,class\na,b\n(,gemm\n", "classes.csv:3: '\\(' is no regular expression"),
+        ("pattern,class,collective\na,communication,gossip\n", "classes.csv:2: 'gossip' is no collective"),
+        ("pattern,class\na,\n", "classes.csv:2: a rule needs a pattern and a class"),
+    ],
+)
+def test_a_wrong_rule_names_its_line(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "classes.csv").write_text(text)
+    with pytest.raises(StoreError, match=said):
+        classes.rules(tmp_path)

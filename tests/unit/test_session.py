@@ -1,0 +1,128 @@
+"""A session shows what is committed and nothing else, in the schema's types, whatever the store looks like."""
+
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from tests.build import build_store, source_id
+from tracelab import schema, session
+from tracelab.errors import NoDataError, StoreError
+
+KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
+
+
+def test_a_missing_store_says_to_ingest(tmp_path: Path) -> None:
+    with pytest.raises(NoDataError, match="does not exist; run `tracelab ingest"):
+        session.connect(tmp_path / "none")
+
+
+def test_a_store_without_sources_says_to_ingest(tmp_path: Path) -> None:
+    with pytest.raises(NoDataError, match="holds no ingested trace; run `tracelab ingest"):
+        session.connect(tmp_path)
+
+
+def test_another_major_schema_is_refused(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
+    path = next(store.glob("sources/run=*/*.parquet"))
+    row = pq.read_table(path, partitioning=None).to_pylist()[0] | {"schema_version": "9.0"}
+    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
+    with pytest.raises(StoreError, match="schema 9.0.*re-ingest"):
+        session.connect(store)
+
+
+def test_every_view_has_the_columns_of_the_schema_with_types_and_comments(tmp_path: Path) -> None:
+    with session.connect(build_store(tmp_path / "lab", {"kernels": [KERNEL]})) as con:
+        found = con.execute(
+            "select table_name, column_name, data_type, comment from duckdb_columns() where not internal"
+        ).fetchall()
+    shown = [row for row in found if row[0] in schema.BY_NAME]
+    expected = [
+        (table.name, column.name, column.duckdb, column.doc) for table in schema.TABLES for column in table.view_columns
+    ]
+    normalised = [(table, name, _short(kind), doc) for table, name, kind, doc in shown]
+    assert sorted(normalised) == sorted(expected)
+
+
+def _short(kind: str) -> str:
+    return {"timestamp with time zone": "timestamptz"}.get(kind.lower(), kind.lower())
+
+
+def test_end_is_start_plus_duration_and_null_beyond_64_bits(tmp_path: Path) -> None:
+    kernels = [KERNEL, KERNEL | {"dur_ns": None}, KERNEL | {"start_ns": 2**63 - 1}]
+    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
+        assert con.execute("select end_ns from kernels order by end_ns").fetchall() == [(15,), (None,), (None,)]
+
+
+def test_rows_without_a_committed_source_are_not_shown(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"source": "b", "name": "left over"}]})
+    (store / f"sources/run=r/{source_id('b')}.parquet").unlink()
+    with session.connect(store) as con:
+        assert con.execute("select name from kernels").fetchall() == [("k",)]
+
+
+def test_one_source_in_two_runs_is_shown_where_it_is_committed(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"run": "s"}]})
+    (store / f"sources/run=r/{source_id('a')}.parquet").unlink()
+    with session.connect(store) as con:
+        assert con.execute("select run from kernels").fetchall() == [("s",)]
+
+
+def test_a_later_commit_shows_up_in_an_open_session(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
+    with session.connect(store) as con:
+        build_store(store, {"kernels": [KERNEL | {"source": "b", "name": "new"}]})
+        assert con.execute("select name from kernels order by name").fetchall() == [("k",), ("new",)]
+
+
+def test_older_files_lack_columns_and_show_null(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"source": "b", "registers": 7}]})
+    old = store / f"kernels/run=r/{source_id('a')}.parquet"
+    pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["registers", "args"]), old)
+    sources = store / f"sources/run=r/{source_id('a')}.parquet"
+    row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "1.-1"}
+    pq.write_table(schema.BY_NAME["sources"].rows([row]), sources)
+    with session.connect(store) as con:
+        assert con.execute("select registers from kernels order by registers").fetchall() == [(7,), (None,)]
+
+
+@pytest.mark.parametrize("name", ["a*b", "q?", "[x]", "it's", "sources/run=x", "blank in", "ü\N{GRINNING FACE}"])
+def test_any_store_path_works(name: str, tmp_path: Path) -> None:
+    store = build_store(tmp_path / name / "lab", {"kernels": [KERNEL]})
+    with session.connect(store) as con:
+        assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
+
+
+def test_run_names_stay_text(tmp_path: Path) -> None:
+    rows = [KERNEL | {"run": name} for name in ("2024-01-05", "012", "1e3")]
+    with session.connect(build_store(tmp_path / "lab", {"kernels": rows})) as con:
+        assert con.execute("select run from kernels order by run").fetchall() == [("012",), ("1e3",), ("2024-01-05",)]
+
+
+def test_runs_has_exactly_one_row_a_run(tmp_path: Path) -> None:
+    tables = {
+        "kernels": [KERNEL | {"run": "traced", "source": "c"}],
+        "runs": [
+            {"run": "collected", "source": "a", "model": "resnet18", "tags": [("k", "v")]},
+            {"run": "collected", "source": "b", "gpus": 2, "tags": None},
+        ],
+    }
+    with session.connect(build_store(tmp_path / "lab", tables)) as con:
+        rows = con.execute("select run, model, gpus, tags from runs order by run").fetchall()
+    assert rows == [("collected", "resnet18", 2, {"k": "v"}), ("traced", None, None, None)]
+
+
+def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
+    with duckdb.connect() as con:
+        con.execute(session.init_sql(store))
+        assert con.execute("select busy_ns from busy('kernels')").fetchall() == [(10,)]
+
+
+def test_the_box_can_read_the_views(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
+    with session.connect(store) as con:
+        con.execute(f"set allowed_directories = ['{store.as_posix()}']")
+        con.execute("set enable_external_access = false")
+        assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
