@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from tracelab import schema, store
+from tests.build import build_store
 from tracelab.cli import main
 
 HOSTILE = "$x$ <script>|`*_\n\x1b[2J核"
@@ -38,34 +37,15 @@ order by dur_ns desc;
 """
 
 
-def put(folder: Path, run: str, tables: dict[str, list[dict[str, object]]]) -> None:
-    """Store literal rows as one committed source."""
-    source = "0123456789abcdef"
-    with store.staging(folder) as staged:
-        for name, rows in tables.items():
-            table = schema.BY_NAME[name].rows({"run": run, "source": source} | row for row in rows)
-            pq.write_table(table, staged / f"{name}.parquet")
-        row = {"run": run, "source": source, "path": "a.json", "reader_version": "1", "size_bytes": 1}
-        store.commit(folder, staged, row, replace=False)
-
-
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    folder = tmp_path / "lab"
+    gpu = {"run": "2024-01-05", "source": "a", "start_ns": 10}
     kernels = [
-        {
-            "rank": 0,
-            "device": 0,
-            "stream": 7,
-            "name": "gemm",
-            "start_ns": 1_700_000_000_123_456_789,
-            "dur_ns": 2**53 + 1,
-        },
-        {"rank": 0, "device": 0, "stream": 7, "name": HOSTILE, "start_ns": 10, "dur_ns": 1_500},
-        {"rank": 0, "device": 1, "stream": None, "name": "", "start_ns": 10, "dur_ns": 1},
+        gpu | {"device": 0, "stream": 7, "name": "gemm", "start_ns": 1_700_000_000_123_456_789, "dur_ns": 2**53 + 1},
+        gpu | {"device": 0, "stream": 7, "name": HOSTILE, "dur_ns": 1_500},
+        gpu | {"device": 1, "stream": None, "name": "", "dur_ns": 1},
     ]
-    put(folder, "2024-01-05", {"kernels": kernels})
-    return folder
+    return build_store(tmp_path / "lab", {"kernels": kernels})
 
 
 @pytest.fixture

@@ -127,6 +127,7 @@ def test_a_failing_statement_leaves_no_file(run: Run, tmp_path: Path) -> None:
         (["-"], 2, "stdin holds no statement"),
         (["select 1", "-o", "out.xyz"], 2, "no format has this suffix"),
         (["select 1", "-o", "no_folder/out.csv"], 1, "no folder"),
+        (["select 1", "-o", "/dev/null", "--force", "--format", "csv"], 1, "no regular file"),
         (["select 1", "--init"], 2, "takes no statement"),
         (["select 1", "--formt", "csv"], 2, "--format"),
         (["select 1", "--store", "elsewhere"], 3, "elsewhere"),

@@ -56,6 +56,8 @@ class Output:
 
 def check_writable(path: Path, *, force: bool) -> None:
     """Refuse to overwrite without `force`, and to write where there is no folder."""
+    if path.exists() and not path.is_file():
+        raise TracelabError(f"{path} is no regular file; leave -o out and redirect stdout to it")
     if path.exists() and not force:
         raise TracelabError(f"{path} exists; add --force to overwrite it")
     if not path.parent.is_dir():

@@ -12,7 +12,7 @@ from tracelab.cli.output import Output, check_writable, written_whole
 from tracelab.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracelab.query import Param, Query
+    from tracelab.header import Param, Query
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -71,7 +71,7 @@ class Question(click.Command):
         sections = [
             ("Parameters", records[True]),
             ("Columns of the answer", list(self.query.columns.items())),
-            ("Needs", [(table, _row(table)) for table in self.query.needs]),
+            ("Needs rows in one of", [(table, _row(table)) for table in self.query.needs]),
             ("Options", records[False]),
         ]
         for title, rows in sections:

@@ -8,13 +8,13 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
+from tracelab.header import Chart, Query
 from tracelab.names import visible
 from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
 from tracelab.plot.labels import constants, drawable
 from tracelab.plot.points import line, scatter
 from tracelab.plot.style import STYLE
-from tracelab.query import Chart, Query
 
 Row = dict[str, Any]
 

@@ -8,16 +8,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
 from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
 from tracelab.plot.style import DARK, REST, color
-from tracelab.query import Chart
 from tracelab.units import significant
 
 Row = dict[str, Any]
 
 MOST_BARS = 20
-MOST_BARS_IN_ALL = 48
+MOST_BARS_IN_ALL = 36
 MOST_PANELS = 12
 _LEAST_PLACES = 2
 _ROOM_FOR_A_SHARE = 0.06
@@ -39,7 +39,7 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
     """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
     panels, notes = _panels(rows, chart)
     groups = measures(chart.y)
-    colors = {name: color(index) for index, name in enumerate(chart.y)}
+    colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
     heights = [max(len(bars), _LEAST_PLACES) * (1 if stacked else max(map(len, groups))) ** 0.5 for _, bars in panels]
     inches = 0.24 * sum(heights) + 0.5 * len(panels) + 0.9
     drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
@@ -106,7 +106,8 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     told = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
     over_identity = chart.x in IDENTITY
     by = [name for name in told if name == chart.by] if over_identity else told
-    label = [*(name for name in told if name not in by), chart.x] if over_identity else [chart.x]
+    beside = [name for name in told if name not in by]
+    label = [name for name in IDENTITY if name in beside or name == chart.x] if over_identity else [chart.x]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)

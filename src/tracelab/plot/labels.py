@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.font_manager import findfont, get_font
 
+from tracelab.header import Chart
 from tracelab.names import plain_kernel, shortened, visible
 from tracelab.plot.style import STYLE
-from tracelab.query import Chart
 from tracelab.units import spoken
 
 Row = dict[str, Any]
@@ -23,8 +23,9 @@ def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     texts = [_joined(columns, row) for row in rows]
     extras = [name for name in varying(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
     if len(set(texts)) < len(texts) and extras:
+        between = " → " if extras[0].startswith("src_") else ", "
         texts = [
-            f"{text} ({', '.join(str(row[name]) for name in extras)})" for text, row in zip(texts, rows, strict=True)
+            f"{text} ({between.join(str(row[name]) for name in extras)})" for text, row in zip(texts, rows, strict=True)
         ]
     short = [drawable(_short(text)) for text in texts]
     seen: dict[str, int] = {}
