@@ -14,7 +14,7 @@ NAMES = [
     ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "communication", "all_reduce"),
     ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "all_reduce"),
     ("ncclReduceScatterRingLLKernel_sum_f32(ncclColl)", "communication", "reduce_scatter"),
-    ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "reduce_scatter"),
+    ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(args)", "communication", "reduce_scatter"),
     ("ncclKernel_Reduce_RING_LL_Sum_float(ncclWorkElem)", "communication", "reduce"),
     ("ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "reduce"),
     ("ncclBroadcastRingLLKernel_copy_i8(ncclColl)", "communication", "broadcast"),
@@ -29,7 +29,7 @@ NAMES = [
     ("void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", "embedding_index", None),
     ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", "communication", "all_reduce"),
     ("void vllm::cross_device_reduce_2stage<half, 4>(vllm::RankData*)", "communication", "all_reduce"),
-    ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", "communication", "all_reduce"),
+    ("void (anonymous namespace)::multimem_all_reduce_kernel<float, 16>(float*)", "communication", "all_reduce"),
     ("nvshmemi_proxy_quiet_entrypoint(nvshmemi_team_t)", "communication", "unknown"),
     ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", "winograd", None),
     ("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x64", "convolution", None),
@@ -50,7 +50,7 @@ NAMES = [
     ("void at::native::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)", "copy", None),
     ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, sum>>(float)", "reduction", None),
     ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", "elementwise", None),
-    ("void clover::par_ranged2d_kernel<flux_calc_kernel(int, double)::[lambda(int, int)]>(clover::Range2d)", None, None),
+    ("void clover::par_ranged2d_kernel<flux_calc_kernel(int, double)::[lambda(int)]>(clover::Range2d)", None, None),
     ("my_lambda_property_europe", None, None),
 ]  # fmt: skip
 
