@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
@@ -136,40 +135,3 @@ def _remove(store: Path, run: str, source: str) -> None:
     table_file(store, "sources", run, source).unlink(missing_ok=True)
     for table in schema.TABLES:
         table_file(store, table.name, run, source).unlink(missing_ok=True)
-
-
-class TableWriter:
-    """Writes one staged table: rows are gathered until they make a row group worth having."""
-
-    ROW_GROUP = 262_144
-
-    def __init__(self, folder: Path, table: schema.Table) -> None:
-        self._schema = table.arrow
-        self._path = folder / f"{table.name}.parquet"
-        self._waiting: list[pa.Table] = []
-        self._waiting_rows = 0
-        self._writer: pq.ParquetWriter | None = None
-        self.rows = 0
-
-    def write(self, rows: pa.Table) -> None:
-        """Add rows; their columns are cast to the schema's types."""
-        if rows.num_rows == 0:
-            return
-        self.rows += rows.num_rows
-        self._waiting.append(rows.select(self._schema.names).cast(self._schema))
-        self._waiting_rows += rows.num_rows
-        if self._waiting_rows >= self.ROW_GROUP:
-            self._flush()
-
-    def close(self) -> None:
-        """Write what waits; a table without rows leaves no file."""
-        if self._waiting:
-            self._flush()
-        if self._writer is not None:
-            self._writer.close()
-
-    def _flush(self) -> None:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, self._schema, compression=COMPRESSION)
-        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self.ROW_GROUP)
-        self._waiting, self._waiting_rows = [], 0

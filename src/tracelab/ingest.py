@@ -1,0 +1,301 @@
+"""Files into a store: found, told apart, grouped into runs, read in parallel, and committed one source at a time."""
+
+import glob
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace as changed
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import pyarrow as pa
+
+from tracelab import runs, store as stores
+from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, UsageError
+from tracelab.readers.base import Diagnostic, Facts, Glimpse
+from tracelab.readers.kineto.scan import hashed, unpacked_head
+from tracelab.readers.registry import READERS
+from tracelab.runs import Candidate
+from tracelab.sink import Sink
+
+Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
+Progress = Callable[[int, int], None]
+"""Told the bytes read so far and the bytes there are; may come from any thread."""
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What became of one file; `rows` counts the stored rows by table."""
+
+    path: Path
+    status: Status
+    run: str | None = None
+    source: str | None = None
+    format: str | None = None
+    events_read: int = 0
+    events_kept: int = 0
+    events_skipped: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of all files, in the order in which they were found."""
+
+    files: tuple[FileResult, ...]
+    leftovers_removed: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0: stored; 1: a file could not be read; 3: nothing given holds profiler data."""
+        statuses = {result.status for result in self.files}
+        if "failed" in statuses:
+            return 1
+        return 3 if statuses <= {"not_profiler_data"} else 0
+
+
+class Stopped(TracelabError):
+    """The ingest was told to stop; nothing of the files under way is visible."""
+
+    exit_code = 130
+
+
+def ingest(
+    paths: Sequence[str | Path],
+    store: Path,
+    *,
+    run: str | None = None,
+    jobs: int | None = None,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Store what the files hold. Raises UsageError for a bad run name, StoreError for a store that cannot be used.
+
+    `paths` are files, folders (everything in them) and patterns. `jobs` files are read at a time, by default as many
+    as there are processors; a single file is read by all of them.
+    """
+    if run is not None:
+        stores.check_run_name(run)
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+        leftovers = stores.remove_leftovers(store)
+    except OSError as error:
+        raise StoreError(f"{store}: cannot be used as a store ({error.strerror or error}); give another --store") from error
+    files = _found(paths)
+    looked = [_look(path) for path in files]
+    candidates = [item for item in looked if isinstance(item, Candidate)]
+    results = {item.path: item for item in looked if isinstance(item, FileResult)}
+    placed = _placed(candidates, store, run)
+    for result in _read_all(placed, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
+        results[result.path] = result
+    return Report(tuple(results[path] for path in files), leftovers)
+
+
+# ---- finding -------------------------------------------------------------------------------------------------------
+
+
+def _found(paths: Iterable[str | Path]) -> list[Path]:
+    """The files meant by paths, folders and patterns, each once, in order."""
+    files: dict[Path, None] = {}
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            inside = sorted(item for item in path.rglob("*") if item.is_file() and ".staging" not in item.parts)
+            files |= dict.fromkeys(inside)
+        elif path.exists() or not glob.has_magic(str(given)):
+            files[path] = None
+        else:
+            matches = [Path(match) for match in sorted(glob.glob(str(given), recursive=True))]  # noqa: PTH207
+            if not matches:
+                raise UsageError(f"{given}: no file matches this pattern")
+            files |= dict.fromkeys(item for match in matches for item in _found([match]))
+    return list(files)
+
+
+def _look(path: Path) -> Candidate | FileResult:
+    """Find out which reader a file is for."""
+    try:
+        size_bytes = path.stat().st_size
+        if not path.is_file():
+            return FileResult(path, "failed", message=f"{path}: is no regular file")
+        if size_bytes == 0:
+            return FileResult(path, "not_profiler_data", message=f"{path}: the file is empty")
+        head = unpacked_head(path)
+        for reader in READERS:
+            if reader.sniff(head):
+                return Candidate(path, reader, reader.glimpse(path), size_bytes)
+    except NotProfilerDataError as error:
+        return FileResult(path, "not_profiler_data", message=str(error))
+    except SourceError as error:
+        return FileResult(path, "failed", message=str(error))
+    except OSError as error:
+        problem = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return FileResult(path, "failed", message=f"{path}: {problem}")
+    return FileResult(
+        path,
+        "not_profiler_data",
+        message=f"{path}: no format that tracelab reads; expected a Chrome trace as torch.profiler exports it",
+    )
+
+
+# ---- placing -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Placed:
+    candidate: Candidate
+    run: str
+    sha256: str | None
+
+
+def _placed(candidates: list[Candidate], store: Path, run: str | None) -> list[_Placed]:
+    """Give every file its run: the one asked for, the one that has it already, its run.json's, or a new one."""
+    stored = runs.stored_sources(store)
+    sizes = {row.size_bytes for row in stored}
+    hashes = {item.path: hashed(item.path) for item in candidates if item.size_bytes in sizes}
+    if run is not None:
+        return [_Placed(item, run, hashes.get(item.path)) for item in candidates]
+    home = {row.sha256: row.run for row in stored}
+    known = [item for item in candidates if hashes.get(item.path) in home]
+    placed = [_Placed(item, home[hashes[item.path]], hashes[item.path]) for item in known]
+    found = runs.groups(item for item in candidates if item not in known)
+    declared = [runs.declared_name(group) for group in found]
+    nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
+    taken = {row.run for row in stored} | {name for name in declared if name}
+    named = iter(runs.names(nameless, taken))
+    for group, name in zip(found, declared, strict=True):
+        chosen = name or next(named)
+        placed += [_Placed(item, chosen, hashes.get(item.path)) for item in group]
+    return placed
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def _read_all(
+    placed: list[_Placed], store: Path, jobs: int, *, replace: bool, progress: Progress | None
+) -> list[FileResult]:
+    """Read all files, the largest first, some at a time."""
+    if not placed:
+        return []
+    cores = os.cpu_count() or 1
+    at_once = max(1, min(jobs, len(placed)))
+    workers = max(1, cores // at_once)
+    stop = threading.Event()
+    told = _Told(progress, sum(item.candidate.size_bytes for item in placed), stop)
+    largest_first = sorted(placed, key=lambda item: -item.candidate.size_bytes)
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = [
+            pool.submit(_read_one, item, store, workers, replace=replace, progress=told.more) for item in largest_first
+        ]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+class _Told:
+    """Adds up what the files' readers tell, and tells them when to stop."""
+
+    def __init__(self, progress: Progress | None, total: int, stop: threading.Event) -> None:
+        self._progress, self._total, self._stop = progress, total, stop
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def more(self, size_bytes: int) -> None:
+        if self._stop.is_set():
+            raise Stopped("stopped; the files under way were not stored")
+        with self._lock:
+            self._done += size_bytes
+            if self._progress:
+                self._progress(self._done, self._total)
+
+
+def _read_one(
+    item: _Placed, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
+) -> FileResult:
+    candidate = item.candidate
+    path = candidate.path
+    begun = FileResult(path, "failed", run=item.run, format=candidate.glimpse.format)
+    try:
+        if item.sha256 and not replace:
+            source = item.sha256[:16]
+            if stores.committed_reader(store, item.run, source) == candidate.reader.VERSION:
+                progress(candidate.size_bytes)
+                return changed(begun, status="unchanged", source=source, message=f"{path}: already in the store")
+        with ThreadPoolExecutor(1) as hasher, stores.staging(store) as folder:
+            sha256 = hasher.submit(hashed, path)
+            return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
+    except NotProfilerDataError as error:
+        return changed(begun, status="not_profiler_data", run=None, message=str(error))
+    except SourceError as error:
+        return changed(begun, message=str(error))
+    except OSError as error:
+        return changed(begun, message=f"{path}: {error.strerror or error}")
+    except (duckdb.Error, pa.ArrowException) as error:
+        return changed(begun, message=f"{path}: could not be read ({str(error).splitlines()[0]}); please report this file")
+
+
+def _store(
+    item: _Placed,
+    store: Path,
+    folder: Path,
+    sha256: Future[str],
+    workers: int,
+    *,
+    replace: bool,
+    progress: Callable[[int], None],
+) -> FileResult:
+    """Read one file into the staging folder and make it visible."""
+    candidate = item.candidate
+    source: Future[str] = Future()
+    sha256.add_done_callback(lambda done: source.set_result(done.result()[:16]))
+    sinks: list[Sink] = []
+
+    def sink_for(assumed: Glimpse) -> Sink:
+        sinks.append(Sink(folder, item.run, source, assumed.rank or 0))
+        return sinks[-1]
+
+    facts = candidate.reader.read(candidate.path, sink_for, workers=workers, progress=progress)
+    sink = sinks[0]
+    sink.add("diagnostics", _diagnostic_rows(facts))
+    row = facts.source | {
+        "run": item.run,
+        "source": source.result(),
+        "path": str(candidate.path),
+        "format": candidate.glimpse.format,
+        "sha256": sha256.result(),
+        "size_bytes": candidate.size_bytes,
+        "reader_version": candidate.reader.VERSION,
+    }
+    stored = stores.commit(store, folder, row, replace=replace)
+    complete = bool(row["complete"])
+    return FileResult(
+        candidate.path,
+        "unchanged" if not stored else "stored" if complete else "salvaged",
+        run=item.run,
+        source=source.result(),
+        format=candidate.glimpse.format,
+        events_read=_count(facts, "events_read"),
+        events_kept=_count(facts, "events_kept"),
+        events_skipped=_count(facts, "events_skipped"),
+        rows=sink.rows,
+        diagnostics=facts.diagnostics,
+        message="" if complete else "; ".join(d.message for d in facts.diagnostics if d.severity == "error"),
+    )
+
+
+def _count(facts: Facts, column: str) -> int:
+    value = facts.source.get(column)
+    return value if isinstance(value, int) else 0
+
+
+def _diagnostic_rows(facts: Facts) -> pa.Table:
+    names = ("severity", "code", "count", "message", "how_to_fix")
+    return pa.table({name: [getattr(row, name) for row in facts.diagnostics] for name in names})

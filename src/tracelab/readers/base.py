@@ -1,0 +1,59 @@
+"""What every reader offers, and what it says of a file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tracelab.sink import Sink
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What the ends of a file tell, enough to decide which run it may belong to."""
+
+    format: str
+    rank: int | None = None
+    world_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One row of `diagnostics`, without run and source."""
+
+    severity: str
+    code: str
+    count: int
+    message: str
+    how_to_fix: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a reader learnt of a whole file: columns of its row in `sources`, and what it noticed."""
+
+    source: dict[str, object] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Reader(Protocol):
+    """One family of formats; a module of functions."""
+
+    VERSION: str
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether content that begins like this (unpacked) may be of this family."""
+
+    def glimpse(self, path: Path) -> Glimpse:
+        """Look at the ends of a file. Raises NotProfilerDataError."""
+
+    def span(self, path: Path) -> tuple[int, int] | None:
+        """About when the recording began and ended, in ns of the file's clock; None where that cannot be told."""
+
+    def read(
+        self, path: Path, sink_for: Callable[[Glimpse], Sink], *, workers: int, progress: Callable[[int], None]
+    ) -> Facts:
+        """Put all rows of the file into the sink made for what is assumed of it.
+
+        `progress` is told how many more bytes of the file have been read. Raises SourceError.
+        """

@@ -1,0 +1,69 @@
+"""The sentences behind the codes that reading a trace can leave."""
+
+from tracelab.readers.base import Diagnostic
+from tracelab.readers.kineto.findings import Findings
+
+_SENTENCES: dict[str, tuple[str, str, str | None]] = {
+    # code: severity, message ({n} times, {sample} the first), how to fix
+    "cut_off": (
+        "error",
+        "The file ends before its events do; what stood before the cut was kept.",
+        "Export the trace again; leave the process time to write it.",
+    ),
+    "gzip_cut_off": (
+        "error",
+        "The gzip data ends before its end mark; what could be unpacked was kept.",
+        "Copy the file again, or leave the process time to write it.",
+    ),
+    "gzip_broken": (
+        "error",
+        "The gzip data breaks ({sample}); what stood before the break was kept.",
+        "Copy the file again.",
+    ),
+    "gzip_trailing": ("warning", "Behind the gzip data stands something else: {sample}; it was not read.", None),
+    "header_damaged": (
+        "warning",
+        "The keys beside the events could not all be read, near {sample}; rank, devices or clock may be missing.",
+        "Export the trace again.",
+    ),
+    "event_lost": ("error", "{n} events could not be read; the first: {sample}", "Export with a newer torch."),
+    "event_repaired": ("warning", "{n} events were no valid JSON and were repaired; the first: {sample}", None),
+    "not_an_object": ("warning", "{n} elements of the event array are no events; the first: {sample}", None),
+    "stray_bracket": ("warning", "{n} brackets close the event array where it goes on; the first: {sample}", None),
+    "invalid_text": ("warning", "{n} places are not UTF-8 ({sample}); the characters were replaced.", None),
+    "duplicate_key": ("info", "{n} objects have a key twice (among {sample}); the last value was kept.", None),
+    "value_unfit": (
+        "warning",
+        "{n} values do not fit their column and stand in args instead; the first: {sample}",
+        None,
+    ),
+    "value_not_finite": ("warning", "{n} values are NaN or infinite and were stored as null.", None),
+    "arguments_no_object": ("warning", "{n} events have arguments that are no object; the first: {sample}", None),
+    "time_unreadable": (
+        "warning",
+        "{n} times are no numbers, or beyond 146 years, and were stored as NULL; the first: {sample}",
+        None,
+    ),
+    "time_missing": ("warning", "{n} events with a duration have no start.", None),
+    "negative_duration": (
+        "warning",
+        "{n} events end before they begin; they count as calls and have no measure.",
+        "Known of some profiler builds; a newer torch may help.",
+    ),
+    "rank_assumed": (
+        "info",
+        "Neither the file nor its name says a rank; 0 was assumed.",
+        "Name the file rank-N…, or export after torch.distributed is initialised.",
+    ),
+    "size_from_launch": ("info", "{n} copies have no size of their own; it was taken from their launch.", None),
+}
+
+
+def diagnostics(findings: Findings) -> tuple[Diagnostic, ...]:
+    """What was noticed, as rows of `diagnostics`."""
+    rows = []
+    for code, (severity, message, how_to_fix) in _SENTENCES.items():
+        if count := findings.counts[code]:
+            text = message.replace("{n}", f"{count:,}").replace("{sample}", findings.samples.get(code, ""))
+            rows.append(Diagnostic(severity, code, count, text, how_to_fix))
+    return tuple(rows)

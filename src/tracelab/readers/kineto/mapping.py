@@ -1,0 +1,303 @@
+"""Kineto events to canonical tables: one mapping a table, one line a canonical column.
+
+The expressions are DuckDB SQL over the relation `events` that `piece.py` makes of a piece of a trace: `cat` (today's
+category name, lower case), `ph`, `name`, `pid` and `tid` (text, as they stand), `start_ns`, `dur_ns`, `extras` and
+`args` (JSON), and `gpu_pid`, the process to which rows of a GPU are put. Arguments are named with `_arg` and its siblings, so that what is left over can be kept.
+"""
+
+from dataclasses import dataclass, field
+
+US_PER_TICK = 1_000  # Kineto times are microseconds, with up to three decimals; ours are whole nanoseconds
+
+CATEGORY_ALIASES = {  # torch 1.8 to 1.11, already lower case
+    "operator": "cpu_op",
+    "runtime": "cuda_runtime",
+    "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+    "user": "user_annotation",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression over events; `{0}`, `{1}` … stand for its arguments, each with its aliases and DuckDB type."""
+
+    template: str
+    arguments: tuple[tuple[tuple[str, ...], str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """How the events of one kind become rows of one table; columns not named are NULL."""
+
+    table: str
+    where: str
+    columns: dict[str, Value] = field(default_factory=dict)
+    also_held: tuple[str, ...] = ()  # arguments that say again what a column holds
+
+
+def _arg(*keys: str, kind: str = "BIGINT") -> Value:
+    return Value("{0}", ((keys, kind),))
+
+
+def _text(*keys: str) -> Value:
+    return _arg(*keys, kind="VARCHAR")
+
+
+def _id(*keys: str, otherwise: str = "NULL") -> Value:
+    """An id whose -1 or 4294967295 (the unsigned 32-bit -1) means that there is none."""
+    return Value(f"nullif(nullif(coalesce({{0}}, {otherwise}), -1), 4294967295)", ((keys, "BIGINT"),))
+
+
+def _sql(text: str) -> Value:
+    return Value(text)
+
+
+def _item(key: str, index: int) -> Value:
+    return Value(f"{{0}}[{index}]", (((key,), "BIGINT[]"),))
+
+
+_TID = _sql("try_cast(tid as bigint)")
+_TIMES = {"start_ns": _sql("start_ns"), "dur_ns": _sql("dur_ns")}
+_NAME = {"name": _sql("name")}
+_EXTERNAL = {"external_id": _arg("External id", "external id")}
+
+_GPU = {
+    "pid": _sql("gpu_pid"),
+    "device": Value(  # a PtoP copy has inDevice instead of device
+        "nullif(nullif(coalesce({0}, {1}, try_cast(pid as bigint)), -1), 4294967295)",
+        ((("device",), "BIGINT"), (("inDevice",), "BIGINT")),
+    ),
+    "context": _id("context"),
+    "stream": _id("stream", otherwise="try_cast(regexp_replace(tid, '^stream ', '') as bigint)"),
+    **_TIMES,
+    "correlation": _id("correlation"),
+    "graph": Value("nullif({0}, 0)", ((("graph id",), "BIGINT"),)),  # CUPTI: 0 where no graph launched it
+    "graph_node": Value("nullif({0}, 0)", ((("graph node id",), "BIGINT"),)),
+}
+_CPU = {"pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_TIMES}
+
+_DIRECTIONS = "('HtoD', 'DtoH', 'DtoD', 'HtoH', 'PtoP', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA')"
+_MEMORIES = "split_part(split_part(name, '(', 2), ')', 1)"  # of Memcpy HtoD (Pinned -> Device)
+
+_COLLECTIVE_KIND = r"""case
+    when {0} is null then null
+    when regexp_matches({0}, '(?i)all_?reduce') then 'all_reduce'
+    when regexp_matches({0}, '(?i)all_?gather') then 'all_gather'
+    when regexp_matches({0}, '(?i)reduce_?scatter') then 'reduce_scatter'
+    when regexp_matches({0}, '(?i)all_?to_?all') then 'all_to_all'
+    when regexp_matches({0}, '(?i)broadcast') then 'broadcast'
+    when regexp_matches({0}, '(?i)reduce') then 'reduce'
+    when regexp_matches({0}, '(?i)send|recv') then 'send_recv'
+    else 'other' end"""
+
+_ELEMENT_BYTES = r"""case
+    when regexp_matches({0}, '(?i)^(byte|char|bool|u?int8|q?u?int8|float8.*)$') then 1
+    when regexp_matches({0}, '(?i)^(half|bfloat16|float16|short|u?int16)$') then 2
+    when regexp_matches({0}, '(?i)^(float|float32|int|u?int32|complexhalf)$') then 4
+    when regexp_matches({0}, '(?i)^(double|float64|long|u?int64|complexfloat)$') then 8
+    when regexp_matches({0}, '(?i)^complexdouble$') then 16 end"""
+
+_IN = ("In msg nelems", "In msg size")  # renamed on 2023-12-15; both count elements
+_OUT = ("Out msg nelems", "Out msg size")
+
+_COLLECTIVE = {
+    "start_ns": _sql("start_ns"),
+    "dur_ns": _sql("dur_ns"),
+    "external_id": _arg("External id", "external id"),
+    "collective": Value(_COLLECTIVE_KIND, ((("Collective name",), "VARCHAR"),)),
+    "raw_name": _text("Collective name"),
+    "in_elements": _arg(*_IN),
+    "out_elements": _arg(*_OUT),
+    "dtype": _text("dtype"),
+    "size_bytes": Value(
+        f"greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES})",
+        ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
+    ),
+    "bytes_source": Value(
+        f"case when greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES}) is not null then 'trace' end",
+        ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
+    ),
+    "group_name": _text("Process Group Name", "PG ID"),
+    "group_size": _arg("Group size"),
+    "group_ranks": Value("try_cast({0} as bigint[])", ((("Process Group Ranks",), "VARCHAR"),)),
+    "comm_id": _text("Comms Id"),
+    "seq": _arg("Seq"),
+    "root": _id("Root Rank", "Root"),
+    "peer": Value("nullif(nullif(coalesce({0}, {1}), -1), 4294967295)", ((("Src Rank",), "BIGINT"), (("Dst Rank",), "BIGINT"))),
+}
+
+_MEMORY = "name = '[memory]' and (cat is null or cat = 'cpu_instant_event')"
+
+MAPPINGS: tuple[Mapping, ...] = (
+    Mapping(
+        "ops",
+        "cat = 'cpu_op' and ph = 'X'",
+        {
+            **_CPU,
+            **_NAME,
+            **_EXTERNAL,
+            "sequence_number": _id("Sequence number"),
+            "forward_tid": _arg("Fwd thread id"),
+            "input_shapes": _arg("Input Dims", kind="JSON"),
+            "input_types": _arg("Input type", kind="JSON"),
+        },
+    ),
+    Mapping(
+        "api_calls",
+        "ph = 'X' and (cat in ('cuda_runtime', 'cuda_driver') or ends_with(cat, '_runtime') or ends_with(cat, '_driver'))",
+        {
+            **_CPU,
+            "api": _sql("case when ends_with(cat, '_driver') then 'driver' else 'runtime' end"),
+            **_NAME,
+            "correlation": _id("correlation"),
+            **_EXTERNAL,
+        },
+    ),
+    Mapping(
+        "kernels",
+        "cat = 'kernel' and ph = 'X'",
+        {
+            **_GPU,
+            **_NAME,
+            **{f"grid_{axis}": _item("grid", 1 + at) for at, axis in enumerate("xyz")},
+            **{f"block_{axis}": _item("block", 1 + at) for at, axis in enumerate("xyz")},
+            "registers": _arg("registers per thread"),
+            "occupancy_ratio": Value("{0} / 100", ((("est. achieved occupancy %",), "DOUBLE"),)),
+            **_EXTERNAL,
+        },
+    ),
+    Mapping(
+        "memcpys",
+        "cat = 'gpu_memcpy' and ph = 'X'",
+        {
+            **_GPU,
+            # string functions, for a regular expression costs ten times as much on each row
+            "direction": Value(
+                f"case when split_part(name, ' ', 2) in {_DIRECTIONS} then split_part(name, ' ', 2) "
+                f"when {{0}} in {_DIRECTIONS} then {{0}} else 'unknown' end",
+                ((("kind",), "VARCHAR"),),
+            ),
+            "src_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 1), '')"),
+            "dst_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 2), '')"),
+            "src_device": _arg("fromDevice"),
+            "dst_device": _arg("toDevice"),
+            "size_bytes": _arg("bytes"),
+            **_EXTERNAL,
+        },
+    ),
+    Mapping(
+        "memsets",
+        "cat = 'gpu_memset' and ph = 'X'",
+        {
+            **_GPU,
+            "memory": _sql(f"nullif({_MEMORIES}, '')"),
+            "size_bytes": _arg("bytes"),
+            **_EXTERNAL,
+        },
+    ),
+    Mapping(
+        "syncs",
+        "cat = 'cuda_sync' and ph = 'X'",
+        {
+            **_GPU,
+            # since 2026-04 the track of a stream's synchronisation is its stream + 1,000,000
+            "stream": _id("stream", otherwise="try_cast(tid as bigint) % 1000000"),
+            "kind": Value("coalesce({0}, name)", ((("cuda_sync_kind",), "VARCHAR"),)),
+            "event_id": _id("wait_on_cuda_event_id"),
+            "waits_for_stream": _id("wait_on_stream"),
+            "waits_for_correlation": _id("wait_on_cuda_event_record_corr_id"),
+        },
+    ),
+    Mapping(
+        "annotations",
+        "ph = 'X' and cat in ('user_annotation', 'gpu_user_annotation')",
+        {
+            "pid": _sql("case when cat = 'user_annotation' then try_cast(pid as bigint) else gpu_pid end"),
+            **_NAME,
+            "category": _sql("cat"),
+            "scope": _sql("case when cat = 'user_annotation' then 'cpu' else 'gpu' end"),
+            "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
+            "device": _sql("case when cat = 'gpu_user_annotation' then try_cast(pid as bigint) end"),
+            "stream": _sql(
+                "case when cat = 'gpu_user_annotation' then try_cast(regexp_replace(tid, '^stream ', '') as bigint) end"
+            ),
+            **_TIMES,
+        },
+    ),
+    Mapping(
+        "python_frames",
+        "cat = 'python_function' and ph = 'X'",
+        {
+            **_CPU,
+            **_NAME,
+            "frame": _arg("Python id"),
+            "parent_frame": _arg("Python parent id"),
+            "module": _arg("Python module id"),
+        },
+    ),
+    Mapping(
+        "memory_events",
+        _MEMORY,
+        {
+            "pid": _sql("try_cast(pid as bigint)"),
+            "tid": _TID,
+            "time_ns": _sql("start_ns"),
+            "device": Value(  # a Device Type of 0 is the host
+                "case when {1} is null or {1} <> 0 then nullif(nullif({0}, -1), 4294967295) end",
+                ((("Device Id",), "BIGINT"), (("Device Type",), "BIGINT")),
+            ),
+            "address": _arg("Addr"),
+            "size_bytes": _arg("Bytes"),
+            "allocated_bytes": _arg("Total Allocated"),
+            "reserved_bytes": _arg("Total Reserved"),
+        },
+    ),
+)
+"""Each event becomes a row of the first table whose condition holds, else of `counters` or `other_events`."""
+
+KERNEL_COLLECTIVES = Mapping(
+    "collectives",
+    "cat = 'kernel' and ph = 'X'",
+    {
+        "on": _sql("'kernel'"),
+        "pid": _GPU["pid"],
+        "device": _GPU["device"],
+        "stream": _GPU["stream"],
+        "correlation": _GPU["correlation"],
+        **_COLLECTIVE,
+    },
+    also_held=(
+        *("context", "queued", "registers per thread", "shared memory", "blocks per SM", "warps per SM"),
+        *("grid", "block", "est. achieved occupancy %", "graph id", "graph node id"),
+    ),
+)
+OP_COLLECTIVES = Mapping(
+    "collectives",
+    "cat = 'cpu_op' and ph = 'X'",
+    {"on": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
+    also_held=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
+)
+COLLECTIVE_OP = "record_param_comms"
+COLLECTIVE_KEYS = ("Collective name", *_IN)
+"""Arguments that make a kernel, or an op, one that also has a row in `collectives`."""
+
+OTHER = Mapping(
+    "other_events",
+    "true",
+    {
+        "pid": _sql("try_cast(pid as bigint)"),
+        "category": _sql("source_cat"),
+        "phase": _sql("ph"),
+        **_NAME,
+        "tid": _TID,
+        "track": _sql(
+            "nullif(concat_ws('/', case when try_cast(pid as bigint) is null then pid end, "
+            "case when try_cast(tid as bigint) is null then tid end), '')"
+        ),
+        **_TIMES,
+    },
+)
+
+GPU_TABLES = ("kernels", "memcpys", "memsets", "syncs", "collectives", "annotations")
+"""Tables with rows of a GPU, which name no process: their pid is the file's only process."""

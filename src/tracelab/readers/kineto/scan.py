@@ -1,0 +1,353 @@
+"""A trace file as a stream of pieces: bytes (unpacked), what stands before and behind the events, and where to cut."""
+
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from isal import isal_zlib
+
+from tracelab.readers.kineto import clean
+from tracelab.readers.kineto.findings import Findings
+
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK_BYTES = 32 << 20
+HEAD_BYTES = 1 << 20
+LONGEST_HEAD = 256 << 20
+_LONGEST_EVENT = 512 << 20
+_PACKED_BYTES = 1 << 20
+_UNPACKED_BYTES = 4 << 20
+_SNIFFED_BYTES = 4096
+_GZIP = 31  # zlib's window bits for a gzip member
+
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_ANY_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|bp|dur)"\s*:)')
+_SPACE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class Trace:
+    """What a trace file says beside its events; filled while its pieces are taken."""
+
+    meta: dict[str, Any] = field(default_factory=dict)
+    array_form: bool = False
+    has_events: bool = False
+    cut_off: bool = False
+    not_json: bool = False
+    findings: Findings = field(default_factory=Findings)
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the file begins as a gzip member does."""
+    with path.open("rb") as file:
+        return file.read(2) == GZIP_MAGIC
+
+
+def unpacked_head(path: Path) -> bytes:
+    """The first bytes of the content."""
+    with unpacked(path, Findings(), lambda _: None) as stream:
+        return bytes(read_chunk(stream, _SNIFFED_BYTES))
+
+
+def unpacked(path: Path, findings: Findings, progress: Callable[[int], None]) -> io.RawIOBase:
+    """The file's content as a stream; of a damaged gzip file what can be unpacked.
+
+    `progress` is told of the bytes read, as they stand in the file.
+    """
+    if is_gzip(path):
+        return _Chunks(_gunzipped(path, findings, progress))
+    return _Watched(path, progress)
+
+
+class _Watched(io.FileIO):
+    """A file that tells how much of it was read."""
+
+    def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._progress = progress
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
+        taken = super().readinto(buffer) or 0
+        self._progress(taken)
+        return taken
+
+
+class _Chunks(io.RawIOBase):
+    """An iterator of chunks as a stream."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
+        if not self._left:
+            self._left = memoryview(next(self._chunks, b""))
+        taken = min(len(self._left), len(buffer))
+        buffer[:taken] = self._left[:taken]
+        self._left = self._left[taken:]
+        return taken
+
+
+def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"") -> bytearray:
+    """The next bytes of a stream, behind those given; what was given alone at the end of the stream."""
+    buffer = bytearray(len(before) + size)
+    buffer[: len(before)] = before
+    filled = len(before)
+    with memoryview(buffer) as view:
+        while filled < len(buffer) and (taken := stream.readinto(view[filled:])):
+            filled += taken
+    del buffer[filled:]
+    return buffer
+
+
+def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """The content of all members, none of it longer than a chunk at a time."""
+    with path.open("rb") as file:
+
+        def more() -> bytes:
+            data = file.read(_PACKED_BYTES)
+            progress(len(data))
+            return data
+
+        packed = more()
+        while packed:
+            if not packed.startswith(GZIP_MAGIC[: len(packed)]):
+                if packed.strip(b"\0"):
+                    findings.note("gzip_trailing", f"{len(packed)} bytes or more behind the last member")
+                return
+            member_start, given = file.tell() - len(packed), 0
+            member = isal_zlib.decompressobj(wbits=_GZIP)
+            while packed and not member.eof:
+                try:
+                    data = member.decompress(packed, _UNPACKED_BYTES)
+                except isal_zlib.error as error:
+                    findings.note("gzip_broken", error)
+                    yield from _until_break(path, member_start, given)
+                    return
+                given += len(data)
+                if data:
+                    yield data
+                packed = member.unused_data if member.eof else member.unconsumed_tail or more()
+            if not member.eof:
+                findings.note("gzip_cut_off", "the last member has no end")
+                yield member.flush()
+                return
+            packed = packed or more()
+
+
+def _until_break(path: Path, member_start: int, given: int) -> Iterator[bytes]:
+    """What a broken member still holds behind the `given` bytes, to the last byte before the break.
+
+    isal's decompressor drops the output of the call that fails; zlib's can be copied, so ever smaller steps get
+    as near to the break as there is.
+    """
+    with path.open("rb") as file:
+        file.seek(member_start)
+        member, step = zlib.decompressobj(_GZIP), _PACKED_BYTES
+        while step and (packed := file.read(step)):
+            attempt = member.copy()
+            try:
+                data = attempt.decompress(packed)
+            except zlib.error:
+                file.seek(-len(packed), 1)
+                step = len(packed) // 2
+                continue
+            member = attempt
+            yield data[given:]
+            given = max(0, given - len(data))
+
+
+def hashed(path: Path) -> str:
+    """SHA-256 of the file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def pieces(stream: io.RawIOBase, trace: Trace) -> Iterator[bytearray]:
+    """The events of a trace, some megabytes at a time, cut between events; `trace` is filled on the way."""
+    buffer, position = _read_head(stream, trace, CHUNK_BYTES)
+    if not trace.has_events:
+        return
+    del buffer[:position]
+    cut = _cutter(buffer)
+    while True:
+        end = cut(buffer)
+        rest = buffer[end:]
+        if end:
+            del buffer[end:]
+            yield buffer
+            del rest[: _skip(rest, 0, extra=b",")]
+        buffer = read_chunk(stream, CHUNK_BYTES, before=rest)
+        if len(buffer) == len(rest):
+            break
+        if len(buffer) > _LONGEST_EVENT:
+            trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
+            trace.cut_off = True
+            return
+    yield from _read_tail(bytes(buffer), trace)
+
+
+def read_head(stream: io.RawIOBase) -> tuple[Trace, bytes]:
+    """What a file says before its events, and the first bytes of it; no more is read than is needed."""
+    trace = Trace()
+    buffer, _ = _read_head(stream, trace, HEAD_BYTES)
+    return trace, bytes(buffer[:HEAD_BYTES])
+
+
+def _read_head(stream: io.RawIOBase, trace: Trace, chunk_bytes: int) -> tuple[bytearray, int]:
+    """Read up to the first event: the bytes read, and where in them the events begin."""
+    buffer = read_chunk(stream, chunk_bytes)
+    while True:
+        position = _skip(buffer, len(_BOM) if buffer.startswith(_BOM) else 0)
+        if buffer[position : position + 1] == b"[":
+            trace.array_form = trace.has_events = True
+            return buffer, position + 1
+        if buffer[position : position + 1] != b"{":
+            trace.not_json = True
+            return buffer, len(buffer)
+        found = _head_keys(buffer, position + 1, trace)
+        if found is not None:
+            return buffer, found
+        longer = read_chunk(stream, len(buffer), before=buffer)
+        if len(longer) == len(buffer) or len(buffer) > LONGEST_HEAD:
+            return _head_by_search(buffer, trace)
+        buffer = longer
+
+
+def _head_keys(buffer: bytearray, position: int, trace: Trace) -> int | None:
+    """Read top-level keys until the events begin or the object ends; None where the buffer ends before that."""
+    for size in (HEAD_BYTES, len(buffer)):
+        start = buffer[:size]
+        found = _keys_until_events(start, position, trace)
+        if found is not None:
+            return found if found < len(start) else len(buffer)
+        trace.meta.clear()
+    return None
+
+
+def _keys_until_events(buffer: bytearray, position: int, trace: Trace) -> int | None:
+    text = buffer.decode("latin-1")  # one character a byte: positions in the text are positions in the file
+    decode = json.JSONDecoder(strict=False).raw_decode
+    try:
+        while True:
+            position = _skip(buffer, position, extra=b",")
+            if text[position : position + 1] == "}":
+                return len(buffer)
+            key, position = decode(text, position)
+            position = _skip(buffer, position)
+            if text[position : position + 1] != ":":
+                return None
+            position = _skip(buffer, position + 1)
+            if key == "traceEvents" and text[position : position + 1] == "[":
+                trace.has_events = True
+                return position + 1
+            _, end = decode(text, position)
+            if end == len(buffer):  # a number could go on in the next chunk
+                return None
+            trace.meta[str(key)] = _value(buffer[position:end])
+            position = end
+    except (ValueError, RecursionError):
+        return None
+
+
+def _head_by_search(buffer: bytearray, trace: Trace) -> tuple[bytearray, int]:
+    """The start of the events in a file whose head is damaged or cut off."""
+    found = _EVENTS_KEY.search(buffer)
+    if found:
+        trace.has_events = True
+        trace.findings.note("header_damaged", buffer[:80])
+        return buffer, found.end()
+    trace.cut_off = True
+    return buffer, len(buffer)
+
+
+def _read_tail(buffer: bytes, trace: Trace) -> Iterator[bytes]:
+    """Yield the last events, and read what stands behind them."""
+    text = buffer.decode("latin-1")  # one character a byte, as in the head
+    end, damaged = 0, False
+    for element in clean.elements(text, Findings()):
+        end, damaged = element.end, element.damage is not None
+    if buffer[:end].strip(_SPACE + b","):
+        yield buffer[:end]
+    position = _skip(buffer, end, extra=b",")
+    if position >= len(buffer):
+        trace.cut_off = damaged or not trace.array_form
+    elif not trace.array_form:
+        _read_keys_behind(buffer[position + 1 :], trace)
+
+
+def _read_keys_behind(data: bytes, trace: Trace) -> None:
+    """Top-level keys that stand behind the events; of a file cut off among them, those that are surely whole."""
+    behind = data.strip(_SPACE + b",")
+    if behind.endswith(b"}"):
+        behind = behind[:-1]
+    else:
+        trace.cut_off = True
+        behind = behind.rpartition(b",")[0]
+    try:
+        trace.meta |= json.loads(b"{" + behind + b"}", strict=False)
+    except (ValueError, RecursionError):
+        trace.findings.note("header_damaged", behind[:80])
+        if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', data):
+            trace.meta["baseTimeNanoseconds"] = int(base[1])
+
+
+def _cutter(buffer: bytearray) -> Callable[[bytearray], int]:
+    """A function that finds the end of the last event that another one follows: 0 where there is none.
+
+    The separator of this file is learnt from its first two events, so that an array of objects inside an event's
+    arguments is not taken for the end of the event.
+    """
+    separator = _separator(buffer)
+
+    def cut(data: bytearray) -> int:
+        if separator:
+            at = data.rfind(separator)
+            if at >= 0:
+                return at + 1
+            if len(data) < 4 * CHUNK_BYTES:
+                return 0
+        last = None
+        for last in _ANY_BOUNDARY.finditer(data):
+            pass
+        return last.start() + 1 if last else 0
+
+    return cut
+
+
+def _separator(buffer: bytearray) -> bytes | None:
+    """The bytes from the end of the first event to the first key of the second."""
+    start = _skip(buffer, 0)
+    try:
+        text = buffer[start : start + (4 << 20)].decode("latin-1")
+        _, end = json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    match = re.compile(rb'(\s*,\s*\{\s*")(\w+"\s*:)?').match(buffer, start + end)
+    if not match:
+        return None
+    one_line = b"\n" not in match[1]
+    return b"}" + (match[0] if one_line else match[1])
+
+
+def _value(data: bytearray) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(data, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _skip(data: bytes | bytearray, position: int, extra: bytes = b"") -> int:
+    skipped = _SPACE + extra
+    while position < len(data) and data[position] in skipped:
+        position += 1
+    return position

@@ -1,0 +1,148 @@
+"""Mappings compiled to SQL: the query that makes the rows of one table."""
+
+import json
+import re
+from collections.abc import Collection
+
+from tracelab import schema
+from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
+
+OTHER = len(MAPPINGS)
+"""The kind of events that no mapping takes."""
+COUNTERS = OTHER + 1
+"""The kind of counter events, each of which is a row for every series."""
+
+_FEW = 32  # so many left-over arguments are faster to put together than to leave by taking the others out
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9 _.%()/-]+")
+
+def kind_of_event() -> str:
+    """SQL for the number of the mapping that takes an event; frequent categories are told by their names as they are."""
+    common = {"cpu_op": "ops", "cuda_runtime": "api_calls", "kernel": "kernels", "python_function": "python_frames"}
+    places = {target.table: at for at, target in enumerate(MAPPINGS)}
+    quick = " ".join(f"when source_cat = '{cat}' and ph = 'X' then {places[table]}" for cat, table in common.items())
+    whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
+    return (
+        f"(case {quick} when ph in ('s', 'f', 't') then {OTHER} {whens} "
+        f"when ph = 'C' then {COUNTERS} else {OTHER} end)::utinyint"
+    )
+
+
+def todays_category(column: str) -> str:
+    """SQL for today's name of a category, lower case."""
+    whens = " ".join(f"when '{old}' then '{new}'" for old, new in mapping.CATEGORY_ALIASES.items())
+    return f"case lower({column}) {whens} else lower({column}) end"
+
+
+def collectives_of(target: Mapping) -> Mapping | None:
+    """The mapping that also takes events of this one which carry communication metadata."""
+    return {"kernels": mapping.KERNEL_COLLECTIVES, "ops": mapping.OP_COLLECTIVES}.get(target.table)
+
+
+def rows_query(
+    target: Mapping, present: Collection[str], unfit: Collection[str], where: str, *, gpu_pid: str, extras: bool
+) -> str:
+    """The query over the relation `events` whose arguments stand as JSON text in `args`.
+
+    Arguments in `unfit` have values that do not fit their column: they stay in the rows' `args`.
+    """
+    wanted: dict[str, str] = {}
+    columns = {}
+    for column, value in target.columns.items():
+        references = [_transformed(keys, kind, present, wanted) for keys, kind in value.arguments]
+        columns[column] = value.template.format(*references) if references else value.template
+    columns["args"] = _leftover(set(present), set(present) - (_held(target) - set(unfit)), wanted, extras=extras)
+    transformed = f", json_transform(args, {spec(wanted)}) as a" if wanted else ""
+    relation = f"(select *{transformed} from events where {where})"
+    return f"select {rows_of(target.table, columns)} from {_chosen(relation, gpu_pid)}"
+
+
+def rows_of(table: str, columns: dict[str, str]) -> str:
+    """The select list of a table: the given expressions, as its types; columns not given are left out, and NULL."""
+    types = {column.name: column.duckdb for column in schema.BY_NAME[table].columns}
+    return ", ".join(f"({text})::{types[column]} as {name(column)}" for column, text in columns.items())
+
+
+def spec(fields: dict[str, str]) -> str:
+    """The json_transform structure of these fields, as a literal."""
+    shape = {key: [kind[:-2]] if kind.endswith("[]") else kind for key, kind in fields.items()}
+    return literal(json.dumps(shape, ensure_ascii=False))
+
+
+def path(key: str) -> str:
+    """The JSON path of an argument, as a literal."""
+    return literal(f'$."{key}"')
+
+
+def name(text: str) -> str:
+    """An SQL identifier."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """An SQL text literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def plain_keys(keys: Collection[str]) -> bool:
+    """Whether keys can stand between quotes, and as columns, as they are: they differ by more than case."""
+    return all(_PLAIN_KEY.fullmatch(key) for key in keys) and len({key.lower() for key in keys}) == len(keys)
+
+
+def _chosen(relation: str, gpu_pid: str) -> str:
+    today = todays_category("source_cat")
+    return f"(select *, {today} as cat, {gpu_pid}::bigint as gpu_pid from {relation})"
+
+
+def _held(target: Mapping) -> set[str]:
+    used = {key for value in target.columns.values() for keys, _ in value.arguments for key in keys}
+    return used | set(target.also_held)
+
+
+def _first_of(references: list[str], kind: str) -> str:
+    if not references:
+        return f"NULL::{kind}"
+    return references[0] if len(references) == 1 else f"coalesce({', '.join(references)})"
+
+
+def _transformed(keys: tuple[str, ...], kind: str, present: Collection[str], wanted: dict[str, str]) -> str:
+    """The first of an argument's names that an event has, as the type that the column wants."""
+    references = []
+    for key in (key for key in keys if key in present):
+        clash = next((other for other in wanted if other.lower() == key.lower() and other != key), None)
+        if clash or wanted.get(key, kind) != kind:  # struct fields cannot differ by case, or have two types
+            references.append(f"(json_transform(args, {spec({key: kind})})).{name(key)}")
+        else:
+            wanted[key] = kind
+            references.append(f"a.{name(key)}")
+    return _first_of(references, kind)
+
+
+def _leftover(present: set[str], left: set[str], wanted: dict[str, str], *, extras: bool) -> str:
+    """The arguments that no column holds, as JSON text; `wanted` gains those that are put together one by one."""
+    taken = {key.lower() for key in wanted}
+    if not left:
+        kept = "NULL::json"
+    elif left == present:
+        kept = "nullif(args, '{}')"
+    elif len(left) <= _FEW and plain_keys(left) and not any(key.lower() in taken for key in left):
+        wanted |= dict.fromkeys(sorted(left), "JSON")
+        kept = f"({_object([_part(key) for key in sorted(left)])})::json"
+    else:
+        patch = json.dumps(dict.fromkeys(sorted(present - left)), ensure_ascii=False)
+        kept = f"case when args is not null then nullif(json_merge_patch(args, {literal(patch)}), '{{}}') end"
+    if not extras:
+        return f"{kept}::varchar"
+    return f"(case when extras is null then {kept} else json_merge_patch(extras, coalesce({kept}, '{{}}')) end)::varchar"
+
+
+def _part(key: str) -> str:
+    return f"'\"{key}\":' || a.{name(key)}"
+
+
+def _object(parts: list[str]) -> str:
+    """A JSON object of the parts that are not NULL; NULL where all are."""
+    if not parts:
+        return "NULL::varchar"
+    inner = parts[0] if len(parts) == 1 else f"nullif(concat_ws(',', {', '.join(parts)}), '')"
+    return f"'{{' || {inner} || '}}'"
