@@ -273,7 +273,7 @@ def _memory(args: Row, cpu: Row) -> Row:
     return {
         **{key: cpu[key] for key in ("pid", "tid", "_args")},
         "time_ns": cpu["start_ns"],
-        "device": _id(args.get("Device Id")) if args.get("Device Type") == 1 else None,
+        "device": _id(args.get("Device Id")) if args.get("Device Type") else None,
         "address": _integer(args.get("Addr")),
         "size_bytes": _integer(args.get("Bytes")),
         "allocated_bytes": _integer(args.get("Total Allocated")),
