@@ -1,0 +1,72 @@
+# Everything starts here, from a bare Python 3.11. Each target does all of its own set-up, in .venv.
+
+SHELL := bash
+VENV := .venv
+PY := $(VENV)/bin/python
+LOCK := requirements/lock.txt
+WORKERS ?= 2
+
+# The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
+PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: demo test bench venv lint docs data clean help
+
+demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
+	@$(PY) demo/run.py
+
+test: lint  ## Check style and types, run all tests. WORKERS=N: processes (2).
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup -rs $(ARGS)
+
+bench: $(VENV)/.bench  ## Measure speed and memory against the peers. ARGS: options of benchmarks/run.py.
+	$(PY) benchmarks/run.py $(ARGS)
+
+venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), the tests' tools, and torch for collecting.
+	@echo "Now: source $(VENV)/bin/activate"
+
+lint: $(VENV)/.test  ## Check style (ruff) and types (mypy).
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+docs: $(VENV)/.runtime  ## Write docs/reference from the code.
+	$(PY) docs/generate.py
+
+data: $(VENV)/.runtime  ## Write data/generated again, to the same bytes.
+	$(PY) data/generate.py
+
+clean:  ## Remove what the other targets made, but for .venv.
+	rm -rf build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+help:  ## Print this.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The environment grows by stamps: each is younger than what it was made from, and a changed lock makes all anew.
+
+$(VENV)/.made: $(LOCK)
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	  $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  $$python -m venv $(VENV) && touch $@ && exit; exit 1; \
+	done; \
+	echo "tracelab needs Python 3.11 or newer with its venv module; name one with PYTHON=/path/to/python3.11" >&2; exit 1
+
+$(VENV)/.runtime: $(VENV)/.made pyproject.toml
+	@echo "Installing tracelab and what it needs into $(VENV) (once)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.runtime requirements/test.txt
+	@echo "Installing what the tests need into $(VENV) (once)"
+	@$(PIP) --requirement requirements/test.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.runtime requirements/bench.txt
+	@echo "Installing the peers into $(VENV) (once)"
+	@$(PIP) --requirement requirements/bench.txt
+	@touch $@
+
+$(VENV)/.collect: $(VENV)/.runtime
+	@echo "Installing torch into $(VENV) (once; on Linux the package index may serve gigabytes of CUDA)"
+	@$(PIP) --editable '.[collect]'
+	@touch $@

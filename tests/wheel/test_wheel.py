@@ -1,0 +1,100 @@
+"""What a user gets who installs tracelab: the wheel alone, in a clean environment, answers with the right numbers."""
+
+import csv
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracelab
+from tests.wheel.conftest import CHECKOUT, Run
+from tracelab.query import library
+
+pytestmark = [pytest.mark.wheel, pytest.mark.xdist_group("wheel")]  # one worker builds and installs
+
+RUN = CHECKOUT / "data" / "generated" / "generated-4rank-ddp"
+TRUTH = json.loads((CHECKOUT / "data" / "generated" / "truth.json").read_text("utf-8"))["ranks"]["0"]
+
+FIGURES = {
+    "gpu_breakdown": ({}, "idle_ns", TRUTH["idle_ns"]),
+    "kernel_concurrency": ({}, "concurrent_ns", TRUTH["concurrent_ns"]),
+    "kernel_summary": (
+        {"kernel": "triton_poi_fused_add_relu_0"},
+        "dur_ns",
+        TRUTH["kernel_summary"]["triton_poi_fused_add_relu_0"]["dur_ns"],
+    ),
+    "memcpy_throughput": (
+        {"direction": "HtoD", "src_memory": "Pinned"},
+        "size_bytes",
+        TRUTH["copies"]["Memcpy HtoD (Pinned -> Device)"]["size_bytes"],
+    ),
+    "nccl_share": ({"collective": "broadcast"}, "dur_ns", TRUTH["collectives"]["broadcast"]["dur_ns"]),
+}
+"""Of each query: which row of rank 0, which column, and what the generator of the trace says is in it."""
+
+
+@pytest.fixture(scope="module")
+def answered(installed: Run) -> Run:
+    installed("ingest", RUN, CHECKOUT / "data" / "cpu")
+    return installed
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def ours(folder: Path) -> set[str]:
+    """The files of a folder of the checkout, as paths below it."""
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in {".pyc"} and "__pycache__" not in path.parts
+    }
+
+
+def test_the_version(installed: Run) -> None:
+    assert installed("--version") == f"tracelab {tracelab.__version__}\n"
+
+
+def test_the_installed_library_is_the_checkouts(installed: Run) -> None:
+    assert {row["query"] for row in rows(installed("query"))} == set(library())
+
+
+@pytest.mark.parametrize("name", library())
+def test_every_query_answers(answered: Run, name: str) -> None:
+    assert rows(answered("query", name, "--format", "csv", "--run", RUN.name))
+
+
+@pytest.mark.parametrize(("name", "row", "column", "figure"), [(name, *rest) for name, rest in FIGURES.items()])
+def test_a_figure_is_the_generators(answered: Run, name: str, row: dict[str, str], column: str, figure: Any) -> None:
+    answer = rows(answered("query", name, "--format", "csv", "--rank", "0"))
+    assert [each[column] for each in answer if row.items() <= each.items()] == [str(figure)]
+
+
+def test_a_recorded_trace_can_be_asked(answered: Run) -> None:
+    asked = "select count(*) as ops from ops where run = 'alexnet-batch8'"
+    assert rows(answered("sql", asked, "--format", "csv")) == [{"ops": "1536"}]
+
+
+def test_a_plot_is_drawn(answered: Run, tmp_path: Path) -> None:
+    answered("query", "gpu_breakdown", "--plot", tmp_path / "breakdown.svg")
+    assert (tmp_path / "breakdown.svg").read_text("utf-8").startswith("<?xml")
+
+
+def test_the_wheel_holds_the_package_the_queries_and_the_collectors_and_nothing_else(wheel: Path) -> None:
+    expected = {f"tracelab/{name}" for name in ours(CHECKOUT / "src" / "tracelab")}
+    expected |= {f"tracelab/_queries/{name}" for name in ours(CHECKOUT / "queries")}
+    expected |= {f"tracelab/_collectors/{name}" for name in ours(CHECKOUT / "collectors")}
+    metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    expected |= {f"tracelab-{tracelab.__version__}.dist-info/{name}" for name in metadata}
+    assert set(zipfile.ZipFile(wheel).namelist()) == expected
+
+
+def test_the_sdist_holds_no_leftovers(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = archive.getnames()
+    assert [name for name in names if {".venv", "__pycache__", "demo-out", "lab"} & set(Path(name).parts)] == []
