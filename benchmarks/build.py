@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -241,4 +241,5 @@ def _late(text: str, source: Source, repetitions: int) -> str:
 
 if __name__ == "__main__":
     origin, goal, size_mb = sys.argv[1:]
-    print(build(Path(origin), Path(goal), int(float(size_mb) * 1e6), gzip=goal.endswith(".gz")))
+    written = build(Path(origin), Path(goal), int(float(size_mb) * 1e6), gzip=goal.endswith(".gz"))
+    print(json.dumps(asdict(written) | {"path": goal}))

@@ -1,0 +1,138 @@
+"""Measures speed and memory of tracelab, as ratios to json.load and to its peers, all in one run on one machine.
+
+    python benchmarks/run.py                         300 MB, plain and gzip; queries; start
+    python benchmarks/run.py --quick                 100 MB of one trace, once
+    python benchmarks/run.py --size 300 3000 --peers --out results.json
+
+Ends with 1 if a result was wrong, never because it was slow.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import answers
+import ingesting
+import report
+import starting
+from ingesting import Case, Job
+from machine import machine
+from process import FailedError
+
+HERE = Path(__file__).parent
+CORPUS = HERE.parents[1] / "shared" / "traces" / "kineto" / "hta"
+"""Real recorded traces; too large and too variously licensed to be part of the checkout, they may stand beside it."""
+
+LARGE_MB = 1_000
+"""From this size on, one source, and one pair."""
+
+SOURCES = {  # by the form of their times, which decides how they must be read
+    "relative": HERE.parent / "data" / "generated" / "generated-4rank-ddp" / "rank0.pt.trace.json.gz",
+    "absolute": CORPUS / "ns_resolution_trace" / "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+    "integer": CORPUS / "df_index_resolver.json.gz",
+    "cpu": HERE.parent / "data" / "cpu" / "resnet18-batch4-stacks.pt.trace.json.gz",
+}
+PREFERRED = ("absolute", "relative", "integer", "cpu")
+PARTS = ("ingest", "queries", "start")
+
+
+def main() -> int:
+    """Measure what is asked for, print Markdown, and return the exit code."""
+    options = _options()
+    work = Path(tempfile.mkdtemp(prefix="tracelab-bench-", dir=options.work))
+    facts = machine()
+    if facts["load"] > facts["cores"] / 4:
+        _say(f"while {facts['load']} other programs want a core: a ratio on all cores will be too small")
+    cases: list[Case] = []
+    asked: list[answers.Answers] = []
+    start = None
+    try:
+        if "start" in options.parts:
+            _say("tracelab --help")
+            start = starting.measure(3 if options.quick else starting.PAIRS)
+        for job in _jobs(options) if "ingest" in options.parts else ():
+            _say(f"{job.name}, {job.size_mb} MB{', gzip' if job.gzip else ''}")
+            cases.append(ingesting.measure(job, work))
+        for ranks in (1, 8) if "queries" in options.parts else ():
+            _say(f"queries, ranks: {ranks}")
+            asked.append(answers.measure(ranks, work, options.kernels))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(report.markdown(facts, cases, asked, start))
+    if options.out:
+        options.out.write_text(json.dumps(_plain(facts, cases, asked, start), indent=1) + "\n")
+    wrong = [problem for case in cases for problem in case.wrong] + [problem for one in asked for problem in one.wrong]
+    for problem in wrong:
+        print(f"WRONG: {problem}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="100 MB of one trace, once, and few queries' rows")
+    parser.add_argument("--size", type=int, nargs="+", metavar="MB", help="sizes of the traces' text  [300]")
+    parser.add_argument("--source", nargs="+", metavar="NAME|FILE", help=f"{', '.join(PREFERRED)}, or a trace")
+    parser.add_argument("--form", nargs="+", choices=("plain", "gzip"), default=["plain", "gzip"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--pairs", type=int, metavar="N", help="runs of each  [3, from 1000 MB on 1]")
+    parser.add_argument("--no-json-load", action="store_true", help="leave it out: for 3 GB it takes 16 GB")
+    parser.add_argument("--peers", action="store_true", help="HTA and trace_processor too, once a size")
+    parser.add_argument("--kernels", type=int, default=answers.KERNELS, metavar="N", help="in the store that is asked")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="where to build traces  [the temporary folder]")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all figures as JSON")
+    options = parser.parse_args()
+    options.size = options.size or [100 if options.quick else 300]
+    options.pairs = options.pairs or (1 if options.quick else None)
+    if options.quick:
+        options.kernels = min(options.kernels, answers.KERNELS // 10)
+    return options
+
+
+def _jobs(options: argparse.Namespace) -> Iterator[Job]:
+    sources = _sources(options.source)
+    for size_mb in options.size:
+        only_first = options.quick or size_mb >= LARGE_MB
+        for at, (name, source) in enumerate(sources.items()):
+            if only_first and at:
+                break
+            for form in options.form:
+                yield Job(
+                    name=name,
+                    source=source,
+                    size_mb=size_mb,
+                    gzip=form == "gzip",
+                    pairs=options.pairs or (1 if size_mb >= LARGE_MB else 3),
+                    baseline=not options.no_json_load,
+                    peers=options.peers and not at and form == options.form[0],
+                )
+
+
+def _sources(names: list[str] | None) -> dict[str, Path]:
+    if names:
+        return {Path(name).name.split(".")[0]: SOURCES.get(name, Path(name)) for name in names}
+    return {name: SOURCES[name] for name in PREFERRED if SOURCES[name].is_file()}
+
+
+def _plain(facts: report.Facts, cases: list[Case], asked: list[answers.Answers], start: starting.Start | None) -> dict:
+    return {
+        "machine": facts,
+        "ingest": [asdict(case) | {"speedup": case.speedup, "peak_bytes": case.peak_bytes} for case in cases],
+        "queries": [asdict(one) for one in asked],
+        "start": asdict(start) if start else None,
+    }
+
+
+def _say(text: str) -> None:
+    print(f"measuring {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except FailedError as failed:
+        sys.exit(f"benchmarks: {failed}")
