@@ -16,7 +16,7 @@ demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questio
 	@$(PY) demo/run.py
 
 test: lint  ## Check style and types, run all tests. WORKERS=N: processes (2).
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup -rs $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS)
 
 bench: $(VENV)/.bench  ## Measure speed and memory against the peers. ARGS: options of benchmarks/run.py.
 	$(PY) benchmarks/run.py $(ARGS)

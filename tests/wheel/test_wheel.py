@@ -14,7 +14,7 @@ import tracelab
 from tests.wheel.conftest import CHECKOUT, Run
 from tracelab.query import library
 
-pytestmark = [pytest.mark.wheel, pytest.mark.xdist_group("wheel")]  # one worker builds and installs
+pytestmark = pytest.mark.wheel
 
 RUN = CHECKOUT / "data" / "generated" / "generated-4rank-ddp"
 TRUTH = json.loads((CHECKOUT / "data" / "generated" / "truth.json").read_text("utf-8"))["ranks"]["0"]
