@@ -1,6 +1,7 @@
-"""Where readers put rows: a staged source, one Parquet file a table, filled in order by many threads."""
+"""Where readers put rows: a staged source, one Parquet file a table, filled by many threads."""
 
 import threading
+from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -32,10 +33,11 @@ class Correction:
 
 
 class Sink:
-    """Takes the rows of one source from several threads, and writes them in the order of their numbers.
+    """Takes the rows of one source from several threads.
 
-    Rows come as tables of the schema without `run` and `source`; `rank` may be left out and is then the constant
-    given. `source` may still be under way: rows wait for it, up to a limit at which the callers wait too.
+    Rows come as tables of the schema without `run` and `source`; columns left out are NULL, but for `rank`, which is
+    then the constant given. `source` may still be under way: rows wait for it, up to a limit at which the callers
+    wait too. The order of a table's rows is that of their coming.
     """
 
     def __init__(self, folder: Path, run: str, source: "Future[str]", rank: int) -> None:
@@ -43,11 +45,10 @@ class Sink:
         self._run = run
         self._source = source
         self._rank = rank
-        self._waiting: dict[int, dict[str, pa.Table]] = {}
+        self._waiting: deque[tuple[str, pa.Table]] = deque()
         self._waiting_bytes = 0
-        self._next = 0
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._writers: dict[str, _TableWriter] = {}
 
     @property
@@ -55,27 +56,20 @@ class Sink:
         """Rows taken so far, by table."""
         return {name: writer.rows for name, writer in self._writers.items() if writer.rows}
 
-    def put(self, number: int, tables: dict[str, pa.Table]) -> None:
-        """Take the rows of piece `number`; every number from 0 must be put once."""
+    def put(self, table: str, rows: pa.Table) -> None:
+        """Take rows of a table."""
         with self._lock:
-            self._waiting[number] = tables
-            self._waiting_bytes += sum(table.nbytes for table in tables.values())
+            self._waiting.append((table, rows))
+            self._waiting_bytes += rows.nbytes
             full = self._waiting_bytes > _MAY_WAIT_BYTES
-        if full:
-            self._source.result()
-        if self._source.done() and self._writing.acquire(blocking=full):
-            try:
-                self._write_waiting()
-            finally:
-                self._writing.release()
+        if full or self._source.done():
+            self._write_waiting()
 
     def close(self) -> None:
         """Write what waits, and end every file."""
-        self._source.result()
-        with self._writing:
-            self._write_waiting()
-            for writer in self._writers.values():
-                writer.close()
+        self._write_waiting()
+        for writer in self._writers.values():
+            writer.close()
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write one more table behind the closed ones."""
@@ -110,14 +104,15 @@ class Sink:
     def _write_waiting(self) -> None:
         while True:
             with self._lock:
-                tables = self._waiting.pop(self._next, None)
-                if tables is None:
+                if not self._waiting:
                     return
-                self._next += 1
-                self._waiting_bytes -= sum(table.nbytes for table in tables.values())
-            for name, rows in tables.items():
-                if rows.num_rows:
-                    self._writer(name).write(self._whole(name, rows))
+                name, rows = self._waiting.popleft()
+                self._waiting_bytes -= rows.nbytes
+                turn = self._writing[name]
+            if rows.num_rows:
+                whole = self._whole(name, rows)
+                with turn:
+                    self._writer(name).write(whole)
 
     def _writer(self, name: str) -> "_TableWriter":
         if name not in self._writers:

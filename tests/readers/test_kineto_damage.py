@@ -308,7 +308,6 @@ WRONG = {
     "device is a word": ('"device": 0', '"device": "abc"', {"start_ns": 2_000_000, "stream": 7}),
     "stream is a list": ('"stream": 7', '"stream": [7]', {"device": 0, "correlation": 11}),
     "correlation is a word": ('"correlation": 11', '"correlation": "x"', {"correlation": None, "stream": 7}),
-    "correlation is a fraction": ('"correlation": 11', '"correlation": 1.5', {"correlation": None}),
     "correlation is beyond int64": ('"correlation": 11', '"correlation": 18446744073709551615', {"correlation": None}),
     "context is beyond int64": ('"context": 1', '"context": 1e30', {"context": None, "device": 0}),
     "device is beyond int32": ('"device": 0', '"device": 99999999999', {"stream": 7}),

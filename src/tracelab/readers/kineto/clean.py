@@ -14,16 +14,15 @@ from typing import Any
 from tracelab.readers.kineto.findings import Findings
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
-_LIMIT_NS = 1 << 62
-"""Times beyond this are no times: 146 years."""
+_LIMIT_NS = 1 << 63
 
 _FIRST_KEYS = "ph|name|cat|pid|tid|ts|args|id|s|bp|dur"
-_NEXT_EVENT = re.compile(rf'\}}\s*,\s*(?=\{{\s*"(?:{_FIRST_KEYS})"\s*:)')
+_NEXT_EVENT = re.compile(rf',\s*(?=\{{\s*"(?:{_FIRST_KEYS})"\s*:)')
 _LAST_EVENT = re.compile(r"\}\s*(?=\]\s*(?:$|,\s*\"|\}))")
 _SPACE = re.compile(r"[\s,\ufeff]*")
 
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_BARE_NUMBER = re.compile(r"([:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
+_BARE_WORD = re.compile(r"([:\[,]\s*)[-+]?(?:nan|inf(?:inity)?|none|undefined)\b", re.IGNORECASE)
 _BARE_RANKS = re.compile(r'("Process Group Ranks"\s*:\s*)([^"{}]*?)(\s*,\s*"|\s*\})')
 
 _TEXT_KEYS = ("ph", "cat", "name", "pid", "tid")
@@ -62,7 +61,7 @@ def elements(text: str, findings: Findings, start: int = 0) -> Iterator[Element]
         position = _after_space(text, element.end)
 
 
-def events(piece: bytes | bytearray, base_ns: int, findings: Findings) -> tuple[list[bytes], int]:
+def events(piece: bytes, base_ns: int, findings: Findings) -> tuple[list[bytes], int]:
     """The events of a piece as JSON lines with times in ns, and how many elements could not be read."""
     lines: list[bytes] = []
     skipped = 0
@@ -83,7 +82,7 @@ def events(piece: bytes | bytearray, base_ns: int, findings: Findings) -> tuple[
     return lines, skipped
 
 
-def decoded(data: bytes | bytearray, findings: Findings) -> str:
+def decoded(data: bytes, findings: Findings) -> str:
     """The bytes as text; what is not UTF-8 is replaced, and counted."""
     try:
         return data.decode()
@@ -119,11 +118,13 @@ def _decoder(findings: Findings) -> json.JSONDecoder:
 
 def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element:
     """The damaged element at `start`: repaired where a simple repair makes it whole, else lost up to the next event."""
-    boundary = _NEXT_EVENT.search(text, start) or _LAST_EVENT.search(text, start)
-    end = boundary.start() + 1 if boundary else len(text)
+    boundary = _NEXT_EVENT.search(text, start)
+    last = None if boundary else _LAST_EVENT.search(text, start)
+    end = boundary.start() if boundary else last.start() + 1 if last else len(text)
     damaged = text[start:end]
-    mended = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_NUMBER.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
-    for repaired in (mended, mended + "}", mended + "}}"):
+    mended = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_WORD.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
+    whole = boundary or last  # at a cut, a bracket put behind a number would make another number of it
+    for repaired in (mended, mended + "}", mended + "}}") if whole else (mended,):
         try:
             value = _decoder(findings).decode(repaired)
         except (ValueError, RecursionError):
@@ -134,11 +135,11 @@ def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element
 
 
 def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
-    start_ns = _ns(event.get("ts"), "ts", findings)
+    start_ns = _ns(event.get("ts"), "ts", findings, base_ns)
     args = event.get("args")
     line = {
         **{key: _as_text(event.get(key)) for key in _TEXT_KEYS},
-        "start_ns": None if start_ns is None else start_ns + base_ns,
+        "start_ns": start_ns,
         "dur_ns": _ns(event.get("dur"), "dur", findings),
         "extras": {key: value for key, value in event.items() if key not in _OWN_KEYS} or None,
         "args": None if args is None else _as_object(args, findings),
@@ -146,14 +147,14 @@ def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
     return _dumped(line, findings).encode(errors="replace")
 
 
-def _ns(us: object, key: str, findings: Findings) -> int | None:
-    """Microseconds, as a number or its text, in whole nanoseconds, half to even."""
+def _ns(us: object, key: str, findings: Findings, base_ns: int = 0) -> int | None:
+    """Microseconds, as a number or its text, in whole nanoseconds, half to even; counted from `base_ns`."""
     if us is None:
         return None
     try:
         if isinstance(us, bool) or not isinstance(us, int | str | Decimal):
             raise InvalidOperation
-        ns = Decimal(us) * US_PER_TICK
+        ns = Decimal(us) * US_PER_TICK + base_ns
         if not abs(ns) < _LIMIT_NS:
             raise InvalidOperation
         return round(ns)

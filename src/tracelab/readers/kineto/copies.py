@@ -29,8 +29,8 @@ def add_sizes_from_launches(sink: Sink, findings: Findings) -> None:
             con.register("copies", rows)
             found = con.sql(
                 "select coalesce(copies.size_bytes, launches.size_bytes) as size_bytes from "
-                "(select *, row_number() over () as at from copies) copies "
-                "left join launches using (pid, correlation) order by at"
+                "(select *, row_number() over () as place from copies) copies "
+                "left join launches using (pid, correlation) order by place"
             ).to_arrow_table()
             at = rows.schema.get_field_index("size_bytes")
             findings.note("size_from_launch", count=rows.column(at).null_count - found.column(0).null_count)

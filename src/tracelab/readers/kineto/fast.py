@@ -1,62 +1,42 @@
-"""The fast path: DuckDB's JSON reader puts a healthy piece into columns in one pass, times exact.
+"""The fast path: DuckDB's JSON reader puts a healthy piece into columns, times exact, arguments as JSON text.
 
 DuckDB keeps numbers as doubles. Microseconds below 2^43 with three decimals survive that exactly when they are split
-into whole and fraction; longer times have the leading digits that they share cut out of the raw bytes first.
-Nothing is taken on trust: every time that was cut must come back, and every key of the piece must have a column, which
-is counted on the bytes themselves. Where that, or anything else, does not hold, the piece is left to the careful path.
+into whole and fraction; longer times are cut before (`cut.py`). Every time that was cut must come back, and every time
+that is there must come through: where that does not hold, or the piece is no clean JSON, it is not taken.
 """
 
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tracelab.readers.kineto import mapping, select
+from tracelab.readers.kineto import cut as cuts, mapping, select
+from tracelab.readers.kineto.cut import EXACT_BELOW_US
 
-EXACT_BELOW_US = 1 << 43
-"""A double below this holds microseconds with three decimals closely enough to give back the nanosecond."""
-
+OBJECT_BYTES = 16 << 20
 EXTRA_KEYS = ("id", "bp", "s")
 """Top-level keys of flows and instants; with what else a file's events carry, they are kept in `args`."""
 
-OBJECT_BYTES = 16 << 20
-_CUT = "ts~cut"  # the key under which times stand whose leading digits were cut
-_KEPT_DIGITS = 9
-_CUT_MARK = 10**_KEPT_DIGITS  # a 1 before the kept digits, so that leading zeros survive
+_TEXT_KEYS = ("ph", "cat", "name")
+_ID_KEYS = ("pid", "tid")
+_GIVE_UP_NUMBERS = 2
+_BASE_KEYS = (*_TEXT_KEYS, *_ID_KEYS, "ts", "dur", "args")
+_BOOLEAN = re.compile(rb'"ts"\s*:\s*[tf]')  # DuckDB takes true and false for 1 and 0
+_LEARN_FROM = 5_000  # events whose keys are looked at before a file's columns are settled
+
 # the copy that DuckDB warns of costs less than binding the query twice, as its sql() does
 warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
-
-_TS = re.compile(rb'"ts": ?(\d{13,})')
-_TEXT_KEYS = ("ph", "cat", "name", "pid", "tid")
-_BASE_KEYS = (*_TEXT_KEYS, "ts", "dur", "args")
-_LEARN_FROM = 20_000  # events whose keys are looked at before a file's columns are settled
-_LONGEST_US = 10**18
 
 
 class NotHealthyError(Exception):
     """The piece cannot be read this way, or not exactly."""
 
 
-@dataclass(frozen=True)
-class _Times:
-    """How many of a piece's values there are, and how many came through exactly."""
-
-    rows: int
-    phases: int
-    starts: int
-    cuts: int
-    exact_starts: int
-    durations: int
-    exact_durations: int
-    longest_us: float | None
-
-
 class FastLoader:
-    """Reads healthy pieces of one file, one after another, into one Arrow table a kind of event."""
+    """Reads healthy pieces of one file, one after another."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path, *, base_ns: int) -> None:
         self._con = connection
@@ -65,99 +45,88 @@ class FastLoader:
         self._prefix = b""
         self._extras = EXTRA_KEYS
         self._learnt = False
+        self._pieces_with_text_ids = 0
 
-    def load(self, piece: bytearray) -> None:
-        """The events of a piece as the relation `events`, their arguments as JSON text. Raises NotHealthyError."""
+    def load(self, piece: memoryview) -> pa.Table:
+        """The events of a piece: kind, ph, source_cat, name, pid, tid, start_ns, dur_ns, args, and `extra …` columns.
+
+        Long times are cut in the piece itself. Raises NotHealthyError; the piece is then as it was.
+        """
         if not self._learnt:
             self._learn(piece)
-        extras = ", ".join(
-            f"{select.literal(f'{chr(34)}{key}{chr(34)}:')} || {select.name(key)}" for key in self._extras
-        )
-
-        def read() -> _Times:
-            self._con.execute(f"""
-                create or replace temp table events as
-                with {self._timed()}
-                select {select.kind_of_event()} as kind, ph, source_cat, name, pid, tid, start_ns, dur_ns,
-                    ts, dur, cut, args, ('{{' || nullif(concat_ws(',', {extras}), '') || '}}')::json as extras
-                from timed
-            """)
-            row = self._con.execute(
-                "select count(*), count(ph), count(ts), count(cut), count(start_ns), count(dur), count(dur_ns), "
-                "max(abs(ts)) from events"
-            ).fetchall()[0]
-            return _Times(*row)
-
-        self._exactly(piece, read)
-
-    # ---- reading ---------------------------------------------------------------------------------------------------
-
-    def _exactly(self, piece: bytearray, read: Callable[[], _Times]) -> None:
-        """Read a piece such that all its times are exact: with another cut where the first was wrong."""
         for _ in range(2):
-            cut, cuts = self._with_cut_times(piece)
-            self._write(cut)
+            done = cuts.cut(piece, self._prefix) if self._prefix else None
             try:
-                times = read()
-            except duckdb.Error as error:
-                raise NotHealthyError(str(error)) from error
-            if times.phases < times.rows or times.cuts != cuts or times.durations != times.exact_durations:
-                raise NotHealthyError("events without phase, or times that are none")
-            if times.exact_starts == times.starts + times.cuts:
-                return
-            prefix = _shared_digits(times.longest_us)
-            if prefix is None or prefix == self._prefix:
-                raise NotHealthyError("times that no cut makes exact")
-            self._prefix = prefix
+                return self._read(piece, len(done.places) if done else 0)
+            except (_OtherPrefixError, NotHealthyError, duckdb.Error, UnicodeDecodeError) as error:
+                if done:
+                    done.undo(piece)
+                if not isinstance(error, _OtherPrefixError):
+                    raise NotHealthyError(str(error)) from error
+                if error.prefix == self._prefix:
+                    raise NotHealthyError("times that no cut makes exact") from error
+                self._prefix = error.prefix
         raise NotHealthyError("times of several lengths")
 
-    def _timed(self) -> str:
-        """The part that both queries begin with: the piece as `timed`, with exact times."""
-        columns = dict.fromkeys(_TEXT_KEYS, "VARCHAR") | {"ts": "DOUBLE", "dur": "DOUBLE", _CUT: "DOUBLE"}
+    def _read(self, piece: memoryview, cut_times: int) -> pa.Table:
+        self._write(piece)
+        rows = self._rows()
+
+        def valid(column: str) -> int:
+            return len(rows) - rows.column(column).null_count
+
+        if valid("ph") < len(rows) or valid("cut") != cut_times or valid("dur") != valid("dur_ns"):
+            raise NotHealthyError("events without phase, or times that are none")
+        if pc.any(pc.less_equal(pc.abs(rows.column("ts")), 1)).as_py() and _BOOLEAN.search(piece):
+            raise NotHealthyError("true or false for a time")
+        if valid("start_ns") != valid("ts") + valid("cut"):
+            prefix = cuts.prefix_for(pc.max(pc.abs(rows.column("ts"))).as_py())
+            if prefix is None:
+                raise NotHealthyError("times that no cut makes exact")
+            raise _OtherPrefixError(prefix)
+        return rows.drop_columns(["ts", "dur", "cut"])
+
+    def _rows(self) -> pa.Table:
+        """The piece as a table; process and thread are read as numbers, which is faster, where all of them are."""
+        if self._pieces_with_text_ids < _GIVE_UP_NUMBERS:
+            try:
+                return arrow(self._con, self._query("BIGINT"))
+            except duckdb.InvalidInputException as error:
+                if "cast value to numerical" not in str(error):
+                    raise
+                self._pieces_with_text_ids += 1
+        return arrow(self._con, self._query("VARCHAR"))
+
+    def _query(self, ids: str) -> str:
+        columns = dict.fromkeys(_TEXT_KEYS, "VARCHAR") | dict.fromkeys(_ID_KEYS, ids) | {"ts": "DOUBLE", "dur": "DOUBLE", cuts.KEY: "DOUBLE"}
         columns |= dict.fromkeys(self._extras, "JSON") | {"args": "JSON"}
         struct = ", ".join(f"{select.literal(key)}: {select.literal(kind)}" for key, kind in columns.items())
-        cut_ok = f"cut >= {_CUT_MARK} and cut < {2 * _CUT_MARK}"
-        moved_ns = (int(self._prefix or 0) - 1) * _CUT_MARK * mapping.US_PER_TICK
+        extras = "".join(f", {select.name(key)} as {select.name(select.extra_column(key))}" for key in self._extras)
+        moved_ns = (int(self._prefix or 0) - 1) * cuts.MARK * mapping.US_PER_TICK
+        cut_ok = f"cut >= {cuts.MARK} and cut < {2 * cuts.MARK}"
         return f"""
-            raw as (
-                select * exclude (cat, {select.name(_CUT)}), {select.name(_CUT)} as cut, cat as source_cat,
+            with timed as (
+                select * exclude (cat, {select.name(cuts.KEY)}), {select.name(cuts.KEY)} as cut, cat as source_cat,
                     {select.todays_category("cat")} as cat
                 from read_json({select.literal(str(self._scratch))}, format = 'array', columns = {{{struct}}},
                                maximum_object_size = {OBJECT_BYTES})
-            ),
-            timed as (
-                select *, {exact_ns("dur")} as dur_ns,
-                    coalesce(case when {cut_ok} then {exact_ns("cut")} + {moved_ns} end, {exact_ns("ts")})
-                        + {self._base_ns} as start_ns
-                from raw
             )
+            select {select.kind_of_event()} as kind, ph, source_cat, name, pid, tid,
+                coalesce(case when {cut_ok} then {_exact_ns("cut")} + {moved_ns} end, {_exact_ns("ts")})
+                    + {self._base_ns} as start_ns,
+                {_exact_ns("dur")} as dur_ns, ts, dur, cut, args {extras}
+            from timed
         """
 
-    def _write(self, piece: bytes | bytearray) -> None:
+    def _write(self, piece: memoryview) -> None:
         """Put the piece where DuckDB reads it; the file is written over, which spares its memory."""
         with self._scratch.open("r+b" if self._scratch.exists() else "wb") as file:
             file.writelines((b"[", piece, b"]"))
             file.truncate()
 
-    def _with_cut_times(self, piece: bytearray) -> tuple[bytearray, int]:
-        """The piece with the shared leading digits of its times cut out, and how many times were cut."""
-        if not self._prefix:
-            return piece, 0
-        for colon in (b'"ts": ', b'"ts":'):
-            long_form = colon + self._prefix
-            if long_form in piece:
-                short_form = f'"{_CUT}":1'.encode()
-                cut = piece.replace(long_form, short_form)
-                change = len(long_form) - len(short_form)
-                return cut, (len(piece) - len(cut)) // change if change else piece.count(long_form)
-        return piece, 0
-
-    # ---- keys ------------------------------------------------------------------------------------------------------
-
-    def _learn(self, piece: bytearray) -> None:
+    def _learn(self, piece: memoryview) -> None:
         """Learn from the first piece how long its times are, and which keys its events have."""
-        found = _TS.search(piece)
-        self._prefix = found[1][:-_KEPT_DIGITS] if found and int(found[1]) >= EXACT_BELOW_US else b""
+        self._prefix = cuts.prefix_of(piece)
         self._write(piece)
         try:
             rows = self._con.execute(
@@ -165,7 +134,7 @@ class FastLoader:
                 f"format = 'array', records = false, columns = {{'json': 'JSON'}}, "
                 f"maximum_object_size = {OBJECT_BYTES}) limit {_LEARN_FROM})"
             ).fetchall()
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             raise NotHealthyError(str(error)) from error
         keys = sorted({row[0] for row in rows} - {*_BASE_KEYS, *EXTRA_KEYS})
         if not select.plain_keys((*_BASE_KEYS, *EXTRA_KEYS, *keys)):
@@ -174,21 +143,22 @@ class FastLoader:
         self._learnt = True
 
 
+class _OtherPrefixError(Exception):
+    """The times share other leading digits than those that were cut."""
+
+    def __init__(self, prefix: bytes) -> None:
+        super().__init__(prefix)
+        self.prefix = prefix
+
+
 def arrow(con: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
     """The result of a query as one Arrow table."""
     return con.execute(query).to_arrow_table()
 
 
-def exact_ns(us: str) -> str:
-    """SQL for microseconds in a double as whole nanoseconds; NULL where the double cannot be trusted."""
+def _exact_ns(us: str) -> str:
+    """Microseconds in a double as whole nanoseconds; NULL where the double cannot be trusted."""
     return (
         f"case when abs({us}) < {EXACT_BELOW_US} then "
         f"floor({us})::bigint * {mapping.US_PER_TICK} + round(({us} - floor({us})) * {mapping.US_PER_TICK})::bigint end"
     )
-
-
-def _shared_digits(longest: float | None) -> bytes | None:
-    """The digits to cut of times as long as this; None where no cut helps."""
-    if longest is None or not EXACT_BELOW_US <= longest < _LONGEST_US:
-        return None
-    return str(int(longest)).encode()[:-_KEPT_DIGITS]

@@ -69,7 +69,7 @@ _GPU = {
         ((("device",), "BIGINT"), (("inDevice",), "BIGINT")),
     ),
     "context": _id("context"),
-    "stream": _id("stream", otherwise="try_cast(regexp_replace(tid, '^stream ', '') as bigint)"),
+    "stream": _id("stream", otherwise="try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint)"),
     **_TIMES,
     "correlation": _id("correlation"),
     "graph": Value("nullif({0}, 0)", ((("graph id",), "BIGINT"),)),  # CUPTI: 0 where no graph launched it
@@ -118,13 +118,20 @@ _COLLECTIVE = {
         f"case when greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES}) is not null then 'trace' end",
         ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
     ),
-    "group_name": _text("Process Group Name", "PG ID"),
+    "group_name": _text("Process Group Name", "PG ID", "Process Group ID"),
     "group_size": _arg("Group size"),
-    "group_ranks": Value("try_cast({0} as bigint[])", ((("Process Group Ranks",), "VARCHAR"),)),
+    "group_ranks": Value(
+        "case when not contains({0}, '...') then nullif(try_cast({0} as bigint[]), []) end",
+        ((("Process Group Ranks",), "VARCHAR"),),
+    ),
     "comm_id": _text("Comms Id"),
     "seq": _arg("Seq"),
     "root": _id("Root Rank", "Root"),
-    "peer": Value("nullif(nullif(coalesce({0}, {1}), -1), 4294967295)", ((("Src Rank",), "BIGINT"), (("Dst Rank",), "BIGINT"))),
+    "peer": Value(  # a send may name its own rank as the source
+        "nullif(nullif(case when contains(lower({2}), 'send') then coalesce({1}, {0}) else coalesce({0}, {1}) end, "
+        "-1), 4294967295)",
+        ((("Src Rank",), "BIGINT"), (("Dst Rank",), "BIGINT"), (("Collective name",), "VARCHAR")),
+    ),
 }
 
 _MEMORY = "name = '[memory]' and (cat is null or cat = 'cpu_instant_event')"
@@ -220,7 +227,7 @@ MAPPINGS: tuple[Mapping, ...] = (
             "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
             "device": _sql("case when cat = 'gpu_user_annotation' then try_cast(pid as bigint) end"),
             "stream": _sql(
-                "case when cat = 'gpu_user_annotation' then try_cast(regexp_replace(tid, '^stream ', '') as bigint) end"
+                "case when cat = 'gpu_user_annotation' then try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint) end"
             ),
             **_TIMES,
         },
@@ -292,8 +299,9 @@ OTHER = Mapping(
         **_NAME,
         "tid": _TID,
         "track": _sql(
-            "nullif(concat_ws('/', case when try_cast(pid as bigint) is null then pid end, "
-            "case when try_cast(tid as bigint) is null then tid end), '')"
+            "case when try_cast(pid as bigint) is null or try_cast(tid as bigint) is null then nullif(concat_ws('/', "
+            "case when try_cast(pid as bigint) is null then pid::varchar end, "
+            "case when try_cast(tid as bigint) is null then tid::varchar end), '') end"
         ),
         **_TIMES,
     },

@@ -1,14 +1,15 @@
-"""One piece of a trace to canonical tables, on the first of three paths that can read it whole.
+"""Pieces of a trace to canonical tables: loaded as events, told apart by kind, mapped some pieces at a time.
 
-The fast path takes healthy pieces. The careful path is DuckDB too, but looks at every value: arguments with duplicate
-keys, NaN, or values that do not fit their column. What is no JSON at all is first made so, event by event, by `clean`.
+A healthy piece is loaded by DuckDB alone (`fast`). What is no clean JSON, or cannot be read exactly that way, is first
+made so, event by event, by `clean`. From there on there is one way.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from tracelab.readers.kineto import clean, mapping, select
@@ -20,18 +21,22 @@ from tracelab.readers.kineto.select import COUNTERS, OTHER
 _SUSPECT = "(contains(args, 'NaN') or contains(args, 'Infinity') or not starts_with(args, '{'))"
 
 
-@dataclass
-class PieceRows:
-    """The rows of one piece: tables without `run`, `source` and `rank`; what it held, and what was noticed."""
+_WORTH_MAPPING = 100_000
+"""Events of one kind that are mapped at once: a query costs the same to plan however many it has."""
 
-    tables: dict[str, pa.Table]
-    events_kept: int
-    events_skipped: int
-    findings: Findings
+
+@dataclass
+class Rows:
+    """Rows of one table after the other, without `run`, `source` and `rank`, and what was noticed on the way."""
+
+    tables: list[tuple[str, pa.Table]] = field(default_factory=list)
+    events_kept: int = 0
+    events_skipped: int = 0
+    findings: Findings = field(default_factory=Findings)
 
 
 class PieceReader:
-    """Reads the pieces of one file, one after another; one reader a thread."""
+    """Reads pieces of one file, one after another; one reader a thread."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, scratch: Path, *, base_ns: int, gpu_pid: int | None
@@ -41,112 +46,123 @@ class PieceReader:
         self._base_ns = base_ns
         self._gpu_pid = "NULL" if gpu_pid is None else str(gpu_pid)
         self._fast = FastLoader(connection, scratch, base_ns=base_ns)
+        self._waiting: dict[tuple[int, str], list[pa.Table]] = {}  # by kind, and by the type of pid and tid
 
-    def read(self, piece: bytearray) -> PieceRows:
-        """Rows of a piece, which is events separated by commas, damaged or not."""
-        findings = Findings()
-        skipped = 0
+    def read(self, piece: memoryview) -> Rows:
+        """Load a piece, damaged or not; gives the rows of those kinds of event of which enough wait."""
+        rows = Rows()
         try:
-            self._fast.load(piece)
+            events = self._fast.load(piece)
         except NotHealthyError:
-            lines, skipped = clean.events(piece, self._base_ns, findings)
-            self._load(lines)
-        shapes = self._shapes()
-        if any(suspect or len(set(keys or ())) < len(keys or ()) for _, keys, _, suspect, _ in shapes):
-            self._mend(findings)
-            shapes = self._shapes()
-        kinds: Counter[int] = Counter()
-        present: dict[int, Counter[str]] = {}
-        with_extras: Counter[int] = Counter()
-        for kind, keys, rows, _, extras in shapes:
-            kinds[kind] += rows
-            with_extras[kind] += extras
-            held = present.setdefault(kind, Counter())
-            for key in keys or ():
-                held[key] += rows
-        parts: dict[str, list[pa.Table]] = {}
-        for kind in sorted(kinds):
-            for target, condition in _targets(kind, present[kind]):
-                where = f"kind = {kind} and ({condition})"
-                rows = self._mapped(target, present[kind], where, findings, extras=with_extras[kind] > 0)
-                parts.setdefault(target.table, []).append(rows)
-        if kinds[COUNTERS]:
-            parts.setdefault("counters", []).append(self._counters())
-        return PieceRows(
-            tables={name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()},
-            events_kept=kinds.total(),
-            events_skipped=skipped,
-            findings=findings,
-        )
+            lines, rows.events_skipped = clean.events(bytes(piece), self._base_ns, rows.findings)
+            events = self._loaded(lines)
+        rows.events_kept = len(events)
+        for kind, part in _by_kind(events).items():
+            alike = (kind, str(events.schema.field("pid").type))
+            waiting = self._waiting.setdefault(alike, [])
+            waiting.append(part)
+            if sum(len(events) for events in waiting) >= _WORTH_MAPPING:
+                self._map(kind, self._waiting.pop(alike), rows)
+        return rows
 
-    def _load(self, lines: list[bytes]) -> None:
-        """Load events that `clean` has made whole, one JSON object a line, times in ns, as the relation `events`."""
+    def rest(self) -> Rows:
+        """The rows of all events that still wait."""
+        rows = Rows()
+        for (kind, _), waiting in self._waiting.items():
+            self._map(kind, waiting, rows)
+        self._waiting.clear()
+        return rows
+
+    def _map(self, kind: int, waiting: list[pa.Table], rows: Rows) -> None:
+        events = pa.concat_tables(waiting, promote_options="default")
+        self._con.register("events", select.with_base_columns(events))
+        shapes = self._shapes()
+        if any(suspect or len(set(keys or ())) < len(keys or ()) for keys, _, suspect in shapes):
+            self._con.register("events", select.with_base_columns(self._mended(events, rows.findings)))
+            shapes = self._shapes()
+        present: Counter[str] = Counter()
+        for keys, count, _ in shapes:
+            present.update(dict.fromkeys(keys or (), count))
+        if kind == COUNTERS:
+            rows.tables.append(("counters", self._counters()))
+            return
+        extras = select.extras_of(events.column_names)
+        for target, where in _targets(kind, present):
+            rows.tables.append((target.table, self._mapped(target, present, where, extras, rows.findings)))
+
+    def _loaded(self, lines: list[bytes]) -> pa.Table:
+        """Events that `clean` has made whole, one JSON object a line, times in ns."""
         with self._scratch.open("wb") as file:
             file.writelines(line + b"\n" for line in lines)
         columns = "ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', "
         columns += "start_ns: 'BIGINT', dur_ns: 'BIGINT', extras: 'JSON', args: 'JSON'"
         longest = max((len(line) for line in lines), default=0) + 2
-        self._con.execute(f"""
-            create or replace temp table events as
+        return arrow(
+            self._con,
+            f"""
             with timed as (
                 select * exclude (cat), cat as source_cat, {select.todays_category("cat")} as cat
                 from read_json({select.literal(str(self._scratch))}, format = 'newline_delimited',
                                columns = {{{columns}}}, maximum_object_size = {max(OBJECT_BYTES, longest)})
             )
-            select * exclude (cat), {select.kind_of_event()} as kind from timed
-        """)
+            select {select.kind_of_event()} as kind, * exclude (cat) from timed
+            """,
+        )
 
-    def _shapes(self) -> list[tuple[int, list[str] | None, int, int, int]]:
-        """(kind, argument keys, events, events whose arguments need mending, events with extras)."""
+    def _shapes(self) -> list[tuple[list[str] | None, int, int]]:
+        """(argument keys, events with just these, those of them whose arguments need mending)."""
         return self._con.execute(
-            f"select kind, json_keys(args), count(*), count(*) filter (where {_SUSPECT}), count(extras) "
-            "from events group by all"
+            f"select any_value(json_keys(args)), count(*), count(*) filter (where {_SUSPECT}) from events "
+            "group by hash(json_keys(args))"  # grouping the lists themselves takes twice as long
         ).fetchall()
 
-    def _mend(self, findings: Findings) -> None:
-        """Rewrite arguments with duplicate keys, NaN or infinity, or that are no object."""
+    def _mended(self, events: pa.Table, findings: Findings) -> pa.Table:
+        """The events with arguments rewritten that have duplicate keys, NaN or infinity, or are no object."""
+        self._con.register("numbered", pa.table({"place": np.arange(len(events)), "args": events.column("args")}))
         rows = self._con.execute(
-            f"select rowid, args from events where {_SUSPECT} "
+            f"select place, args from numbered where {_SUSPECT} "
             "or len(json_keys(args)) > len(list_distinct(json_keys(args)))"
         ).fetchall()
-        mended = [(rowid, clean.whole_arguments(text, findings)) for rowid, text in rows]
-        table = pa.table({"row": [row for row, _ in mended], "args": [args for _, args in mended]})
-        self._con.register("mended", table)
-        self._con.execute("update events set args = mended.args from mended where events.rowid = mended.row")
-        self._con.unregister("mended")
+        self._con.unregister("numbered")
+        args = events.column("args").to_pylist()
+        for place, text in rows:
+            args[place] = clean.whole_arguments(text, findings)
+        return events.set_column(events.column_names.index("args"), "args", pa.array(args, pa.string()))
 
     def _mapped(
-        self, target: Mapping, present: Counter[str], where: str, findings: Findings, *, extras: bool
+        self, target: Mapping, present: Counter[str], where: str, extras: list[str], findings: Findings
     ) -> pa.Table:
         """The rows of one table; arguments that do not fit their column stay in `args`, and are counted."""
 
         def rows(unfit: list[str]) -> pa.Table:
-            return arrow(
-                self._con, select.rows_query(target, present, unfit, where, gpu_pid=self._gpu_pid, extras=extras)
-            )
+            return arrow(self._con, select.rows_query(target, present, unfit, where, extras, gpu_pid=self._gpu_pid))
 
         found = rows([])
         unfit = self._unfit(target, found, present, where, findings)
-        return rows(unfit) if unfit else found
+        if unfit:
+            found = rows(unfit)
+        return found.select([column for column in found.column_names if not column.startswith("? ")])
 
     def _unfit(
         self, target: Mapping, rows: pa.Table, present: Counter[str], where: str, findings: Findings
     ) -> list[str]:
         """Argument keys some of whose values do not fit their column's type; each such value is counted."""
         unfit: list[str] = []
-        for column, value in target.columns.items():
-            for keys, kind in value.arguments:
-                for key in (key for key in keys if key in present and kind not in ("VARCHAR", "JSON")):
-                    if len(rows) - rows.column(column).null_count >= min(present[key], len(rows)) or key in unfit:
-                        continue
-                    bad, sample = self._con.execute(
-                        f"select count(*), any_value(json_extract_string(args, {select.path(key)})) from events "
-                        f"where {where} and coalesce(json_type(args, {select.path(key)}), 'NULL') <> 'NULL' "
-                        f"and (json_transform(args, {select.spec({key: kind})})).{select.name(key)} is null"
-                    ).fetchall()[0]
-                    if bad:
-                        unfit.append(key)
-                        findings.note("value_unfit", f"{target.table}.{column} from {key!r}: {sample}", bad)
+        for key, kind in select.narrow_arguments(target).items():
+            column = select.check_column(key)
+            if column not in rows.column_names or len(rows) - rows.column(column).null_count >= min(present[key], len(rows)):
+                continue
+            value = f"(json_transform(args, {select.spec({key: kind})})).{select.name(key)}"
+            is_list = kind.endswith("[]")
+            bad_value = f"({value} is null or len({value}) > list_count({value}))" if is_list else f"{value} is null"
+            bad, sample = self._con.execute(
+                f"select count(*), any_value(json_extract_string(args, {select.path(key)})) from events "
+                f"where {where} and coalesce(json_type(args, {select.path(key)}), 'NULL') <> 'NULL' and {bad_value} "
+                f"and json_extract_string(args, {select.path(key)}) not in ('-1', '4294967295')"
+            ).fetchall()[0]
+            if bad:
+                unfit.append(key)
+                findings.note("value_unfit", f"{target.table}, {key!r}: {sample}", bad)
         return unfit
 
     def _counters(self) -> pa.Table:
@@ -162,17 +178,29 @@ class PieceReader:
             f"""
             with series as (
                 select pid, name, start_ns, args, unnest(coalesce(nullif(json_keys(args), []), [null])) as key
-                from events where kind = {COUNTERS}
+                from events
             )
             select {select.rows_of("counters", columns)} from series
             """,
         )
 
 
+def _by_kind(events: pa.Table) -> dict[int, pa.Table]:
+    """The events of each kind, in their order, with the columns that hold anything."""
+    kinds = events.column("kind").to_numpy()
+    counts = np.bincount(kinds)
+    chosen = [c for c in events.column_names if c != "kind" and (c == "ph" or events.column(c).null_count < len(events))]
+    ordered = events.select(chosen).take(pa.array(np.argsort(kinds, kind="stable")))
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    parts = {kind: ordered.slice(int(starts[kind]), int(count)) for kind, count in enumerate(counts) if count}
+    return {
+        kind: part.select([c for c in part.column_names if c == "ph" or part.column(c).null_count < len(part)])
+        for kind, part in parts.items()
+    }
+
+
 def _targets(kind: int, present: Counter[str]) -> list[tuple[Mapping, str]]:
     """The mappings that events of a kind go through, each with the condition for it."""
-    if kind == COUNTERS:
-        return []
     if kind == OTHER:
         return [(mapping.OTHER, "true")]
     target = MAPPINGS[kind]
@@ -181,5 +209,5 @@ def _targets(kind: int, present: Counter[str]) -> list[tuple[Mapping, str]]:
     also = select.collectives_of(target)
     if also and carriers:
         named = f"name = '{mapping.COLLECTIVE_OP}' and " if also is mapping.OP_COLLECTIVES else ""
-        targets.append((also, f"{named}({' or '.join(carriers)})"))
+        targets.append((also, f"({named}({' or '.join(carriers)}))"))
     return targets

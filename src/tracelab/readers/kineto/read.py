@@ -1,11 +1,11 @@
 """A whole Kineto or Chrome trace into a sink: pieces read in parallel, put in order, corrected at the end."""
 
+import io
 import os
-import queue
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from tracelab.readers.base import Facts, Glimpse
 from tracelab.readers.kineto import copies, mapping, scan
 from tracelab.readers.kineto.diagnostics import diagnostics
 from tracelab.readers.kineto.findings import Findings
-from tracelab.readers.kineto.piece import PieceReader, PieceRows
+from tracelab.readers.kineto.piece import PieceReader, Rows
 from tracelab.readers.kineto.scan import Trace
 from tracelab.sink import Correction, Sink
 
 VERSION = "kineto-1"
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
-_TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)')
+_TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
     rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d+)'
@@ -66,7 +66,10 @@ def span(path: Path) -> tuple[int, int] | None:
             while chunk := scan.read_chunk(stream, scan.CHUNK_BYTES):
                 tail = (tail + bytes(chunk[-scan.HEAD_BYTES :]))[-scan.HEAD_BYTES :]
         trace.meta |= _peeked_keys(tail)
-    times = [_approximate_ns(text, _base_ns(trace.meta)) for text in _TS.findall(head) + _TS.findall(tail)]
+    times = []
+    for start, dur in _TS.findall(head) + _TS.findall(tail):
+        start_ns = _base_ns(trace.meta) + int(float(start) * mapping.US_PER_TICK)
+        times += [start_ns, start_ns + int(float(dur or 0) * mapping.US_PER_TICK)]
     times = [time for time in times if time > 0]
     return (min(times), max(times)) if times else None
 
@@ -83,12 +86,13 @@ def read(
     trace = Trace()
     whole = _Whole()
     with scan.unpacked(path, trace.findings, progress) as stream:
-        _read_pieces(scan.pieces(stream, trace), sink, whole, workers=workers, base_ns=base_ns, gpu_pid=pid)
+        _read_pieces(stream, trace, sink, whole, workers=workers, base_ns=base_ns, gpu_pid=pid)
     whole.findings.add(trace.findings)
     if not whole.events and not (trace.has_events or "traceEvents" in trace.meta):
         raise NotProfilerDataError(path, "holds no trace events; expected a Chrome trace as torch.profiler exports it")
     rank = _rank(path, trace.meta)
-    sink.put(whole.pieces, _described(path, trace, whole, rank or 0))
+    for table, rows in _described(path, trace, whole, rank or 0).items():
+        sink.put(table, rows)
     sink.close()
     _correct(sink, trace, whole, assumed=assumed, base_ns=base_ns, gpu_pid=pid, rank=rank)
     copies.add_sizes_from_launches(sink, whole.findings)
@@ -99,7 +103,6 @@ def read(
 class _Whole:
     """What all pieces together have told."""
 
-    pieces: int = 0
     events_kept: int = 0
     events_skipped: int = 0
     cpu_pids: set[int] = field(default_factory=set)
@@ -111,11 +114,11 @@ class _Whole:
     def events(self) -> int:
         return self.events_kept + self.events_skipped
 
-    def add(self, rows: PieceRows) -> None:
+    def add(self, rows: Rows) -> None:
         self.events_kept += rows.events_kept
         self.events_skipped += rows.events_skipped
         self.findings.add(rows.findings)
-        for name, table in rows.tables.items():
+        for name, table in rows.tables:
             columns = table.column_names
             if name in _CPU_TABLES:
                 self.cpu_pids |= {pid for pid in pc.unique(table.column("pid")).to_pylist() if pid is not None}
@@ -147,44 +150,43 @@ class _Whole:
 
 
 def _read_pieces(
-    pieces: Iterator[bytearray], sink: Sink, whole: _Whole, *, workers: int, base_ns: int, gpu_pid: int | None
+    stream: io.RawIOBase, trace: Trace, sink: Sink, whole: _Whole, *, workers: int, base_ns: int, gpu_pid: int | None
 ) -> None:
     """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
-    work: queue.Queue[tuple[int, bytearray] | None] = queue.Queue(maxsize=1)
+    buffers = scan.Buffers()
+    pieces = scan.pieces(stream, trace, buffers)
     failures: list[BaseException] = []
-    lock = threading.Lock()
+    taking, adding = threading.Lock(), threading.Lock()
 
-    def worker(reader: PieceReader) -> None:
-        while (item := work.get()) is not None:
-            if failures:
-                continue
-            try:
-                rows = reader.read(item[1])
-                with lock:
-                    whole.add(rows)
-                sink.put(item[0], rows.tables)
-            except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
-                failures.append(error)
+    def next_piece() -> memoryview | None:
+        with taking:
+            return None if failures else next(pieces, None)
+
+    def put(rows: Rows) -> None:
+        with adding:
+            whole.add(rows)
+        for table, part in rows.tables:
+            sink.put(table, part)
+
+    def work(reader: PieceReader) -> None:
+        try:
+            while (piece := next_piece()) is not None:
+                put(reader.read(piece))
+                buffers.give_back(piece)
+            put(reader.rest())
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
+            failures.append(error)
 
     with tempfile.TemporaryDirectory(prefix="tracelab-", dir=_scratch_root()) as scratch, _engine(scratch) as engine:
         readers = [
             PieceReader(engine.cursor(), Path(scratch) / f"{at}.json", base_ns=base_ns, gpu_pid=gpu_pid)
             for at in range(workers)
         ]
-        threads = [threading.Thread(target=worker, args=(reader,), daemon=True) for reader in readers]
+        threads = [threading.Thread(target=work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
-        try:
-            for piece in pieces:
-                if failures:
-                    break
-                work.put((whole.pieces, piece))
-                whole.pieces += 1
-        finally:
-            for _ in threads:
-                work.put(None)
-            for thread in threads:
-                thread.join()
+        for thread in threads:
+            thread.join()
     if failures:
         raise failures[0]
 
@@ -272,10 +274,6 @@ def _base_ns(meta: dict[str, Any]) -> int:
     if isinstance(base, str) and base.isdecimal():
         base = int(base)
     return base if isinstance(base, int) and 0 <= base < 1 << 62 else 0
-
-
-def _approximate_ns(text: bytes, base_ns: int) -> int:
-    return base_ns + int(float(text) * mapping.US_PER_TICK)
 
 
 def _first_cpu_pid(head: bytes) -> int | None:

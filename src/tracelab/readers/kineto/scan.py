@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import queue
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,13 +17,15 @@ from tracelab.readers.kineto import clean
 from tracelab.readers.kineto.findings import Findings
 
 GZIP_MAGIC = b"\x1f\x8b"
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 16 << 20
 HEAD_BYTES = 1 << 20
 LONGEST_HEAD = 256 << 20
 _LONGEST_EVENT = 512 << 20
 _PACKED_BYTES = 1 << 20
 _UNPACKED_BYTES = 4 << 20
 _SNIFFED_BYTES = 4096
+_LEARN_BYTES = 4 << 20
+_ROOM_FOR_REST = 1 << 20
 _GZIP = 31  # zlib's window bits for a gzip member
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -101,12 +104,18 @@ def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"")
     """The next bytes of a stream, behind those given; what was given alone at the end of the stream."""
     buffer = bytearray(len(before) + size)
     buffer[: len(before)] = before
-    filled = len(before)
-    with memoryview(buffer) as view:
-        while filled < len(buffer) and (taken := stream.readinto(view[filled:])):
-            filled += taken
+    filled = read_into(stream, buffer, len(before), size)
     del buffer[filled:]
     return buffer
+
+
+def read_into(stream: io.RawIOBase, buffer: bytearray, start: int, size: int) -> int:
+    """Read `size` bytes, or what there is, into a buffer; where in it they end."""
+    filled = start
+    with memoryview(buffer) as view:
+        while filled < start + size and (taken := stream.readinto(view[filled : start + size])):
+            filled += taken
+    return filled
 
 
 def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) -> Iterator[bytes]:
@@ -172,28 +181,58 @@ def hashed(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def pieces(stream: io.RawIOBase, trace: Trace) -> Iterator[bytearray]:
-    """The events of a trace, some megabytes at a time, cut between events; `trace` is filled on the way."""
-    buffer, position = _read_head(stream, trace, CHUNK_BYTES)
+class Buffers:
+    """Memory that pieces stand in, used again: to give it back and fetch it anew costs more than to read into it."""
+
+    def __init__(self) -> None:
+        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least this size."""
+        try:
+            buffer = self._free.get_nowait()
+        except queue.Empty:
+            return bytearray(max(size, CHUNK_BYTES + _ROOM_FOR_REST))
+        return buffer if len(buffer) >= size else bytearray(size)
+
+    def give_back(self, piece: memoryview) -> None:
+        """Take back the buffer that a piece stood in; the piece must not be used any more."""
+        buffer = piece.obj
+        piece.release()
+        if isinstance(buffer, bytearray) and len(buffer) == CHUNK_BYTES + _ROOM_FOR_REST:
+            self._free.put(buffer)
+
+
+def pieces(stream: io.RawIOBase, trace: Trace, buffers: Buffers) -> Iterator[memoryview]:
+    """The events of a trace, some megabytes at a time, cut between events; `trace` is filled on the way.
+
+    Every piece stands in one of the buffers, which its reader gives back.
+    """
+    head, position = _read_head(stream, trace, HEAD_BYTES)
     if not trace.has_events:
         return
-    del buffer[:position]
-    cut = _cutter(buffer)
+    cut = _cutter(head[position : position + _LEARN_BYTES])
+    rest = memoryview(head)[position:]
     while True:
-        end = cut(buffer)
-        rest = buffer[end:]
-        if end:
-            del buffer[end:]
-            yield buffer
-            del rest[: _skip(rest, 0, extra=b",")]
-        buffer = read_chunk(stream, CHUNK_BYTES, before=rest)
-        if len(buffer) == len(rest):
-            break
-        if len(buffer) > _LONGEST_EVENT:
+        buffer = buffers.take(len(rest) + CHUNK_BYTES)
+        buffer[: len(rest)] = rest
+        filled = read_into(stream, buffer, len(rest), CHUNK_BYTES)
+        ended = filled == len(rest)
+        end = cut(buffer, filled)
+        if not end and not ended and filled <= _LONGEST_EVENT:
+            rest = memoryview(bytes(memoryview(buffer)[:filled]))
+            continue
+        if not end and not ended:
             trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
             trace.cut_off = True
             return
-    yield from _read_tail(bytes(buffer), trace)
+        rest = memoryview(bytes(memoryview(buffer)[end:filled]))
+        if end:
+            yield memoryview(buffer)[:end]
+            rest = rest[_skip(rest, 0, extra=b",") :]
+        if ended:
+            break
+    yield from _read_tail(bytes(rest), trace)
 
 
 def read_head(stream: io.RawIOBase) -> tuple[Trace, bytes]:
@@ -270,14 +309,14 @@ def _head_by_search(buffer: bytearray, trace: Trace) -> tuple[bytearray, int]:
     return buffer, len(buffer)
 
 
-def _read_tail(buffer: bytes, trace: Trace) -> Iterator[bytes]:
+def _read_tail(buffer: bytes, trace: Trace) -> Iterator[memoryview]:
     """Yield the last events, and read what stands behind them."""
     text = buffer.decode("latin-1")  # one character a byte, as in the head
     end, damaged = 0, False
     for element in clean.elements(text, Findings()):
         end, damaged = element.end, element.damage is not None
     if buffer[:end].strip(_SPACE + b","):
-        yield buffer[:end]
+        yield memoryview(bytearray(buffer[:end]))
     position = _skip(buffer, end, extra=b",")
     if position >= len(buffer):
         trace.cut_off = damaged or not trace.array_form
@@ -301,23 +340,23 @@ def _read_keys_behind(data: bytes, trace: Trace) -> None:
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 
 
-def _cutter(buffer: bytearray) -> Callable[[bytearray], int]:
-    """A function that finds the end of the last event that another one follows: 0 where there is none.
+def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
+    """A function that finds the end of the last event that another one follows, 0 where there is none.
 
     The separator of this file is learnt from its first two events, so that an array of objects inside an event's
     arguments is not taken for the end of the event.
     """
-    separator = _separator(buffer)
+    separator = _separator(start)
 
-    def cut(data: bytearray) -> int:
+    def cut(data: bytearray, filled: int) -> int:
         if separator:
-            at = data.rfind(separator)
+            at = data.rfind(separator, 0, filled)
             if at >= 0:
                 return at + 1
-            if len(data) < 4 * CHUNK_BYTES:
+            if filled < 4 * CHUNK_BYTES:
                 return 0
         last = None
-        for last in _ANY_BOUNDARY.finditer(data):
+        for last in _ANY_BOUNDARY.finditer(data, 0, filled):
             pass
         return last.start() + 1 if last else 0
 
@@ -328,7 +367,7 @@ def _separator(buffer: bytearray) -> bytes | None:
     """The bytes from the end of the first event to the first key of the second."""
     start = _skip(buffer, 0)
     try:
-        text = buffer[start : start + (4 << 20)].decode("latin-1")
+        text = buffer[start:].decode("latin-1")
         _, end = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):
         return None
@@ -346,7 +385,7 @@ def _value(data: bytearray) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _skip(data: bytes | bytearray, position: int, extra: bytes = b"") -> int:
+def _skip(data: bytes | bytearray | memoryview, position: int, extra: bytes = b"") -> int:
     skipped = _SPACE + extra
     while position < len(data) and data[position] in skipped:
         position += 1

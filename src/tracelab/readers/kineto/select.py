@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from tracelab import schema
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
@@ -40,27 +42,69 @@ def collectives_of(target: Mapping) -> Mapping | None:
 
 
 def rows_query(
-    target: Mapping, present: Collection[str], unfit: Collection[str], where: str, *, gpu_pid: str, extras: bool
+    target: Mapping, present: Collection[str], unfit: Collection[str], where: str, extras: list[str], *, gpu_pid: str
 ) -> str:
-    """The query over the relation `events` whose arguments stand as JSON text in `args`.
+    """The query over the relation `events` that makes the rows of one table of the events with these argument keys.
 
-    Arguments in `unfit` have values that do not fit their column: they stay in the rows' `args`.
+    Arguments in `unfit` have values that do not fit their column: they stay in the rows' `args`, as do `extras`, the
+    columns of top-level keys that no table has a column for.
     """
     wanted: dict[str, str] = {}
     columns = {}
     for column, value in target.columns.items():
         references = [_transformed(keys, kind, present, wanted) for keys, kind in value.arguments]
         columns[column] = value.template.format(*references) if references else value.template
-    columns["args"] = _leftover(set(present), set(present) - (_held(target) - set(unfit)), wanted, extras=extras)
+    left = set(present) - (_held(target) - set(unfit))
+    columns["args"] = _leftover(set(present), left, wanted, extras)
+    checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, present, unfit).items()]
     transformed = f", json_transform(args, {spec(wanted)}) as a" if wanted else ""
-    relation = f"(select *{transformed} from events where {where})"
-    return f"select {rows_of(target.table, columns)} from {_chosen(relation, gpu_pid)}"
+    today = f"{todays_category('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
+    selected = ", ".join((rows_of(target.table, columns), *checks))
+    return f"select {selected} from (select *, {today}{transformed} from events where {where})"
+
+
+def check_column(key: str) -> str:
+    """The column that is NULL where an argument is missing, or does not fit its column's type."""
+    return f"? {key}"
+
+
+def narrow_arguments(target: Mapping) -> dict[str, str]:
+    """The arguments of a mapping that are not text, each with the DuckDB type its column asks of it."""
+    types = {column.name: column.type for column in schema.BY_NAME[target.table].columns}
+    return {
+        key: kind.replace("BIGINT", "INTEGER") if types[column] == "int32" else kind
+        for column, value in target.columns.items()
+        for keys, kind in value.arguments
+        for key in keys
+        if kind not in ("VARCHAR", "JSON")
+    }
+
+
+def extra_column(key: str) -> str:
+    """The column in which a top-level key stands that no table has a column for."""
+    return f"extra {key}"
+
+
+def extras_of(columns: list[str]) -> list[str]:
+    """Of the columns of events, those of top-level keys that no table has a column for."""
+    return [column for column in columns if column == "extras" or column.startswith("extra ")]
+
+
+def with_base_columns(events: pa.Table) -> pa.Table:
+    """The events with every column that mappings may speak of, be it empty."""
+    kinds = dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", "args"), pa.string())
+    kinds |= {"start_ns": pa.int64(), "dur_ns": pa.int64()}
+    for column, kind in kinds.items():
+        if column not in events.column_names:
+            events = events.append_column(column, pa.nulls(len(events), kind))
+    return events
 
 
 def rows_of(table: str, columns: dict[str, str]) -> str:
     """The select list of a table: the given expressions, as its types; columns not given are left out, and NULL."""
     types = {column.name: column.duckdb for column in schema.BY_NAME[table].columns}
-    return ", ".join(f"({text})::{types[column]} as {name(column)}" for column, text in columns.items())
+    casts = {column: "try_cast" if types[column] == "integer" else "cast" for column in columns}
+    return ", ".join(f"{casts[column]}({text} as {types[column]}) as {name(column)}" for column, text in columns.items())
 
 
 def spec(fields: dict[str, str]) -> str:
@@ -89,9 +133,16 @@ def plain_keys(keys: Collection[str]) -> bool:
     return all(_PLAIN_KEY.fullmatch(key) for key in keys) and len({key.lower() for key in keys}) == len(keys)
 
 
-def _chosen(relation: str, gpu_pid: str) -> str:
-    today = todays_category("source_cat")
-    return f"(select *, {today} as cat, {gpu_pid}::bigint as gpu_pid from {relation})"
+def _checks(target: Mapping, present: Collection[str], unfit: Collection[str]) -> dict[str, str]:
+    """For each argument that is there and no text: SQL that is NULL where it does not fit."""
+    checks = {}
+    for key, kind in narrow_arguments(target).items():
+        if key in present and key not in unfit:
+            value = f"a.{name(key)}"
+            if kind.endswith("[]"):
+                value = f"{value}[1] + {value}[2] + {value}[3]"
+            checks[key] = f"try_cast({value} as integer)" if kind.startswith("INTEGER") else value
+    return checks
 
 
 def _held(target: Mapping) -> set[str]:
@@ -118,22 +169,22 @@ def _transformed(keys: tuple[str, ...], kind: str, present: Collection[str], wan
     return _first_of(references, kind)
 
 
-def _leftover(present: set[str], left: set[str], wanted: dict[str, str], *, extras: bool) -> str:
+def _leftover(present: set[str], left: set[str], wanted: dict[str, str], extras: list[str]) -> str:
     """The arguments that no column holds, as JSON text; `wanted` gains those that are put together one by one."""
     taken = {key.lower() for key in wanted}
-    if not left:
-        kept = "NULL::json"
-    elif left == present:
-        kept = "nullif(args, '{}')"
-    elif len(left) <= _FEW and plain_keys(left) and not any(key.lower() in taken for key in left):
+    own = [column for column in extras if column != "extras" and column.removeprefix("extra ") not in left]
+    parts = [f"'\"{column.removeprefix('extra ')}\":' || {name(column)}" for column in own]
+    if len(left) <= _FEW and plain_keys(left) and not any(key.lower() in taken for key in left):
         wanted |= dict.fromkeys(sorted(left), "JSON")
-        kept = f"({_object([_part(key) for key in sorted(left)])})::json"
+        kept = _object(parts + [_part(key) for key in sorted(left)])
     else:
         patch = json.dumps(dict.fromkeys(sorted(present - left)), ensure_ascii=False)
         kept = f"case when args is not null then nullif(json_merge_patch(args, {literal(patch)}), '{{}}') end"
-    if not extras:
-        return f"{kept}::varchar"
-    return f"(case when extras is null then {kept} else json_merge_patch(extras, coalesce({kept}, '{{}}')) end)::varchar"
+        if parts:
+            kept = f"nullif(json_merge_patch(coalesce({_object(parts)}, '{{}}'), coalesce({kept}, '{{}}')), '{{}}')"
+    if "extras" not in extras:
+        return kept
+    return f"case when extras is null then {kept} else json_merge_patch(extras, coalesce({kept}, '{{}}'))::varchar end"
 
 
 def _part(key: str) -> str:
