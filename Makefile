@@ -18,7 +18,7 @@ demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questio
 test: lint  ## Check style and types, run all tests. WORKERS=N: processes (2).
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS)
 
-bench: $(VENV)/.bench  ## Measure speed and memory against the peers. ARGS: options of benchmarks/run.py.
+bench: $(VENV)/.runtime  ## Measure speed and memory. ARGS=--peers: beside other tools; see benchmarks/run.py.
 	$(PY) benchmarks/run.py $(ARGS)
 
 venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), the tests' tools, and torch for collecting.
@@ -59,11 +59,6 @@ $(VENV)/.runtime: $(VENV)/.made pyproject.toml
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 	@echo "Installing what the tests need into $(VENV) (once)"
 	@$(PIP) --requirement requirements/test.txt
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.runtime requirements/bench.txt
-	@echo "Installing the peers into $(VENV) (once)"
-	@$(PIP) --requirement requirements/bench.txt
 	@touch $@
 
 $(VENV)/.collect: $(VENV)/.runtime

@@ -22,7 +22,6 @@ WANTED = [
     *PROJECT["project"]["dependencies"],
     *PROJECT["project"]["optional-dependencies"]["collect"],
     *map(str, named(ROOT / "requirements" / "test.txt")),
-    *map(str, named(ROOT / "requirements" / "bench.txt")),
 ]
 
 
