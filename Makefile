@@ -15,8 +15,10 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disabl
 demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
 	@$(PY) demo/run.py
 
-test: lint  ## Check style and types, run all tests. WORKERS=N: processes (2).
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS)
+test: $(VENV)/.test  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
+	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS) || exit; \
+	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }
 
 bench: $(VENV)/.runtime  ## Measure speed and memory. ARGS=--peers: beside other tools; see benchmarks/run.py.
 	$(PY) benchmarks/run.py $(ARGS)

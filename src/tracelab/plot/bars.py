@@ -76,7 +76,7 @@ def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Ax
     axes.set_ylim(len(bars) - 1 + margin, -margin)  # the first bar on top
     axes.set_xlim(0, axis.limit)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)
 
