@@ -8,6 +8,7 @@ WORKERS ?= 2
 
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
 PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disable-pip-version-check install --quiet
+LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
 .DEFAULT_GOAL := help
 .PHONY: demo test bench venv lint docs data clean help
@@ -16,7 +17,7 @@ demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questio
 	@$(PY) demo/run.py
 
 test: $(VENV)/.test  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
-	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
+	@lint=0; { $(LINT); } || lint=$$?; \
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }
 
@@ -27,9 +28,7 @@ venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), th
 	@echo "Now: source $(VENV)/bin/activate"
 
 lint: $(VENV)/.test  ## Check style (ruff) and types (mypy).
-	$(PY) -m ruff check
-	$(PY) -m ruff format --check
-	$(PY) -m mypy
+	@$(LINT)
 
 docs: $(VENV)/.runtime  ## Write docs/reference from the code.
 	$(PY) docs/generate.py
