@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 import shutil
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 from comparing import differences
 from ingesting import build_aside, ingest
-from process import cost, median, python
+from process import Cost, cost, median, python
 
 GENERATED = Path(__file__).parents[1] / "data" / "generated"
 KERNELS = 1_000_000
@@ -31,6 +32,8 @@ class Answers:
     kernels: int
     copies: int
     streams: int
+    text_mb: float
+    ingested: Cost
     connect_s: float
     query_s: dict[str, list[float]]
     wrong: list[str] = field(default_factory=list)
@@ -51,7 +54,8 @@ def measure(ranks: int, work: Path, kernels: int = KERNELS) -> Answers:
         repetitions = [
             _trace(rank, truth[str(rank % len(truth))]["kernels"], traces, kernels // ranks) for rank in range(ranks)
         ]
-        cost(ingest(traces, store, run="asked"))
+        text_mb = sum(file.stat().st_size for file in traces.iterdir()) / 1e6
+        ingested = cost(ingest(traces, store, run="asked"))
         said = json.loads(cost(python(__file__, str(store))).last_line)
     finally:
         shutil.rmtree(traces, ignore_errors=True)
@@ -62,7 +66,7 @@ def measure(ranks: int, work: Path, kernels: int = KERNELS) -> Answers:
         for rank, times in enumerate(repetitions)
         for problem in differences(truth[str(rank % len(truth))], times, rank, rows)
     ]
-    return Answers(ranks=ranks, **said, wrong=wrong)
+    return Answers(ranks=ranks, text_mb=text_mb, ingested=ingested, **said, wrong=wrong)
 
 
 def ask(store: Path) -> dict[str, Any]:
@@ -99,11 +103,11 @@ def _trace(rank: int, kernels_each: int, folder: Path, kernels: int) -> int:
     """Write one rank's trace with about as many kernels, and nothing but GPU rows; return its repetitions."""
     source = folder / f"source{rank}.json"
     source.write_text(_gpu_only(rank))
-    repetitions = max(1, round(kernels / kernels_each))
+    repetitions = math.ceil(kernels / kernels_each)
     # The size of the first two repetitions tells that of any number, nearly: ids and times grow by some digits.
     once, twice = (build_aside(source, folder / "probe.json", mb) for mb in (0, source.stat().st_size * 1.2 / 1e6))
     each = (twice.text_bytes - once.text_bytes) / (twice.repetitions - once.repetitions)
-    size_mb = (once.text_bytes + each * 1.005 * (repetitions - 1)) / 1e6
+    size_mb = (once.text_bytes + each * 1.01 * (repetitions - 1)) / 1e6
     built = build_aside(source, folder / f"rank{rank}.pt.trace.json", size_mb)
     source.unlink()
     (folder / "probe.json").unlink()

@@ -14,12 +14,17 @@ SAMPLE_S = 0.02
 SAMPLES_A_LOOK = 5
 """New processes are looked for at every fifth sample: it costs more than reading the sizes of the known ones."""
 
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  looked at, not written to
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run cost. `peak_bytes` adds up resident memory over all processes; `private_bytes` leaves out files."""
+    """What one run cost.
+
+    `peak_bytes` adds up resident memory over all processes, and what was put into the file system in memory;
+    `private_bytes` is the part of the processes that belongs to no file.
+    """
 
     wall_s: float
     cpu_s: float
@@ -98,6 +103,7 @@ class _Watch(threading.Thread):
         self._over = threading.Event()
         self.peak_bytes = self.private_bytes = 0
         self.processes = 1
+        self._shared_before = _shared_memory()
 
     def stop(self) -> None:
         self._over.set()
@@ -110,7 +116,10 @@ class _Watch(threading.Thread):
                 pids = _family(self._pid)
             sizes = [_resident(pid) for pid in pids]
             self.processes = max(self.processes, len(pids))
-            self.peak_bytes = max(self.peak_bytes, sum(size for size, _ in sizes), _high_water(self._pid))
+            # Other programs' files there would count too: an upper bound again.
+            shared = max(0, _shared_memory() - self._shared_before)
+            together = max(sum(size for size, _ in sizes), _high_water(self._pid) if len(pids) == 1 else 0)
+            self.peak_bytes = max(self.peak_bytes, together + shared)
             self.private_bytes = max(self.private_bytes, sum(private for _, private in sizes))
             sample += 1
             self._over.wait(SAMPLE_S)
@@ -134,6 +143,14 @@ def _resident(pid: int) -> tuple[int, int]:
     except (OSError, ValueError):
         return 0, 0
     return int(resident) * PAGE_BYTES, (int(resident) - int(shared)) * PAGE_BYTES
+
+
+def _shared_memory() -> int:
+    try:
+        status = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return 0
+    return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
 def _high_water(pid: int) -> int:

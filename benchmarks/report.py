@@ -44,7 +44,7 @@ def _peers(cases: list[Case]) -> str:
     rows = [(case, name, peer) for case in cases for name, peer in case.peers.items()]
     if not rows:
         return ""
-    header = ("trace", "peer", "whole process", "its call", "tracelab is", "memory", "holds", "remark")
+    header = ("trace", "peer", "whole process", "its call", "tracelab is", "memory", "rows", "remark")
     return _table(header, (_peer_row(*row) for row in rows))
 
 
@@ -59,7 +59,7 @@ def _peer_row(case: Case, name: str, peer: Answer | str) -> tuple[str, ...]:
         f"{peer.call_s:.1f} s",
         f"**{peer.cost.wall_s / case.seconds:.1f}× faster**",
         _gb(peer.cost.peak_bytes),
-        f"{peer.held:,} of {case.events:,} events",
+        f"{peer.held:,}",
         peer.remark,
     )
 
@@ -73,7 +73,8 @@ def _queries(asked: list[Answers]) -> str:
         times = (seconds for one in asked for seconds in (one.first_s(name), one.again_s(name)))
         rows.append((f"`{name}`", *(f"{seconds:.2f} s" for seconds in times)))
     held = (
-        f"{_many(one.ranks, 'rank')}: {one.kernels:,} kernels on {one.streams} streams, {one.copies:,} copies"
+        f"{_many(one.ranks, 'rank')}: {one.kernels:,} kernels on {one.streams} streams, {one.copies:,} copies, "
+        f"ingested from {one.text_mb:,.0f} MB in {one.ingested.wall_s:.1f} s and {_gb(one.ingested.peak_bytes)}"
         for one in asked
     )
     return f"{_table(header, rows)}\n\n{'; '.join(held)}."
