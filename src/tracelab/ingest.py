@@ -5,16 +5,18 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace as changed
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Literal
 
 import duckdb
 import pyarrow as pa
 
-from tracelab import runs, store as stores
+from tracelab import runs
+from tracelab import store as stores
 from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, UsageError
-from tracelab.readers.base import Diagnostic, Facts, Glimpse
+from tracelab.readers.base import Diagnostic, Facts
 from tracelab.readers.kineto.scan import hashed, unpacked_head
 from tracelab.readers.registry import READERS
 from tracelab.runs import Candidate
@@ -58,7 +60,7 @@ class Report:
         return 3 if statuses <= {"not_profiler_data"} else 0
 
 
-class Stopped(TracelabError):
+class StoppedError(TracelabError):
     """The ingest was told to stop; nothing of the files under way is visible."""
 
     exit_code = 130
@@ -84,7 +86,9 @@ def ingest(
         store.mkdir(parents=True, exist_ok=True)
         leftovers = stores.remove_leftovers(store)
     except OSError as error:
-        raise StoreError(f"{store}: cannot be used as a store ({error.strerror or error}); give another --store") from error
+        raise StoreError(
+            f"{store}: cannot be used as a store ({error.strerror or error}); give another --store"
+        ) from error
     files = _found(paths)
     looked = [_look(path) for path in files]
     candidates = [item for item in looked if isinstance(item, Candidate)]
@@ -210,7 +214,7 @@ class _Told:
 
     def more(self, size_bytes: int) -> None:
         if self._stop.is_set():
-            raise Stopped("stopped; the files under way were not stored")
+            raise StoppedError("stopped; the files under way were not stored")
         with self._lock:
             self._done += size_bytes
             if self._progress:
@@ -239,7 +243,9 @@ def _read_one(
     except OSError as error:
         return changed(begun, message=f"{path}: {error.strerror or error}")
     except (duckdb.Error, pa.ArrowException) as error:
-        return changed(begun, message=f"{path}: could not be read ({str(error).splitlines()[0]}); please report this file")
+        return changed(
+            begun, message=f"{path}: could not be read ({str(error).splitlines()[0]}); please report this file"
+        )
 
 
 def _store(
@@ -258,8 +264,8 @@ def _store(
     sha256.add_done_callback(lambda done: source.set_result(done.result()[:16]))
     sinks: list[Sink] = []
 
-    def sink_for(assumed: Glimpse) -> Sink:
-        sinks.append(Sink(folder, item.run, source, assumed.rank or 0))
+    def sink_for(rank: int) -> Sink:
+        sinks.append(Sink(folder, item.run, source, rank))
         return sinks[-1]
 
     facts = candidate.reader.read(candidate.path, sink_for, workers=workers, progress=progress)

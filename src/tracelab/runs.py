@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 from tracelab.readers.base import Glimpse, Reader
 from tracelab.store import legal_run_name
 
-_SUFFIXES = re.compile(
-    r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-rep|nsys-rep))+$", re.IGNORECASE
-)
+_SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-rep|nsys-rep))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

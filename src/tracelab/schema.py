@@ -47,11 +47,13 @@ class Column:
     nullable: bool = True
 
     @property
-    def arrow(self) -> pa.Field:
+    def arrow(self) -> "pa.Field[pa.DataType]":
+        """The column as an Arrow field."""
         return pa.field(self.name, ARROW_TYPES[self.type], nullable=self.nullable)
 
     @property
     def duckdb(self) -> str:
+        """The column's DuckDB type."""
         return DUCKDB_TYPES[self.type]
 
 
@@ -76,6 +78,7 @@ class Table:
 
     @property
     def arrow(self) -> pa.Schema:
+        """The stored columns as an Arrow schema."""
         return pa.schema([column.arrow for column in self.columns])
 
     def empty(self) -> pa.Table:

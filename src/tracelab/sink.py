@@ -3,10 +3,11 @@
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +19,10 @@ from tracelab.store import COMPRESSION
 _ROW_GROUP = 262_144
 _LABEL = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
 _LABELS = ("run", "source")
+_Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
 _NARROW = {"text", "int32", "double", "bool"}  # types whose columns have few values, but for `args`
 _TIMES = ("start_ns", "time_ns")
-_MAY_WAIT_BYTES = 192 << 20
+_MAY_WAIT_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class Sink:
     def close(self) -> None:
         """Write what waits, and end every file."""
         self._write_waiting()
-        for writer in self._writers.values():
-            writer.close()
+        if self._writers:
+            with ThreadPoolExecutor(len(self._writers)) as pool:
+                list(pool.map(_TableWriter.close, self._writers.values()))
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write one more table behind the closed ones."""
@@ -122,7 +125,7 @@ class Sink:
     def _whole(self, name: str, rows: pa.Table) -> pa.Table:
         """The rows with the columns that are the same for the whole source."""
         given = set(rows.column_names)
-        columns = []
+        columns: list[_Values] = []
         for column in schema.BY_NAME[name].columns:
             if column.name in _LABELS:
                 text = self._run if column.name == "run" else self._source.result()
@@ -130,7 +133,7 @@ class Sink:
             elif column.name == "rank" and "rank" not in given:
                 columns.append(pa.repeat(pa.scalar(self._rank, pa.int32()), rows.num_rows))
             elif column.name not in given:
-                columns.append(pa.nulls(rows.num_rows, schema.ARROW_TYPES[column.type]))
+                columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
             else:
                 columns.append(rows.column(column.name).cast(schema.ARROW_TYPES[column.type]))
         return pa.table(columns, schema=_written(schema.BY_NAME[name]))
@@ -182,7 +185,7 @@ def _written(table: schema.Table) -> pa.Schema:
     )
 
 
-def _repeated(text: str, rows: int) -> pa.DictionaryArray:
+def _repeated(text: str, rows: int) -> _Values:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([text]))
 
 
@@ -190,14 +193,16 @@ def _labelled(rows: pa.Table, table: schema.Table) -> pa.Table:
     """Rows that were read back, as they are written."""
     written = _written(table)
     columns = [
-        rows.column(field.name).cast(pa.string()).dictionary_encode() if field.name in _LABELS else rows.column(field.name)
+        rows.column(field.name).cast(pa.string()).dictionary_encode()
+        if field.name in _LABELS
+        else rows.column(field.name)
         for field in written
     ]
     return pa.table([column.cast(field.type) for column, field in zip(columns, written, strict=True)], schema=written)
 
 
 def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table:
-    def put(column: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
+    def put(column: str, values: _Values) -> pa.Table:
         return rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), values)
 
     for time in _TIMES:
@@ -210,9 +215,10 @@ def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table
     return rows
 
 
-def _filled(rows: pa.Table, pid: int | None) -> pa.ChunkedArray | pa.Array:
+def _filled(rows: pa.Table, pid: int | None) -> _Values:
     """The pid of GPU rows; `collectives` and `annotations` also have rows of the CPU, which keep theirs."""
     constant = pa.repeat(pa.scalar(pid, pa.int64()), rows.num_rows)
     if "tid" not in rows.column_names:
         return constant
-    return pc.if_else(pc.is_valid(rows.column("tid")), rows.column("pid"), constant)
+    filled: _Values = pc.if_else(pc.is_valid(rows.column("tid")), rows.column("pid"), constant)
+    return filled

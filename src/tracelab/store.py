@@ -1,4 +1,4 @@
-"""The store: one Parquet file a table and source, written aside, moved into place, visible with its row in `sources`."""
+"""The store: a Parquet file a table and source, written aside, moved into place, visible with its row in `sources`."""
 
 import re
 import shutil

@@ -1,36 +1,147 @@
-"""`tracelab ingest`: trace files go into the store."""
+"""`tracelab ingest`: trace files go into the store, and the user is told what became of each."""
 
-from pathlib import Path
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from tracelab.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tracelab.ingest import FileResult, Progress, Report
+    from tracelab.readers.base import Diagnostic
 
 _EPILOG = """\b
 Examples:
   tracelab ingest traces/
   tracelab ingest 'runs/*/rank*.json.gz' --run mordred --store lab
 """
+_DIAGNOSTICS_SHOWN = 20
 
 
 @click.command(epilog=_EPILOG, params=[options.store()])
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option("--run", metavar="NAME", help="Name of the run; files of several ranks may share one.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@click.option("--run", metavar="NAME", help="Name of the run that all these files belong to.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files read at a time.  [default: one a core]")
 @click.option("--replace", is_flag=True, help="Store again what is stored already.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only problems.")
-def command(  # noqa: PLR0913  one parameter an option
+@click.option("-q", "--quiet", is_flag=True, help="Tell only what went wrong.")
+def command(
     paths: tuple[str, ...], store: Path | None, run: str | None, jobs: int | None, *, replace: bool, quiet: bool
 ) -> None:
-    """Store trace files, so that they can be asked. PATH is a file, a folder or a pattern.
+    """Store trace files, so that they can be asked.
 
-    What is stored already is not stored again. The trace files stay as they are.
+    PATH is a file, a folder (everything in it) or a pattern. Ranks of one job that stand in one folder become one run.
+    What is stored already is not stored again, and the trace files stay as they are.
     """
-    from tracelab import ingest
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
+    import pyarrow as pa
+
+    from tracelab.ingest import ingest
     from tracelab.lab import store_path
 
-    report = ingest.ingest(
-        [Path(path) for path in paths], store=store_path(store), run=run, jobs=jobs, replace=replace, progress=None
-    )
-    if not quiet:
-        click.echo(report, err=True)
+    pa.set_memory_pool(pa.system_memory_pool())  # gives pages back less eagerly than Arrow's own: less to fault in anew
+    with _progress(shown=sys.stderr.isatty() and not quiet) as progress:
+        report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
+    for line in _told(report, problems_only=quiet):
+        click.echo(line, err=True)
+    if report.exit_code:
+        raise click.exceptions.Exit(report.exit_code)
+
+
+@contextlib.contextmanager
+def _progress(*, shown: bool) -> Iterator[Progress | None]:
+    """A progress bar over the bytes of all files."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("ingest"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("ingest", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _told(report: Report, *, problems_only: bool) -> Iterator[str]:
+    """What became of the files, a run after the other, and the sum of it."""
+    if problems_only:
+        yield from (f"{item.path}: salvaged; {item.message}" for item in report.files if item.status == "salvaged")
+        yield from _refused(report)
+        return
+    if report.leftovers_removed:
+        yield f"Removed {report.leftovers_removed:,} leftover files of an ingest that was killed."
+    by_run: dict[str, list[FileResult]] = {}
+    for result in report.files:
+        if result.run and result.status in ("stored", "salvaged", "unchanged"):
+            by_run.setdefault(result.run, []).append(result)
+    for run, results in by_run.items():
+        yield _run_line(run, results)
+        yield from _diagnostic_lines(results)
+    yield from _refused(report)
+    yield _sum_line(report)
+
+
+def _refused(report: Report) -> Iterator[str]:
+    """The files that were not stored; of many that are no profiler data only their number."""
+    others = [item for item in report.files if item.status == "not_profiler_data"]
+    many = len(others) > _DIAGNOSTICS_SHOWN
+    for item in report.files:
+        if item.status == "failed" or (item.status == "not_profiler_data" and not many):
+            yield item.message
+    if many:
+        yield f"{len(others):,} files hold nothing that tracelab reads."
+
+
+def _run_line(run: str, results: list[FileResult]) -> str:
+    rows: dict[str, int] = {}
+    for result in results:
+        for table, count in result.rows.items():
+            rows[table] = rows.get(table, 0) + count
+    files = f"{len(results):,} files" if len(results) > 1 else str(results[0].path.name)
+    if all(result.status == "unchanged" for result in results):
+        return f"{run}: already in the store ({files})"
+    shown = sorted(((table, count) for table, count in rows.items() if table not in _BESIDE), key=lambda item: -item[1])
+    return f"{run}: {files}; " + ", ".join(f"{count:,} {table}" for table, count in shown)
+
+
+_BESIDE = ("runs", "diagnostics")
+
+
+def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:
+    """What the readers noticed; the same of several files is told once."""
+    seen: dict[tuple[str, str], list[tuple[FileResult, Diagnostic]]] = {}
+    for result in results:
+        for diagnostic in result.diagnostics:
+            seen.setdefault((diagnostic.severity, diagnostic.code), []).append((result, diagnostic))
+    for (severity, _), found in list(seen.items())[:_DIAGNOSTICS_SHOWN]:
+        first_result, first = found[0]
+        where = f" (and {len(found) - 1:,} files more)" if len(found) > 1 else ""
+        name = f"{first_result.path.name}: " if len(results) > 1 else ""
+        cure = f" {first.how_to_fix}" if first.how_to_fix else ""
+        yield f"  {severity}: {name}{first.message}{cure}{where}"
+
+
+def _sum_line(report: Report) -> str:
+    kept = sum(result.events_kept for result in report.files)
+    skipped = sum(result.events_skipped for result in report.files)
+    counts = {status: sum(result.status == status for result in report.files) for status in _WORDS}
+    files = ", ".join(f"{count:,} {_WORDS[status]}" for status, count in counts.items() if count)
+    lost = f", {skipped:,} skipped" if skipped else ", none skipped"
+    return f"{files or 'no files'}: {kept:,} events kept{lost}"
+
+
+_WORDS = {
+    "stored": "stored",
+    "salvaged": "stored in part",
+    "unchanged": "in the store already",
+    "not_profiler_data": "no profiler data",
+    "failed": "failed",
+}

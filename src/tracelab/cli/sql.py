@@ -20,7 +20,7 @@ Examples:
 @click.command(epilog=_EPILOG, params=[options.store(), *options.output()])
 @click.argument("statement", required=False)
 @click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
-def command(  # noqa: PLR0913  one parameter an option
+def command(
     statement: str | None, store: Path | None, fmt: str | None, output: Path | None, *, init: bool, force: bool
 ) -> None:
     """Run one SELECT over the store; STATEMENT `-` reads it from stdin.

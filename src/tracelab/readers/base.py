@@ -51,9 +51,9 @@ class Reader(Protocol):
         """About when the recording began and ended, in ns of the file's clock; None where that cannot be told."""
 
     def read(
-        self, path: Path, sink_for: Callable[[Glimpse], Sink], *, workers: int, progress: Callable[[int], None]
+        self, path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]
     ) -> Facts:
-        """Put all rows of the file into the sink made for what is assumed of it.
+        """Put all rows of the file into the sink made for its rank, as far as it is known.
 
         `progress` is told how many more bytes of the file have been read. Raises SourceError.
         """

@@ -14,8 +14,6 @@ def add_sizes_from_launches(sink: Sink, findings: Findings) -> None:
         return
     with duckdb.connect() as con:
         con.execute("set threads = 2")
-        if not con.execute("select count(*) from read_parquet($1) where size_bytes is null", [str(copied)]).fetchall()[0][0]:
-            return
         con.execute(
             """
             create temp table launches as

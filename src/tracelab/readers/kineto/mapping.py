@@ -1,8 +1,9 @@
 """Kineto events to canonical tables: one mapping a table, one line a canonical column.
 
-The expressions are DuckDB SQL over the relation `events` that `piece.py` makes of a piece of a trace: `cat` (today's
-category name, lower case), `ph`, `name`, `pid` and `tid` (text, as they stand), `start_ns`, `dur_ns`, `extras` and
-`args` (JSON), and `gpu_pid`, the process to which rows of a GPU are put. Arguments are named with `_arg` and its siblings, so that what is left over can be kept.
+The expressions are DuckDB SQL over the relation `events` that `piece.py` makes of some pieces of a trace: `source_cat`
+and `cat` (the category as it stands, and today's name of it in lower case), `ph`, `name`, `pid` and `tid` (as they
+stand), `start_ns`, `dur_ns`, `args` (JSON), and `gpu_pid`, the process to which rows of a GPU are put. Arguments are
+named with `_arg` and its siblings, so that what is left over can be kept.
 """
 
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ _TIMES = {"start_ns": _sql("start_ns"), "dur_ns": _sql("dur_ns")}
 _NAME = {"name": _sql("name")}
 _EXTERNAL = {"external_id": _arg("External id", "external id")}
 
+_STREAM_OF_TRACK = "try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint)"  # torch 1.9: 'stream 7'
 _GPU = {
     "pid": _sql("gpu_pid"),
     "device": Value(  # a PtoP copy has inDevice instead of device
@@ -69,7 +71,7 @@ _GPU = {
         ((("device",), "BIGINT"), (("inDevice",), "BIGINT")),
     ),
     "context": _id("context"),
-    "stream": _id("stream", otherwise="try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint)"),
+    "stream": _id("stream", otherwise=_STREAM_OF_TRACK),
     **_TIMES,
     "correlation": _id("correlation"),
     "graph": Value("nullif({0}, 0)", ((("graph id",), "BIGINT"),)),  # CUPTI: 0 where no graph launched it
@@ -136,23 +138,26 @@ _COLLECTIVE = {
 
 _MEMORY = "name = '[memory]' and (cat is null or cat = 'cpu_instant_event')"
 
+COMMUNICATION_OP = "record_param_comms"
+_OP = {
+    **_CPU,
+    **_NAME,
+    **_EXTERNAL,
+    "sequence_number": _id("Sequence number"),
+    "forward_tid": _arg("Fwd thread id"),
+    "input_shapes": _arg("Input Dims", kind="JSON"),
+    "input_types": _arg("Input type", kind="JSON"),
+}
+OPS = Mapping("ops", f"cat = 'cpu_op' and ph = 'X' and name is distinct from '{COMMUNICATION_OP}'", _OP)
+COMMUNICATION_OPS = Mapping("ops", "cat = 'cpu_op' and ph = 'X'", _OP)
+"""Apart from the other ops, for their many arguments would make the common ones slow to map."""
+
 MAPPINGS: tuple[Mapping, ...] = (
-    Mapping(
-        "ops",
-        "cat = 'cpu_op' and ph = 'X'",
-        {
-            **_CPU,
-            **_NAME,
-            **_EXTERNAL,
-            "sequence_number": _id("Sequence number"),
-            "forward_tid": _arg("Fwd thread id"),
-            "input_shapes": _arg("Input Dims", kind="JSON"),
-            "input_types": _arg("Input type", kind="JSON"),
-        },
-    ),
+    OPS,
+    COMMUNICATION_OPS,
     Mapping(
         "api_calls",
-        "ph = 'X' and (cat in ('cuda_runtime', 'cuda_driver') or ends_with(cat, '_runtime') or ends_with(cat, '_driver'))",
+        "ph = 'X' and (ends_with(cat, '_runtime') or ends_with(cat, '_driver'))",
         {
             **_CPU,
             "api": _sql("case when ends_with(cat, '_driver') then 'driver' else 'runtime' end"),
@@ -226,9 +231,7 @@ MAPPINGS: tuple[Mapping, ...] = (
             "scope": _sql("case when cat = 'user_annotation' then 'cpu' else 'gpu' end"),
             "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
             "device": _sql("case when cat = 'gpu_user_annotation' then try_cast(pid as bigint) end"),
-            "stream": _sql(
-                "case when cat = 'gpu_user_annotation' then try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint) end"
-            ),
+            "stream": _sql(f"case when cat = 'gpu_user_annotation' then {_STREAM_OF_TRACK} end"),
             **_TIMES,
         },
     ),
@@ -285,7 +288,6 @@ OP_COLLECTIVES = Mapping(
     {"on": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
     also_held=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
-COLLECTIVE_OP = "record_param_comms"
 COLLECTIVE_KEYS = ("Collective name", *_IN)
 """Arguments that make a kernel, or an op, one that also has a row in `collectives`."""
 

@@ -21,7 +21,7 @@ from tracelab.readers.kineto.select import COUNTERS, OTHER
 _SUSPECT = "(contains(args, 'NaN') or contains(args, 'Infinity') or not starts_with(args, '{'))"
 
 
-_WORTH_MAPPING = 100_000
+_WORTH_MAPPING = 60_000
 """Events of one kind that are mapped at once: a query costs the same to plan however many it has."""
 
 
@@ -150,7 +150,9 @@ class PieceReader:
         unfit: list[str] = []
         for key, kind in select.narrow_arguments(target).items():
             column = select.check_column(key)
-            if column not in rows.column_names or len(rows) - rows.column(column).null_count >= min(present[key], len(rows)):
+            if column not in rows.column_names or len(rows) - rows.column(column).null_count >= min(
+                present[key], len(rows)
+            ):
                 continue
             value = f"(json_transform(args, {select.spec({key: kind})})).{select.name(key)}"
             is_list = kind.endswith("[]")
@@ -186,17 +188,20 @@ class PieceReader:
 
 
 def _by_kind(events: pa.Table) -> dict[int, pa.Table]:
-    """The events of each kind, in their order, with the columns that hold anything."""
+    """The events of each kind, in their order, with the columns that hold anything.
+
+    Each is a table of its own, not a slice of one: a slice that waits would keep the whole piece in memory.
+    """
     kinds = events.column("kind").to_numpy()
-    counts = np.bincount(kinds)
-    chosen = [c for c in events.column_names if c != "kind" and (c == "ph" or events.column(c).null_count < len(events))]
-    ordered = events.select(chosen).take(pa.array(np.argsort(kinds, kind="stable")))
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    parts = {kind: ordered.slice(int(starts[kind]), int(count)) for kind, count in enumerate(counts) if count}
-    return {
-        kind: part.select([c for c in part.column_names if c == "ph" or part.column(c).null_count < len(part)])
-        for kind, part in parts.items()
-    }
+    order = np.argsort(kinds, kind="stable")
+    ends = np.cumsum(np.bincount(kinds))
+    chosen = _without_empty(events.drop_columns(["kind"]))
+    parts = {kind: order[start:end] for kind, (start, end) in enumerate(zip((0, *ends), ends, strict=False))}
+    return {kind: _without_empty(chosen.take(pa.array(places))) for kind, places in parts.items() if len(places)}
+
+
+def _without_empty(events: pa.Table) -> pa.Table:
+    return events.select([c for c in events.column_names if c == "ph" or events.column(c).null_count < len(events)])
 
 
 def _targets(kind: int, present: Counter[str]) -> list[tuple[Mapping, str]]:
@@ -208,6 +213,5 @@ def _targets(kind: int, present: Counter[str]) -> list[tuple[Mapping, str]]:
     carriers = [f"contains(args, '\"{key}\":')" for key in mapping.COLLECTIVE_KEYS if key in present]
     also = select.collectives_of(target)
     if also and carriers:
-        named = f"name = '{mapping.COLLECTIVE_OP}' and " if also is mapping.OP_COLLECTIVES else ""
-        targets.append((also, f"({named}({' or '.join(carriers)}))"))
+        targets.append((also, f"({' or '.join(carriers)})"))
     return targets

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from isal import isal_zlib
 
@@ -26,6 +26,7 @@ _UNPACKED_BYTES = 4 << 20
 _SNIFFED_BYTES = 4096
 _LEARN_BYTES = 4 << 20
 _ROOM_FOR_REST = 1 << 20
+_Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP = 31  # zlib's window bits for a gzip member
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -138,7 +139,7 @@ def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) 
             while packed and not member.eof:
                 try:
                     data = member.decompress(packed, _UNPACKED_BYTES)
-                except isal_zlib.error as error:
+                except _Broken as error:
                     findings.note("gzip_broken", error)
                     yield from _until_break(path, member_start, given)
                     return
@@ -355,10 +356,8 @@ def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
                 return at + 1
             if filled < 4 * CHUNK_BYTES:
                 return 0
-        last = None
-        for last in _ANY_BOUNDARY.finditer(data, 0, filled):
-            pass
-        return last.start() + 1 if last else 0
+        ends = [match.start() + 1 for match in _ANY_BOUNDARY.finditer(data, 0, filled)]
+        return ends[-1] if ends else 0
 
     return cut
 

@@ -18,14 +18,19 @@ COUNTERS = OTHER + 1
 _FEW = 32  # so many left-over arguments are faster to put together than to leave by taking the others out
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9 _.%()/-]+")
 
+
 def kind_of_event() -> str:
-    """SQL for the number of the mapping that takes an event; frequent categories are told by their names as they are."""
-    common = {"cpu_op": "ops", "cuda_runtime": "api_calls", "kernel": "kernels", "python_function": "python_frames"}
+    """SQL for the number of the mapping that takes an event; frequent categories are told by their plain names."""
+    common = {"cuda_runtime": "api_calls", "kernel": "kernels", "python_function": "python_frames"}
     places = {target.table: at for at, target in enumerate(MAPPINGS)}
+    op = (
+        f"when source_cat = 'cpu_op' and ph = 'X' then case when name = '{mapping.COMMUNICATION_OP}' "
+        f"then {MAPPINGS.index(mapping.COMMUNICATION_OPS)} else {MAPPINGS.index(mapping.OPS)} end"
+    )
     quick = " ".join(f"when source_cat = '{cat}' and ph = 'X' then {places[table]}" for cat, table in common.items())
     whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
     return (
-        f"(case {quick} when ph in ('s', 'f', 't') then {OTHER} {whens} "
+        f"(case {op} {quick} when ph in ('s', 'f', 't') then {OTHER} {whens} "
         f"when ph = 'C' then {COUNTERS} else {OTHER} end)::utinyint"
     )
 
@@ -38,7 +43,9 @@ def todays_category(column: str) -> str:
 
 def collectives_of(target: Mapping) -> Mapping | None:
     """The mapping that also takes events of this one which carry communication metadata."""
-    return {"kernels": mapping.KERNEL_COLLECTIVES, "ops": mapping.OP_COLLECTIVES}.get(target.table)
+    if target is mapping.COMMUNICATION_OPS:
+        return mapping.OP_COLLECTIVES
+    return mapping.KERNEL_COLLECTIVES if target.table == "kernels" else None
 
 
 def rows_query(
@@ -92,11 +99,11 @@ def extras_of(columns: list[str]) -> list[str]:
 
 def with_base_columns(events: pa.Table) -> pa.Table:
     """The events with every column that mappings may speak of, be it empty."""
-    kinds = dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", "args"), pa.string())
+    kinds: dict[str, pa.DataType] = dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", "args"), pa.string())
     kinds |= {"start_ns": pa.int64(), "dur_ns": pa.int64()}
     for column, kind in kinds.items():
         if column not in events.column_names:
-            events = events.append_column(column, pa.nulls(len(events), kind))
+            events = events.append_column(column, pa.nulls(len(events)).cast(kind))
     return events
 
 
@@ -104,7 +111,9 @@ def rows_of(table: str, columns: dict[str, str]) -> str:
     """The select list of a table: the given expressions, as its types; columns not given are left out, and NULL."""
     types = {column.name: column.duckdb for column in schema.BY_NAME[table].columns}
     casts = {column: "try_cast" if types[column] == "integer" else "cast" for column in columns}
-    return ", ".join(f"{casts[column]}({text} as {types[column]}) as {name(column)}" for column, text in columns.items())
+    return ", ".join(
+        f"{casts[column]}({text} as {types[column]}) as {name(column)}" for column, text in columns.items()
+    )
 
 
 def spec(fields: dict[str, str]) -> str:

@@ -1,0 +1,123 @@
+"""What the two ends of a trace file tell, without reading what stands between: rank, clock base, process, time span."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracelab.errors import NotProfilerDataError
+from tracelab.readers.base import Glimpse
+from tracelab.readers.kineto import mapping, scan
+from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.kineto.scan import Trace
+
+_TAIL_BYTES = 1 << 16
+NO_EVENTS = "holds no trace events; expected a Chrome trace as torch.profiler exports it"
+
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
+_CPU_EVENT = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
+    rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d+)'
+)
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What rows are written with, and corrected at the end where it turns out to be otherwise."""
+
+    rank: int
+    base_ns: int
+    gpu_pid: int | None
+    """The process of rows of a GPU, which name none: the file's only one."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether unpacked content that begins like this may be a Chrome trace."""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def glimpse(path: Path) -> Glimpse:
+    """Read the head of a trace, and the tail where the file can be read from its end."""
+    trace, head, tail = _both_ends(path)
+    if not _may_hold_events(trace, head):
+        raise NotProfilerDataError(path, NO_EVENTS)
+    info = trace.meta.get("distributedInfo")
+    world = info.get("world_size") if isinstance(info, dict) else None
+    kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
+    return Glimpse(
+        format="kineto" if kineto or b'"cat": "cpu_op"' in head else "chrome",
+        rank=rank_of(path, trace.meta),
+        world_size=world if isinstance(world, int) else None,
+    )
+
+
+def assumed(path: Path) -> Assumed:
+    """What can be known of a trace before its events are read."""
+    trace, head, _ = _both_ends(path)
+    found = _CPU_EVENT.search(head)
+    return Assumed(rank_of(path, trace.meta) or 0, base_of(trace.meta), int(found[1]) if found else None)
+
+
+def span(path: Path) -> tuple[int, int] | None:
+    """About when a trace began and ended, in ns; reads (and unpacks) the whole file where it is packed."""
+    trace, head, tail = _both_ends(path)
+    if scan.is_gzip(path):
+        with scan.unpacked(path, Findings(), lambda _: None) as stream:
+            while chunk := scan.read_chunk(stream, scan.CHUNK_BYTES):
+                tail = (tail + bytes(chunk[-scan.HEAD_BYTES :]))[-scan.HEAD_BYTES :]
+        trace.meta |= _peeked_keys(tail)
+    times = []
+    for start, dur in _TS.findall(head) + _TS.findall(tail):
+        start_ns = base_of(trace.meta) + int(float(start) * mapping.US_PER_TICK)
+        times += [start_ns, start_ns + int(float(dur or 0) * mapping.US_PER_TICK)]
+    times = [time for time in times if time > 0]
+    return (min(times), max(times)) if times else None
+
+
+def _both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
+    """The keys before the events, with the first bytes of the file and, unless it is packed, the last ones."""
+    with scan.unpacked(path, Findings(), lambda _: None) as stream:
+        trace, head = scan.read_head(stream)
+    tail = b""
+    if not scan.is_gzip(path):
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - scan.HEAD_BYTES))
+            tail = file.read()
+        trace.meta = _peeked_keys(tail) | trace.meta
+    return trace, head, tail
+
+
+def _peeked_keys(tail: bytes) -> dict[str, Any]:
+    """Base time and rank, where they stand behind the events."""
+    keys: dict[str, Any] = {}
+    end = tail[-_TAIL_BYTES:]
+    if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', end):
+        keys["baseTimeNanoseconds"] = int(base[1])
+    if rank := re.search(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)', end):
+        keys["distributedInfo"] = {"rank": int(rank[1])}
+    return keys
+
+
+def _may_hold_events(trace: Trace, head: bytes) -> bool:
+    if trace.array_form:
+        return b'"ph"' in head or b'"ts"' in head or not head.strip(b"[] \t\r\n\xef\xbb\xbf")
+    return trace.has_events or "traceEvents" in trace.meta or (trace.cut_off and b'"traceEvents"' in head)
+
+
+def rank_of(path: Path, meta: dict[str, Any]) -> int | None:
+    """The rank that the file says, else its name."""
+    info = meta.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    if isinstance(rank, int) and 0 <= rank < 1 << 31:
+        return rank
+    named = _RANK_IN_NAME.search(path.name)
+    return int(named[1]) if named else None
+
+
+def base_of(meta: dict[str, Any]) -> int:
+    """What the times of the events count from, in unix ns; 0 where the file does not say, or nonsense."""
+    base = meta.get("baseTimeNanoseconds")
+    if isinstance(base, str) and base.isdecimal():
+        base = int(base)
+    return base if isinstance(base, int) and 0 <= base < 1 << 62 else 0
