@@ -1,0 +1,163 @@
+"""The store's promises: a source is there whole or not at all, once, and under a legal name."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.traces import write_trace
+from tracelab import schema, session
+from tracelab import store as stores
+from tracelab.errors import StoreError, UsageError
+from tracelab.ingest import ingest
+
+EVENTS = 40_000
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace that takes a while to read."""
+    return write_trace(tmp_path_factory.mktemp("trace") / "rank0.json", kernels=EVENTS)
+
+
+def command(trace: Path, store: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "tracelab", "ingest", str(trace), "--store", str(store), *options]
+
+
+def kernels(store: Path) -> int:
+    count: int = session.connect(store).execute("select count(*) from kernels").fetchall()[0][0]
+    return count
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.45, 0.6, 0.8, 1.0, 1.3])
+def test_a_killed_ingest_leaves_all_or_nothing_and_the_next_one_cleans_up(
+    tmp_path: Path, trace: Path, after_s: float
+) -> None:
+    store = tmp_path / "lab"
+    process = subprocess.Popen(command(trace, store, "-q"))
+    time.sleep(after_s)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    visible = stores.table_file(store, "sources", "rank0", "*").parent.glob("*.parquet")
+    assert [kernels(store) for _ in visible] in ([], [EVENTS])
+    ingest([trace], store)
+    assert kernels(store) == EVENTS
+    assert list((store / ".staging").iterdir()) == []
+
+
+def test_a_kill_between_two_moves_shows_nothing(tmp_path: Path, trace: Path) -> None:
+    store = tmp_path / "lab"
+    ingest([trace], store)
+    (row,) = store.glob("sources/run=*/*.parquet")
+    row.unlink()  # as if the process had died before its last move
+    (store / "other_events").mkdir(exist_ok=True)
+    assert stores.remove_leftovers(store) > 0
+    assert list(store.glob("kernels/run=*/*.parquet")) == []
+
+
+def test_two_ingests_at_once_store_a_file_once(tmp_path: Path, trace: Path) -> None:
+    store = tmp_path / "lab"
+    both = [subprocess.Popen(command(trace, store, "-q")) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert kernels(store) == EVENTS
+    assert len(list(store.glob("sources/run=*/*.parquet"))) == 1
+
+
+def test_two_ingests_at_once_of_two_files_store_both(tmp_path: Path) -> None:
+    store = tmp_path / "lab"
+    files = [write_trace(tmp_path / f"part{at}.json", kernels=1000 + at) for at in range(2)]
+    both = [subprocess.Popen(command(file, store, "-q")) for file in files]
+    assert [process.wait() for process in both] == [0, 0]
+    assert kernels(store) == 2001
+
+
+def test_again_is_no_work_and_replace_is(tmp_path: Path) -> None:
+    store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
+    statuses = [
+        ingest([file], store).files[0].status,
+        ingest([file], store).files[0].status,
+        ingest([file], store, replace=True).files[0].status,
+    ]
+    assert (statuses, kernels(store)) == (["stored", "unchanged", "stored"], 3)
+
+
+def test_another_reader_version_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
+    ingest([file], store)
+    monkeypatch.setattr("tracelab.readers.kineto.VERSION", "kineto-later")
+    assert ingest([file], store).files[0].status == "stored"
+    (row,) = store.glob("sources/run=*/*.parquet")
+    assert pq.read_table(row, partitioning=None).column("reader_version").to_pylist() == ["kineto-later"]
+
+
+def test_a_file_that_moved_is_the_same_source(tmp_path: Path) -> None:
+    store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
+    ingest([file], store)
+    moved = file.rename(tmp_path / "b.json")
+    (result,) = ingest([moved], store).files
+    assert (result.status, result.run) == ("unchanged", "a")
+
+
+def test_a_store_of_another_major_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
+    ingest([file], store)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", "2.0")
+    with pytest.raises(StoreError, match="re-ingest"):
+        ingest([file], store)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("a=b", "a-b"), ("../x", "x"), ("", "run"), (".hidden", "hidden"), ("x" * 101, "x" * 100), ("täglich", "t-glich")],
+)
+def test_an_illegal_run_name_is_refused_with_the_nearest_legal_one(tmp_path: Path, name: str, nearest: str) -> None:
+    with pytest.raises(UsageError, match=f"try '{nearest}'"):
+        ingest([tmp_path], tmp_path / "lab", run=name)
+
+
+@pytest.mark.parametrize("name", ["2024-01-05", "12", "a.b_c-d", "0"])
+def test_a_legal_run_name_is_text_in_every_answer(tmp_path: Path, name: str) -> None:
+    store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=1)
+    ingest([file], store, run=name)
+    assert session.connect(store).execute("select run, typeof(run) from kernels").fetchall() == [(name, "VARCHAR")]
+
+
+def test_runs_are_called_by_the_shortest_end_of_their_path_that_tells_them_apart(tmp_path: Path) -> None:
+    files = []
+    for at, folder in enumerate(("mordred", "cardiac", "solo")):
+        (tmp_path / folder).mkdir()
+        files.append(write_trace(tmp_path / folder / ("alone.json" if at == 2 else "report1.json"), kernels=at + 1))
+    assert [result.run for result in ingest(files, tmp_path / "lab").files] == [
+        "mordred-report1",
+        "cardiac-report1",
+        "alone",
+    ]
+
+
+def test_a_store_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=1)
+    with pytest.raises(StoreError, match="cannot be used as a store"):
+        ingest([file], file)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
+    closed, fine = write_trace(tmp_path / "a.json", kernels=1), write_trace(tmp_path / "b.json", kernels=2)
+    closed.chmod(0)
+    report = ingest([closed, fine], tmp_path / "lab")
+    assert ([result.status for result in report.files], report.exit_code) == (["failed", "stored"], 1)
+
+
+def test_the_exit_code_says_what_became_of_the_files(tmp_path: Path) -> None:
+    fine, other, empty = write_trace(tmp_path / "a.json", kernels=1), tmp_path / "b.csv", tmp_path / "c.json"
+    other.write_text("a,b\n1,2\n")
+    empty.touch()
+    codes = [
+        ingest(paths, tmp_path / "lab").exit_code for paths in ([fine, other], [other, empty], [fine, tmp_path / "no"])
+    ]
+    assert codes == [0, 3, 1]
