@@ -17,12 +17,13 @@ from tracelab import schema
 from tracelab.store import COMPRESSION
 
 _ROW_GROUP = 262_144
+_ROW_GROUP_BYTES = 24 << 20
 _LABEL = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
 _LABELS = ("run", "source")
 _Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
 _NARROW = {"text", "int32", "double", "bool"}  # types whose columns have few values, but for `args`
 _TIMES = ("start_ns", "time_ns")
-_MAY_WAIT_BYTES = 128 << 20
+_MAY_WAIT_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class _TableWriter:
         self._table = table
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
+        self._waiting_bytes = 0
         self._file: pq.ParquetWriter | None = None
         self.rows = 0
 
@@ -154,7 +156,8 @@ class _TableWriter:
         self.rows += rows.num_rows
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
-        if self._waiting_rows >= _ROW_GROUP:
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -176,7 +179,7 @@ class _TableWriter:
                 column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
             )
         self._file.write_table(pa.concat_tables(self._waiting), row_group_size=2 * _ROW_GROUP)
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
 def _written(table: schema.Table) -> pa.Schema:
