@@ -16,8 +16,9 @@ import pyarrow as pa
 from tracelab import runs
 from tracelab import store as stores
 from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, UsageError
+from tracelab.hashing import hashed
 from tracelab.readers.base import Diagnostic, Facts
-from tracelab.readers.kineto.scan import hashed, unpacked_head
+from tracelab.readers.kineto.scan import unpacked_head
 from tracelab.readers.registry import READERS
 from tracelab.runs import Candidate
 from tracelab.sink import Sink

@@ -24,6 +24,7 @@ Examples:
   tracelab ingest 'runs/*/rank*.json.gz' --run mordred --store lab
 """
 _DIAGNOSTICS_SHOWN = 20
+_LARGE_BYTES = 32 << 20
 
 
 @click.command(epilog=_EPILOG, params=[options.store()])
@@ -40,6 +41,7 @@ def command(
     PATH is a file, a folder (everything in it) or a pattern. Ranks of one job that stand in one folder become one run.
     What is stored already is not stored again, and the trace files stay as they are.
     """
+    _begin_hashing(paths)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
     import pyarrow as pa
 
@@ -53,6 +55,18 @@ def command(
         click.echo(line, err=True)
     if report.exit_code:
         raise click.exceptions.Exit(report.exit_code)
+
+
+def _begin_hashing(paths: tuple[str, ...]) -> None:
+    """Of a single large file, begin while everything else is still being imported."""
+    from pathlib import Path
+
+    from tracelab import hashing
+
+    path = Path(paths[0])
+    with contextlib.suppress(OSError):  # what is wrong with the path is told where it is read
+        if len(paths) == 1 and path.is_file() and path.stat().st_size > _LARGE_BYTES:
+            hashing.begin(path)
 
 
 @contextlib.contextmanager

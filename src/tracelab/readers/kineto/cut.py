@@ -6,6 +6,7 @@ so that leading zeros survive. What was cut is known by its key, so no time is e
 
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,8 @@ MARK = 10**KEPT_DIGITS
 """The 1 before the kept digits, as a number."""
 EXACT_BELOW_US = 1 << 43
 """A double below this holds microseconds with three decimals closely enough to give back the nanosecond."""
+
+Places: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
 
 _TS = re.compile(rb'"ts": ?(\d{13,})')
 _KEY_BYTES = np.frombuffer(b'"ts"', dtype="<u4")[0]
@@ -27,12 +30,12 @@ _LONGEST_US = 9 * 10**15
 class Cut:
     """The places where digits were blanked, and how to put them back."""
 
-    places: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+    places: "Places"
     original: bytes
 
     def undo(self, piece: memoryview) -> None:
         """Put the piece back as it was."""
-        _put(np.frombuffer(piece, dtype=np.uint8), self.places, self.original)
+        _windows(piece, len(self.original))[self.places] = np.void(self.original)
 
 
 def prefix_of(piece: memoryview) -> bytes:
@@ -50,23 +53,24 @@ def prefix_for(longest_us: float | None) -> bytes | None:
 
 def cut(piece: memoryview, prefix: bytes) -> Cut:
     """Blank the prefix of every time of a piece, written with or without a space after the colon."""
-    data = np.frombuffer(piece, dtype=np.uint8)
     keys = _places_of_key(piece)
     for colon in (b": ", b":"):
         long_form = b'"ts"' + colon + prefix
-        places = keys[keys <= len(data) - len(long_form)]
-        for at in range(4, len(long_form)):
-            places = places[data[places + at] == long_form[at]]
-            if not len(places):
-                break
+        windows = _windows(piece, len(long_form))
+        inside = keys[keys < len(windows)]
+        places = inside[windows[inside] == np.void(long_form)]
         if len(places):
-            short_form = f'"{KEY}":'.encode() + b" " * (len(long_form) - 6) + b"1"
-            _put(data, places, short_form)
+            windows[places] = np.void(f'"{KEY}":'.encode() + b" " * (len(long_form) - 6) + b"1")
             return Cut(places, long_form)
     return Cut(keys[:0], b"")
 
 
-def _places_of_key(piece: memoryview) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+def _windows(piece: memoryview, size: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.void]]":
+    """The piece as overlapping items of this many bytes, one starting at every byte."""
+    return np.ndarray((max(0, len(piece) - size + 1),), dtype=f"V{size}", buffer=piece, strides=(1,))
+
+
+def _places_of_key(piece: memoryview) -> "Places":
     """Where '"ts"' stands: comparisons of four bytes at a time, from each of four starts, a block at a time."""
     found = []
     for start in range(0, len(piece), _BLOCK):
@@ -75,12 +79,3 @@ def _places_of_key(piece: memoryview) -> "np.ndarray[tuple[int, ...], np.dtype[n
             words = np.frombuffer(piece, dtype="<u4", count=count, offset=offset)
             found.append(np.flatnonzero(words == _KEY_BYTES) * 4 + offset)
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-
-def _put(
-    data: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]",
-    places: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]",
-    text: bytes,
-) -> None:
-    for at, byte in enumerate(text):
-        data[places + at] = byte

@@ -1,6 +1,5 @@
 """A trace file as a stream of pieces: bytes (unpacked), what stands before and behind the events, and where to cut."""
 
-import hashlib
 import io
 import json
 import queue
@@ -174,12 +173,6 @@ def _until_break(path: Path, member_start: int, given: int) -> Iterator[bytes]:
             member = attempt
             yield data[given:]
             given = max(0, given - len(data))
-
-
-def hashed(path: Path) -> str:
-    """SHA-256 of the file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Buffers:
