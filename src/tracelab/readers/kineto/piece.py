@@ -4,7 +4,9 @@ A healthy piece is loaded by DuckDB alone (`fast`). What is no clean JSON, or ca
 made so, event by event, by `clean`. From there on there is one way.
 """
 
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from tracelab.readers.kineto.select import COUNTERS, OTHER
 _SUSPECT = "(contains(args, 'NaN') or contains(args, 'Infinity') or not starts_with(args, '{'))"
 
 
-_WORTH_MAPPING = 60_000
+_WORTH_MAPPING = 100_000
 """Events of one kind that are mapped at once: a query costs the same to plan however many it has."""
 
 
@@ -35,18 +37,52 @@ class Rows:
     findings: Findings = field(default_factory=Findings)
 
 
+Alike = tuple[int, str]
+"""What events have in common that are mapped together: their kind, and the type of pid and tid."""
+
+
+class Waiting:
+    """Events that wait, of all threads of a file, until enough are alike."""
+
+    def __init__(self) -> None:
+        self._events: dict[Alike, list[pa.Table]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, alike: Alike, events: pa.Table) -> list[pa.Table] | None:
+        """Let these events wait; gives all that are like them when they have become enough."""
+        with self._lock:
+            waiting = self._events.setdefault(alike, [])
+            waiting.append(events)
+            enough = sum(len(part) for part in waiting) >= _WORTH_MAPPING
+            return self._events.pop(alike) if enough else None
+
+    def take(self) -> tuple[int, list[pa.Table]] | None:
+        """The most numerous events that still wait, with their kind; None when there are no more."""
+        with self._lock:
+            if not self._events:
+                return None
+            alike = max(self._events, key=lambda key: sum(len(part) for part in self._events[key]))
+            return alike[0], self._events.pop(alike)
+
+
 class PieceReader:
     """Reads pieces of one file, one after another; one reader a thread."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, scratch: Path, *, base_ns: int, gpu_pid: int | None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        scratch: Path,
+        waiting: Waiting,
+        *,
+        base_ns: int,
+        gpu_pid: int | None,
     ) -> None:
         self._con = connection
         self._scratch = scratch
         self._base_ns = base_ns
         self._gpu_pid = "NULL" if gpu_pid is None else str(gpu_pid)
         self._fast = FastLoader(connection, scratch, base_ns=base_ns)
-        self._waiting: dict[tuple[int, str], list[pa.Table]] = {}  # by kind, and by the type of pid and tid
+        self._waiting = waiting
 
     def read(self, piece: memoryview) -> Rows:
         """Load a piece, damaged or not; gives the rows of those kinds of event of which enough wait."""
@@ -58,20 +94,17 @@ class PieceReader:
             events = self._loaded(lines)
         rows.events_kept = len(events)
         for kind, part in _by_kind(events).items():
-            alike = (kind, str(events.schema.field("pid").type))
-            waiting = self._waiting.setdefault(alike, [])
-            waiting.append(part)
-            if sum(len(events) for events in waiting) >= _WORTH_MAPPING:
-                self._map(kind, self._waiting.pop(alike), rows)
+            enough = self._waiting.add((kind, str(events.schema.field("pid").type)), part)
+            if enough:
+                self._map(kind, enough, rows)
         return rows
 
-    def rest(self) -> Rows:
-        """The rows of all events that still wait."""
-        rows = Rows()
-        for (kind, _), waiting in self._waiting.items():
-            self._map(kind, waiting, rows)
-        self._waiting.clear()
-        return rows
+    def rest(self) -> Iterator[Rows]:
+        """The rows of the events that still wait, shared among the threads that ask."""
+        while taken := self._waiting.take():
+            rows = Rows()
+            self._map(*taken, rows)
+            yield rows
 
     def _map(self, kind: int, waiting: list[pa.Table], rows: Rows) -> None:
         events = pa.concat_tables(waiting, promote_options="default")

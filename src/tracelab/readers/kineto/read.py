@@ -15,7 +15,7 @@ from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
-from tracelab.readers.kineto.piece import PieceReader, Rows
+from tracelab.readers.kineto.piece import PieceReader, Rows, Waiting
 from tracelab.readers.kineto.scan import Trace
 from tracelab.sink import Correction, Sink
 
@@ -51,48 +51,59 @@ def _worth_threads(path: Path) -> int:
 
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
     """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
-    buffers = scan.Buffers()
-    pieces = scan.pieces(stream, trace, buffers)
-    failures: list[BaseException] = []
-    taking, adding = threading.Lock(), threading.Lock()
-
-    def next_piece() -> memoryview | None:
-        with taking:
-            return None if failures else next(pieces, None)
-
-    def put(rows: Rows) -> None:
-        with adding:
-            whole.add(rows)
-        for table, part in rows.tables:
-            sink.put(table, part)
-
-    def work(reader: PieceReader) -> None:
-        try:
-            while (piece := next_piece()) is not None:
-                put(reader.read(piece))
-                buffers.give_back(piece)
-            put(reader.rest())
-        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
-            failures.append(error)
-
+    crew = _Crew(stream, trace, sink, whole)
+    waiting = Waiting()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(_engine())
         readers = [
             PieceReader(
                 stack.enter_context(engine.cursor()),
                 stack.enter_context(_scratch_file()),
+                waiting,
                 base_ns=assumed.base_ns,
                 gpu_pid=assumed.gpu_pid,
             )
             for _ in range(workers)
         ]
-        threads = [threading.Thread(target=work, args=(reader,), daemon=True) for reader in readers]
+        threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    if failures:
-        raise failures[0]
+    if crew.failures:
+        raise crew.failures[0]
+
+
+class _Crew:
+    """The threads that read one file: they share its pieces, and put their rows into one sink."""
+
+    def __init__(self, stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole) -> None:
+        self.failures: list[BaseException] = []
+        self._sink, self._whole = sink, whole
+        self._buffers = scan.Buffers()
+        self._pieces = scan.pieces(stream, trace, self._buffers)
+        self._taking, self._adding = threading.Lock(), threading.Lock()
+
+    def work(self, reader: PieceReader) -> None:
+        """Read pieces until there are none, then what still waits; a failure stops the others too."""
+        try:
+            while (piece := self._next_piece()) is not None:
+                self._put(reader.read(piece))
+                self._buffers.give_back(piece)
+            for rows in reader.rest():
+                self._put(rows)
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
+            self.failures.append(error)
+
+    def _next_piece(self) -> memoryview | None:
+        with self._taking:
+            return None if self.failures else next(self._pieces, None)
+
+    def _put(self, rows: Rows) -> None:
+        with self._adding:
+            self._whole.add(rows)
+        for table, part in rows.tables:
+            self._sink.put(table, part)
 
 
 def _engine() -> duckdb.DuckDBPyConnection:
