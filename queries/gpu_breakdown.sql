@@ -26,7 +26,7 @@
 -- unclassified_ns = "Durations of the kernels whose name no rule knows, added up."
 -- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
 -- ///
-with activity as (
+with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)

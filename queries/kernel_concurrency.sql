@@ -23,7 +23,7 @@
 -- of_window_ratio = "concurrent_ns / window_ns."
 -- max_concurrent = "Most kernels at once."
 -- ///
-with activity as (
+with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)

@@ -32,7 +32,7 @@
 -- of_window_ratio = "busy_ns / window_ns."
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
 -- ///
-with activity as (
+with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
@@ -48,25 +48,10 @@ kinds as (
 communication as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective from kinds where class = 'communication'
 ),
-computing_kernels as (
+compute as (
     select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
-),
-graphs as (
+    union all
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
-),
-stretches as (
-    select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
-    from layers('communication', 'computing_kernels', 'graphs')
-),
-kernel_times as (
-    select run, rank, device, coalesce(sum(dur_ns) filter (depth_a > 0 or depth_b > 0), 0)::bigint as kernel_busy_ns
-    from stretches
-    group by run, rank, device
-),
-exposed as (
-    select run, source, rank, device, start_ns, end_ns
-    from stretches
-    where depth_a > 0 and depth_b = 0 and depth_c = 0
 ),
 parts as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective as part from communication
@@ -108,23 +93,23 @@ select
     coalesce(p.kernels, 0) as kernels,
     coalesce(p.dur_ns, 0) as dur_ns,
     coalesce(i.busy_ns, 0) as busy_ns,
-    coalesce(i.inside_ns, 0) as exposed_ns,
+    coalesce(i.busy_ns - i.inside_ns, 0) as exposed_ns,
     d.gpu_activity_ns,
     coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
-    coalesce(t.kernel_busy_ns, 0) as kernel_busy_ns,
+    coalesce(b.busy_ns, 0) as kernel_busy_ns,
     coalesce(w.window_ns, 0) as window_ns,
     coalesce(p.dur_ns, 0) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
     coalesce(p.dur_ns, 0) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    coalesce(i.busy_ns, 0) / nullif(t.kernel_busy_ns, 0) as of_kernel_busy_ratio,
+    coalesce(i.busy_ns, 0) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
     coalesce(i.busy_ns, 0) / nullif(w.window_ns, 0) as of_window_ratio,
     coalesce(s.unclassified_ns, 0) as unclassified_ns
 from answers as a
 join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
 left join part_sums as p
     on a.run = p.run and a.rank = p.rank and a.device is not distinct from p.device and a.part = p.part
-left join inside('parts', 'exposed') as i
+left join inside('parts', 'compute') as i
     on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
 left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
-left join kernel_times as t on a.run = t.run and a.rank = t.rank and a.device is not distinct from t.device
+left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device
 left join windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device
 order by a.run, a.rank, a.device, collective

@@ -3,8 +3,10 @@ create or replace macro picked(value, wanted) as wanted is null or value = wante
 
 -- measured(start_ns, end_ns): whether a row has a place in time. A row without start or duration, or with a duration
 -- below 0, is a call without measure; so is one more than 146 years from 0, where differences would leave 64 bits.
+-- One `case`, not three conditions: DuckDB takes each condition to keep a fifth of the rows, and would then believe a
+-- million kernels to be fewer than their names and build its joins' hash tables on the kernels.
 create or replace macro measured(start_ns, end_ns) as
-    end_ns >= start_ns and start_ns >= -4611686018427387904 and end_ns < 4611686018427387904;
+    case when end_ns >= start_ns then start_ns >= -4611686018427387904 and end_ns < 4611686018427387904 else false end;
 
 -- gpu_activity: everything that occupied a device. A row is a kernel, a copy, a fill or a whole graph.
 create or replace view gpu_activity as

@@ -5,7 +5,8 @@
 -- Each source is swept on its own and the sources' times are added: clocks of two sources need not agree, and a gap
 -- between them is no idle time. By construction the sources of one rank do not overlap; where they do after all
 -- (one trace stored under two names) time counts once a source, in the measure as in the window.
--- The sum's frame is `range`, so it sees all events of one instant together: back-to-back intervals never dip nor overlap.
+-- Between two events of one instant no time passes, so what the sum is there never shows: back-to-back intervals neither
+-- dip nor overlap.
 
 -- intervals(relation): the measured() rows, with what a sweep needs of them; `part` is NULL where the relation has none.
 create or replace macro intervals(relation) as table
@@ -15,8 +16,25 @@ where measured(start_ns, end_ns);
 
 -- lanes(relation): the (run, source, rank, device, part) that occur, numbered: one number sorts faster than five columns.
 create or replace macro lanes(relation) as table
-select row_number() over (order by run, source, rank, device, part) as lane, run, source, rank, device, part
+select (row_number() over (order by run, source, rank, device, part))::integer as lane, run, source, rank, device, part
 from (select distinct run, source, rank, device, part from intervals(relation));
+
+-- swept(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
+-- events of its lane that are not at the same instant; `depth` is the sum in it.
+-- The windows have no order of their own, so DuckDB streams the ordered events through them: three times as fast as
+-- `partition by lane order by at_ns`. In a lane the steps add up to 0, so none reaches into the next one.
+create or replace macro swept(events) as table
+with _sums as (
+    select
+        lane, at_ns,
+        lead(lane) over () as next_lane,
+        lead(at_ns) over () as next_ns,
+        sum(step) over (rows between unbounded preceding and current row) as depth
+    from (select lane, at_ns, step from query_table(events) order by lane, at_ns)
+)
+select lane, at_ns as start_ns, next_ns as end_ns, next_ns - at_ns as dur_ns, depth
+from _sums
+where lane = next_lane and next_ns > at_ns;
 
 -- sweep(relation): how many rows of a lane run at once. A row is one stretch of time between two events of its lane.
 create or replace macro sweep(relation) as table
@@ -31,15 +49,9 @@ _events as (
     select lane, start_ns as at_ns, 1 as step from _rows
     union all
     select lane, end_ns, -1 from _rows
-),
-_stretches as (
-    select lane, at_ns as start_ns, lead(at_ns) over swept as end_ns, (sum(step) over swept)::integer as depth
-    from _events
-    window swept as (partition by lane order by at_ns)
 )
-select lane, start_ns, end_ns, end_ns - start_ns as dur_ns, depth
-from _stretches
-where end_ns > start_ns;
+select lane, start_ns, end_ns, dur_ns, depth::integer as depth
+from swept('_events');
 
 -- depth(relation): how many rows of the relation run at once. A row is one stretch of time between two events.
 create or replace macro depth(relation) as table
@@ -77,45 +89,41 @@ with _seen as (
     union
     select distinct run, source, rank, device from intervals(c)
 )
-select row_number() over (order by run, source, rank, device) as lane, run, source, rank, device
+select (row_number() over (order by run, source, rank, device))::integer as lane, run, source, rank, device
 from _seen;
 
 -- sweep_of_three(a, b, c): three relations swept together. A row is one stretch of time between two events of its lane.
+-- The three depths are one number, so that one running sum counts them: 31 bits for a, 31 for b, the rest for c (a sum
+-- has 128 bits). It is exact while fewer than 2 147 483 648 rows of a relation run at once.
 create or replace macro sweep_of_three(a, b, c) as table
 with _lanes as materialized (from lanes_of_three(a, b, c)),
 _rows as (
-    select lane, start_ns, end_ns, 1 as in_a, 0 as in_b, 0 as in_c
+    select lane, start_ns, end_ns, 1::bigint as step
     from intervals(a) as i
     join _lanes as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
     union all
-    select lane, start_ns, end_ns, 0, 1, 0
+    select lane, start_ns, end_ns, 1::bigint << 31
     from intervals(b) as i
     join _lanes as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
     union all
-    select lane, start_ns, end_ns, 0, 0, 1
+    select lane, start_ns, end_ns, 1::bigint << 62
     from intervals(c) as i
     join _lanes as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
 ),
 _events as (
-    select lane, start_ns as at_ns, in_a as step_a, in_b as step_b, in_c as step_c from _rows
+    select lane, start_ns as at_ns, step from _rows
     union all
-    select lane, end_ns, -in_a, -in_b, -in_c from _rows
-),
-_stretches as (
-    select
-        lane, at_ns as start_ns, lead(at_ns) over swept as end_ns,
-        (sum(step_a) over swept)::integer as depth_a,
-        (sum(step_b) over swept)::integer as depth_b,
-        (sum(step_c) over swept)::integer as depth_c
-    from _events
-    window swept as (partition by lane order by at_ns)
+    select lane, end_ns, -step from _rows
 )
-select lane, start_ns, end_ns, end_ns - start_ns as dur_ns, depth_a, depth_b, depth_c
-from _stretches
-where end_ns > start_ns;
+select
+    lane, start_ns, end_ns, dur_ns,
+    (depth & 2147483647)::bigint as depth_a,
+    ((depth >> 31) & 2147483647)::bigint as depth_b,
+    (depth >> 62)::bigint as depth_c
+from swept('_events');
 
 -- layers(a, b, c): how many rows of each of three relations run at once. A row is one stretch of time, from the first
 -- event of any of the three in a source to the last one. Every class algebra is a filter on it: `depth_a > 0 and
@@ -128,34 +136,29 @@ join lanes_of_three(a, b, c) using (lane);
 -- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
 -- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
 create or replace macro regions(a, b, c) as table
-with _lane_sums as (
+with _measures as (
     select
         lane,
-        sum(dur_ns) as window_ns,
-        sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c > 0) as abc_ns,
-        sum(dur_ns) filter (depth_a > 0 and depth_b > 0 and depth_c = 0) as ab_ns,
-        sum(dur_ns) filter (depth_a > 0 and depth_b = 0 and depth_c > 0) as ac_ns,
-        sum(dur_ns) filter (depth_a = 0 and depth_b > 0 and depth_c > 0) as bc_ns,
-        sum(dur_ns) filter (depth_a > 0 and depth_b = 0 and depth_c = 0) as a_ns,
-        sum(dur_ns) filter (depth_a = 0 and depth_b > 0 and depth_c = 0) as b_ns,
-        sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c > 0) as c_ns,
-        sum(dur_ns) filter (depth_a = 0 and depth_b = 0 and depth_c = 0) as idle_ns
+        depth_a > 0 as in_a,
+        depth_b > 0 as in_b,
+        depth_c > 0 as in_c,
+        sum(dur_ns) as measure_ns
     from sweep_of_three(a, b, c)
-    group by lane
+    group by lane, in_a, in_b, in_c
 )
 select
     run, rank, device,
-    coalesce(sum(window_ns), 0)::bigint as window_ns,
-    coalesce(sum(abc_ns), 0)::bigint as abc_ns,
-    coalesce(sum(ab_ns), 0)::bigint as ab_ns,
-    coalesce(sum(ac_ns), 0)::bigint as ac_ns,
-    coalesce(sum(bc_ns), 0)::bigint as bc_ns,
-    coalesce(sum(a_ns), 0)::bigint as a_ns,
-    coalesce(sum(b_ns), 0)::bigint as b_ns,
-    coalesce(sum(c_ns), 0)::bigint as c_ns,
-    coalesce(sum(idle_ns), 0)::bigint as idle_ns
+    coalesce(sum(measure_ns), 0)::bigint as window_ns,
+    coalesce(sum(measure_ns) filter (in_a and in_b and in_c), 0)::bigint as abc_ns,
+    coalesce(sum(measure_ns) filter (in_a and in_b and not in_c), 0)::bigint as ab_ns,
+    coalesce(sum(measure_ns) filter (in_a and not in_b and in_c), 0)::bigint as ac_ns,
+    coalesce(sum(measure_ns) filter (not in_a and in_b and in_c), 0)::bigint as bc_ns,
+    coalesce(sum(measure_ns) filter (in_a and not in_b and not in_c), 0)::bigint as a_ns,
+    coalesce(sum(measure_ns) filter (not in_a and in_b and not in_c), 0)::bigint as b_ns,
+    coalesce(sum(measure_ns) filter (not in_a and not in_b and in_c), 0)::bigint as c_ns,
+    coalesce(sum(measure_ns) filter (not in_a and not in_b and not in_c), 0)::bigint as idle_ns
 from lanes_of_three(a, b, c)
-left join _lane_sums using (lane)
+left join _measures using (lane)
 group by run, rank, device;
 
 -- exclusive(a, b, c): the window divided by precedence. A row is one run, rank and device: time in a; in b and not in a;
@@ -191,38 +194,65 @@ from _source_windows
 group by run, rank, device;
 
 -- inside(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
--- of the cover. A row is one run, rank, device and part. The cover is swept once a part: keep it short.
+-- of the cover. A row is one run, rank, device and part. The cover is swept once, and its clock, the time so far in which
+-- it ran, is read at the events of the parts. Both sweeps stream as in swept(); at the end of a lane nothing runs, so no
+-- time between two lanes counts.
 create or replace macro inside(relation, cover) as table
-with _lanes as materialized (from lanes(relation)),
-_laned as (
-    select lane, start_ns, end_ns, 1 as in_part, 0 as in_cover
+with _lanes as materialized (
+    select lane, run, source, rank, device, part, min(lane) over (partition by run, source, rank, device) as clock
+    from lanes(relation)
+),
+_parts as (
+    select clock, lane, start_ns, end_ns
     from intervals(relation) as i
     join _lanes as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank
         and i.device is not distinct from l.device and i.part is not distinct from l.part
-    union all
-    select lane, start_ns, end_ns, 0, 1
+),
+_covers as (
+    select clock, start_ns, end_ns
     from intervals(cover) as i
     join _lanes as l
         on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
+    where l.lane = l.clock
 ),
 _events as (
-    select lane, start_ns as at_ns, in_part as step_part, in_cover as step_cover from _laned
+    select clock, start_ns as at_ns, lane, 1 as step_part, 0 as step_cover from _parts
     union all
-    select lane, end_ns, -in_part, -in_cover from _laned
+    select clock, end_ns, lane, -1, 0 from _parts
+    union all
+    select clock, start_ns, null, 0, 1 from _covers
+    union all
+    select clock, end_ns, null, 0, -1 from _covers
+),
+_covered as (
+    select
+        lane, at_ns, step_part,
+        case
+            when sum(step_cover) over (rows between unbounded preceding and current row) > 0
+            then lead(at_ns) over () - at_ns
+            else 0
+        end as covered_ns
+    from (select clock, at_ns, lane, step_part, step_cover from _events order by clock, at_ns)
+),
+_clocked as (
+    select
+        lane, at_ns, step_part,
+        sum(covered_ns) over (rows between unbounded preceding and current row) - covered_ns as clock_ns
+    from _covered
 ),
 _stretches as (
     select
-        lane, lead(at_ns) over swept - at_ns as dur_ns,
-        sum(step_part) over swept as depth_part,
-        sum(step_cover) over swept as depth_cover
-    from _events
-    window swept as (partition by lane order by at_ns)
+        lane,
+        lead(at_ns) over () - at_ns as dur_ns,
+        lead(clock_ns) over () - clock_ns as inside_ns,
+        sum(step_part) over (rows between unbounded preceding and current row) as depth
+    from (select lane, at_ns, step_part, clock_ns from _clocked where lane is not null order by lane, at_ns)
 )
 select
     run, rank, device, part,
-    coalesce(sum(dur_ns) filter (depth_part > 0), 0)::bigint as busy_ns,
-    coalesce(sum(dur_ns) filter (depth_part > 0 and depth_cover > 0), 0)::bigint as inside_ns
+    coalesce(sum(dur_ns) filter (depth > 0), 0)::bigint as busy_ns,
+    coalesce(sum(inside_ns) filter (depth > 0), 0)::bigint as inside_ns
 from _stretches
 join _lanes using (lane)
 group by run, rank, device, part;

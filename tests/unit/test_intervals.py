@@ -185,6 +185,61 @@ def test_inside_measures_each_part_alone(con, listed, cover):
         assert found == {key: (busy[key], inside[key]) for key in busy}
 
 
+@quick
+@given(relations, relations, relations)
+def test_layers_are_three_depths_apart(con, first, second, third):
+    """The time at each depth of each relation is that of a sweep of this relation alone."""
+    fill(con, a=first, b=second, c=third)
+    for name in "abc":
+        alone, together = (
+            con.execute(
+                f"select rank, device, source, {depth}, sum(dur_ns) from {sweep} where {depth} > 0 group by all"
+            ).fetchall()
+            for depth, sweep in (("depth", f"depth('{name}')"), (f"depth_{name}", "layers('a', 'b', 'c')"))
+        )
+        assert sorted(alone, key=repr) == sorted(together, key=repr)
+
+
+def test_depths_of_a_million_rows_at_once_do_not_mix(con):
+    many = 2**20 + 1
+    for name in "abc":
+        con.execute(
+            f"create or replace temp table {name} as "
+            "select 'r' as run, 's' as source, 0 as rank, 0 as device, 0::bigint as start_ns, 5::bigint as end_ns "
+            f"from range({many if name != 'c' else 3})"
+        )
+    found = con.execute("select dur_ns, depth_a, depth_b, depth_c from layers('a', 'b', 'c')").fetchall()
+    assert found == [(5, many, many, 3)]
+
+
+@pytest.mark.parametrize("order", ["true", "false"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: Path, threads: int, order: str) -> None:
+    """Windows without an order take the events as they come, so the ordered subquery below them must keep its order.
+
+    Rows of 7 ranks, each 10 ns long, start every 4 ns: two or three run at once. The second relation covers the
+    last 2 ns before each start.
+    """
+    each = 60_000
+    store = build_store(tmp_path / "lab", {"kernels": [{"name": "k"}]})
+    with session.connect(store) as con:
+        con.execute(f"set threads = {threads}")
+        con.execute(f"set preserve_insertion_order = {order}")
+        for name, start, dur in (("a", 0, 10), ("b", 2, 2)):
+            con.execute(
+                f"create temp table {name} as select 'r' as run, 's' as source, (i % 7)::integer as rank, 0 as device, "
+                f"i // 7 * 4 + {start} as start_ns, start_ns + {dur} as end_ns from range({7 * each}) as rows(i) "
+                "order by hash(i)"
+            )
+        busy = con.execute("select busy_ns, concurrent_ns, max_concurrent from busy('a')").fetchall()
+        parts = con.execute("select window_ns, a_ns, ab_ns, b_ns, idle_ns from regions('a', 'b', 'b')").fetchall()
+        inside = con.execute("select busy_ns, inside_ns from inside('a', 'b')").fetchall()
+    last = 4 * (each - 1) + 10
+    assert busy == [(last, last - 8, 3)] * 7
+    assert parts == [(last, last - 2 * each, 0, 0, 0)] * 7
+    assert inside == [(last, 2 * each)] * 7
+
+
 kernel_rows = st.lists(
     st.fixed_dictionaries(
         {
