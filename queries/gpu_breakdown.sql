@@ -59,24 +59,24 @@ devices_seen as (
 sums as (
     select
         run, rank, device,
-        sum(dur_ns)::bigint as kernel_sum_ns,
-        coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)::bigint as unclassified_ns
+        whole(sum(dur_ns)) as kernel_sum_ns,
+        whole(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
     from kinds
     where measured(start_ns, end_ns)
     group by run, rank, device
 )
 select
     d.run, d.rank, d.device,
-    coalesce(p.window_ns, 0) as window_ns,
-    coalesce(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns, 0) as compute_ns,
-    coalesce(p.b_ns + p.bc_ns, 0) as exposed_comm_ns,
-    coalesce(p.c_ns, 0) as exposed_memory_ns,
-    coalesce(p.idle_ns, 0) as idle_ns,
-    coalesce(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns, 0) as comm_ns,
-    coalesce(p.ab_ns + p.abc_ns, 0) as overlapped_comm_ns,
-    coalesce(g.busy_ns, 0) as graph_ns,
-    coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
-    coalesce(s.unclassified_ns, 0) as unclassified_ns,
+    found(p.run, p.window_ns) as window_ns,
+    found(p.run, try(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns)) as compute_ns,
+    found(p.run, try(p.b_ns + p.bc_ns)) as exposed_comm_ns,
+    found(p.run, p.c_ns) as exposed_memory_ns,
+    found(p.run, p.idle_ns) as idle_ns,
+    found(p.run, try(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns)) as comm_ns,
+    found(p.run, try(p.ab_ns + p.abc_ns)) as overlapped_comm_ns,
+    found(g.run, g.busy_ns) as graph_ns,
+    found(s.run, s.kernel_sum_ns) as kernel_sum_ns,
+    found(s.run, s.unclassified_ns) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
 from devices_seen as d
 left join regions('compute', 'communication', 'memory') as p

@@ -40,11 +40,11 @@ counts as (
 )
 select
     k.run, k.rank, k.device, k.kernels,
-    coalesce(b.busy_ns, 0) as busy_ns,
-    coalesce(b.concurrent_ns, 0) as concurrent_ns,
+    found(b.run, b.busy_ns) as busy_ns,
+    found(b.run, b.concurrent_ns) as concurrent_ns,
     b.concurrent_ns / nullif(b.busy_ns, 0) as concurrency_ratio,
-    coalesce(w.window_ns, 0) as window_ns,
-    coalesce(b.concurrent_ns, 0) / nullif(w.window_ns, 0) as of_window_ratio,
+    found(w.run, w.window_ns) as window_ns,
+    found(b.run, b.concurrent_ns) / nullif(w.window_ns, 0) as of_window_ratio,
     coalesce(b.max_concurrent, 0)::bigint as max_concurrent
 from counts as k
 left join busy('executions') as b on k.run = b.run and k.rank = b.rank and k.device is not distinct from b.device

@@ -37,9 +37,9 @@ by_name as (
         run, rank, device, name,
         count(*) as calls,
         count(measured_ns) as timed_calls,
-        coalesce(sum(measured_ns), 0)::bigint as dur_ns,
-        round(avg(measured_ns))::bigint as mean_ns,
-        round(median(measured_ns))::bigint as median_ns,
+        coalesce(sum(measured_ns), 0) as dur_ns,
+        whole(round(avg(measured_ns))) as mean_ns,
+        whole(round(median(measured_ns))) as median_ns,
         min(measured_ns) as min_ns,
         max(measured_ns) as max_ns
     from executions
@@ -48,14 +48,17 @@ by_name as (
 ranked as (
     select
         *,
-        sum(dur_ns) over (partition by run, rank, device)::bigint as kernel_sum_ns,
+        sum(dur_ns) over (partition by run, rank, device) as kernel_sum_ns,
         row_number() over (partition by run, rank, device order by dur_ns desc, name) as place
     from by_name
 )
 select
     k.run, k.rank, k.device,
     k.name as kernel,
-    k.calls, k.dur_ns, k.mean_ns, k.median_ns, k.min_ns, k.max_ns, k.kernel_sum_ns,
+    k.calls,
+    whole(k.dur_ns) as dur_ns,
+    k.mean_ns, k.median_ns, k.min_ns, k.max_ns,
+    whole(k.kernel_sum_ns) as kernel_sum_ns,
     k.dur_ns / nullif(k.kernel_sum_ns, 0) as of_kernel_sum_ratio,
     k.timed_calls,
     c.class

@@ -41,12 +41,12 @@ sums as (
     select
         run, rank, device, part,
         count(*) as copies,
-        coalesce(sum(size_bytes), 0)::bigint as size_bytes,
-        coalesce(sum(measured_ns), 0)::bigint as dur_ns,
-        coalesce(sum(measured_ns) filter (size_bytes is not null), 0)::bigint as sized_dur_ns,
-        coalesce(sum(size_bytes) filter (measured_ns is not null), 0)::bigint as timed_bytes,
+        whole(coalesce(sum(size_bytes), 0)) as size_bytes,
+        whole(coalesce(sum(measured_ns), 0)) as dur_ns,
+        whole(coalesce(sum(measured_ns) filter (size_bytes is not null), 0)) as sized_dur_ns,
+        whole(coalesce(sum(size_bytes) filter (measured_ns is not null), 0)) as timed_bytes,
         count(*) filter (size_bytes < $small_bytes) as small_copies,
-        coalesce(sum(measured_ns) filter (size_bytes < $small_bytes), 0)::bigint as small_dur_ns
+        whole(coalesce(sum(measured_ns) filter (size_bytes < $small_bytes), 0)) as small_dur_ns
     from copies
     group by run, rank, device, part
 )
@@ -57,7 +57,7 @@ select
     s.part.dst_memory as dst_memory,
     s.copies, s.size_bytes, s.dur_ns, s.sized_dur_ns,
     s.timed_bytes / nullif(s.sized_dur_ns, 0) as throughput_gb_per_s,
-    coalesce(b.busy_ns, 0) as busy_ns,
+    found(b.run, b.busy_ns) as busy_ns,
     s.small_copies, s.small_dur_ns,
     s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
     s.timed_bytes

@@ -62,22 +62,22 @@ part_sums as (
     select
         run, rank, device, part,
         count(*) as kernels,
-        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)::bigint as dur_ns
+        whole(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)) as dur_ns
     from parts
     group by run, rank, device, part
 ),
 device_sums as (
     select
         run, rank, device,
-        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)::bigint as gpu_activity_ns
+        whole(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)) as gpu_activity_ns
     from activity
     group by run, rank, device
 ),
 kernel_sums as (
     select
         run, rank, device,
-        sum(dur_ns)::bigint as kernel_sum_ns,
-        coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)::bigint as unclassified_ns
+        whole(sum(dur_ns)) as kernel_sum_ns,
+        whole(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
     from kinds
     where measured(start_ns, end_ns)
     group by run, rank, device
@@ -90,19 +90,19 @@ answers as (
 select
     a.run, a.rank, a.device,
     a.part as collective,
-    coalesce(p.kernels, 0) as kernels,
-    coalesce(p.dur_ns, 0) as dur_ns,
-    coalesce(i.busy_ns, 0) as busy_ns,
-    coalesce(i.busy_ns - i.inside_ns, 0) as exposed_ns,
+    found(p.run, p.kernels) as kernels,
+    found(p.run, p.dur_ns) as dur_ns,
+    found(i.run, i.busy_ns) as busy_ns,
+    found(i.run, i.busy_ns - i.inside_ns) as exposed_ns,
     d.gpu_activity_ns,
-    coalesce(s.kernel_sum_ns, 0) as kernel_sum_ns,
-    coalesce(b.busy_ns, 0) as kernel_busy_ns,
-    coalesce(w.window_ns, 0) as window_ns,
-    coalesce(p.dur_ns, 0) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
-    coalesce(p.dur_ns, 0) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    coalesce(i.busy_ns, 0) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
-    coalesce(i.busy_ns, 0) / nullif(w.window_ns, 0) as of_window_ratio,
-    coalesce(s.unclassified_ns, 0) as unclassified_ns
+    found(s.run, s.kernel_sum_ns) as kernel_sum_ns,
+    found(b.run, b.busy_ns) as kernel_busy_ns,
+    found(w.run, w.window_ns) as window_ns,
+    found(p.run, p.dur_ns) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    found(p.run, p.dur_ns) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    found(i.run, i.busy_ns) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
+    found(i.run, i.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    found(s.run, s.unclassified_ns) as unclassified_ns
 from answers as a
 join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
 left join part_sums as p

@@ -8,6 +8,13 @@ create or replace macro picked(value, wanted) as wanted is null or value = wante
 create or replace macro measured(start_ns, end_ns) as
     case when end_ns >= start_ns then start_ns >= -4611686018427387904 and end_ns < 4611686018427387904 else false end;
 
+-- whole(number): a sum or mean as a whole number of 64 bits, NULL where it leaves them: one absurd size or time in a trace
+-- must not fail the question for every other row.
+create or replace macro whole(number) as try_cast(number as bigint);
+
+-- found(key, value): the value of a left join, 0 where the join found no row (`key` is NULL); a NULL of its own stays.
+create or replace macro found(key, value) as case when key is null then 0 else value end;
+
 -- gpu_activity: everything that occupied a device. A row is a kernel, a copy, a fill or a whole graph.
 create or replace view gpu_activity as
 select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation from kernels

@@ -73,8 +73,8 @@ with _lane_sums as (
 )
 select
     run, rank, device, part,
-    coalesce(sum(busy_ns), 0)::bigint as busy_ns,
-    coalesce(sum(concurrent_ns), 0)::bigint as concurrent_ns,
+    whole(coalesce(sum(busy_ns), 0)) as busy_ns,
+    whole(coalesce(sum(concurrent_ns), 0)) as concurrent_ns,
     coalesce(max(max_concurrent), 0) as max_concurrent
 from lanes(relation)
 left join _lane_sums using (lane)
@@ -148,15 +148,15 @@ with _measures as (
 )
 select
     run, rank, device,
-    coalesce(sum(measure_ns), 0)::bigint as window_ns,
-    coalesce(sum(measure_ns) filter (in_a and in_b and in_c), 0)::bigint as abc_ns,
-    coalesce(sum(measure_ns) filter (in_a and in_b and not in_c), 0)::bigint as ab_ns,
-    coalesce(sum(measure_ns) filter (in_a and not in_b and in_c), 0)::bigint as ac_ns,
-    coalesce(sum(measure_ns) filter (not in_a and in_b and in_c), 0)::bigint as bc_ns,
-    coalesce(sum(measure_ns) filter (in_a and not in_b and not in_c), 0)::bigint as a_ns,
-    coalesce(sum(measure_ns) filter (not in_a and in_b and not in_c), 0)::bigint as b_ns,
-    coalesce(sum(measure_ns) filter (not in_a and not in_b and in_c), 0)::bigint as c_ns,
-    coalesce(sum(measure_ns) filter (not in_a and not in_b and not in_c), 0)::bigint as idle_ns
+    whole(coalesce(sum(measure_ns), 0)) as window_ns,
+    whole(coalesce(sum(measure_ns) filter (in_a and in_b and in_c), 0)) as abc_ns,
+    whole(coalesce(sum(measure_ns) filter (in_a and in_b and not in_c), 0)) as ab_ns,
+    whole(coalesce(sum(measure_ns) filter (in_a and not in_b and in_c), 0)) as ac_ns,
+    whole(coalesce(sum(measure_ns) filter (not in_a and in_b and in_c), 0)) as bc_ns,
+    whole(coalesce(sum(measure_ns) filter (in_a and not in_b and not in_c), 0)) as a_ns,
+    whole(coalesce(sum(measure_ns) filter (not in_a and in_b and not in_c), 0)) as b_ns,
+    whole(coalesce(sum(measure_ns) filter (not in_a and not in_b and in_c), 0)) as c_ns,
+    whole(coalesce(sum(measure_ns) filter (not in_a and not in_b and not in_c), 0)) as idle_ns
 from lanes_of_three(a, b, c)
 left join _measures using (lane)
 group by run, rank, device;
@@ -166,8 +166,8 @@ group by run, rank, device;
 create or replace macro exclusive(a, b, c) as table
 select
     run, rank, device, window_ns,
-    a_ns + ab_ns + ac_ns + abc_ns as a_ns,
-    b_ns + bc_ns as b_only_ns,
+    try(a_ns + ab_ns + ac_ns + abc_ns) as a_ns,
+    try(b_ns + bc_ns) as b_only_ns,
     c_ns as c_only_ns,
     idle_ns
 from regions(a, b, c);
@@ -189,7 +189,7 @@ with _source_windows as (
     from intervals(relation)
     group by run, source, rank, device
 )
-select run, rank, device, sum(window_ns)::bigint as window_ns
+select run, rank, device, whole(sum(window_ns)) as window_ns
 from _source_windows
 group by run, rank, device;
 
@@ -251,8 +251,8 @@ _stretches as (
 )
 select
     run, rank, device, part,
-    coalesce(sum(dur_ns) filter (depth > 0), 0)::bigint as busy_ns,
-    coalesce(sum(inside_ns) filter (depth > 0), 0)::bigint as inside_ns
+    whole(coalesce(sum(dur_ns) filter (depth > 0), 0)) as busy_ns,
+    whole(coalesce(sum(inside_ns) filter (depth > 0), 0)) as inside_ns
 from _stretches
 join _lanes using (lane)
 group by run, rank, device, part;

@@ -183,3 +183,19 @@ def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) ->
     path.write_text(header + "select '$x' as n -- $x\nwhere $x is null or n = $x", encoding="utf-8")
     shown = query.shown_sql(query.find(str(path)), {"x": "it's"})
     assert shown == "-- What.\nselect '$x' as n -- $x\nwhere 'it''s' is null or n = 'it''s';\n"
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: Path) -> None:
+    numbers = (-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 2, 2**63 - 1)
+    events = [
+        {"source": source, "device": 0, "correlation": 1, "start_ns": start_ns, "dur_ns": dur_ns}
+        for source in "abc"
+        for start_ns in numbers
+        for dur_ns in numbers
+    ]
+    named = [event | {"name": name} for event in events for name in ("volta_sgemm_128x32_nt", "nccl_kernel", "what")]
+    sized = [event | {"direction": "HtoD", "size_bytes": size} for event in events for size in (-(2**63), 7, 2**63 - 1)]
+    tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}
+    with session.connect(build_store(tmp_path / "lab", tables)) as con:
+        assert query.run(con, each, {}).num_rows > 0
