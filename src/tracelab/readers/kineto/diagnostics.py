@@ -26,6 +26,11 @@ _SENTENCES: dict[str, tuple[str, str, str | None]] = {
         "The keys beside the events could not all be read, near {sample}; rank, devices or clock may be missing.",
         "Export the trace again.",
     ),
+    "events_twice": (
+        "error",
+        "The key traceEvents stands twice in the file; the events of the first were kept.",
+        "Split the file.",
+    ),
     "event_lost": ("error", "{n} events could not be read; the first: {sample}", "Export with a newer torch."),
     "event_repaired": ("warning", "{n} events were no valid JSON and were repaired; the first: {sample}", None),
     "not_an_object": ("warning", "{n} elements of the event array are no events; the first: {sample}", None),

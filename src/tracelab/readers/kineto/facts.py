@@ -97,7 +97,7 @@ def facts_of(trace: Trace, whole: Whole, *, rank_known: bool) -> Facts:
     incomplete = (
         trace.cut_off
         or whole.events_skipped
-        or any(code.startswith("gzip_") or code == "header_damaged" for code in whole.findings.counts)
+        or any(code.startswith("gzip_") or code in ("header_damaged", "events_twice") for code in whole.findings.counts)
     )
     window = _window(whole.windows)
     unix = "baseTimeNanoseconds" in trace.meta or (whole.first_time_ns or 0) > _UNIX_SINCE_US * mapping.US_PER_TICK
@@ -166,7 +166,17 @@ def _device(entry: dict[str, Any]) -> dict[str, object]:
 
 def _plain(table: str, rows: list[dict[str, object]]) -> pa.Table:
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
-    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
+    return pa.table(
+        {
+            c.name: pa.array([_fitting(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
+            for c in columns
+        }
+    )
+
+
+def _fitting(value: object, kind: str) -> object:
+    """The value, or None where it is a number beyond its column's type."""
+    return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value
 
 
 def _int(value: object) -> int | None:

@@ -55,7 +55,7 @@ def _sql(text: str) -> Value:
 
 
 def _item(key: str, index: int) -> Value:
-    return Value(f"{{0}}[{index}]", (((key,), "BIGINT[]"),))
+    return Value(f"case when {{0}}[{index}] = trunc({{0}}[{index}]) then {{0}}[{index}] end", (((key,), "DOUBLE[]"),))
 
 
 _TID = _sql("try_cast(tid as bigint)")
@@ -113,11 +113,11 @@ _COLLECTIVE = {
     "out_elements": _arg(*_OUT),
     "dtype": _text("dtype"),
     "size_bytes": Value(
-        f"greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES})",
+        f"try(greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES}))",
         ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
     ),
     "bytes_source": Value(
-        f"case when greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES}) is not null then 'trace' end",
+        f"case when try(greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES})) is not null then 'trace' end",
         ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
     ),
     "group_name": _text("Process Group Name", "PG ID", "Process Group ID"),

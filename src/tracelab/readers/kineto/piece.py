@@ -18,7 +18,7 @@ from tracelab.readers.kineto import clean, mapping, select
 from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyError, arrow
 from tracelab.readers.kineto.findings import Findings
 from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
-from tracelab.readers.kineto.select import COUNTERS, OTHER
+from tracelab.readers.kineto.select import COUNTERS, OTHER, Arguments
 
 _SUSPECT = "(contains(args, 'NaN') or contains(args, 'Infinity') or not starts_with(args, '{'))"
 
@@ -35,6 +35,18 @@ class Rows:
     events_kept: int = 0
     events_skipped: int = 0
     findings: Findings = field(default_factory=Findings)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Events whose arguments have the same keys, and the same types of integers."""
+
+    keys: tuple[str, ...]
+    doubtful: tuple[str, ...]
+    """Keys of integers whose values are fractions or booleans."""
+    events: int
+    suspect: int
+    """Those of the events whose arguments need mending."""
 
 
 Alike = tuple[int, str]
@@ -109,19 +121,21 @@ class PieceReader:
     def _map(self, kind: int, waiting: list[pa.Table], rows: Rows) -> None:
         events = pa.concat_tables(waiting, promote_options="default")
         self._con.register("events", select.with_base_columns(events))
-        shapes = self._shapes()
-        if any(suspect or len(set(keys or ())) < len(keys or ()) for keys, _, suspect in shapes):
+        target = MAPPINGS[kind] if kind < OTHER else mapping.OTHER
+        shapes = self._shapes(target)
+        if any(shape.suspect or len(set(shape.keys)) < len(shape.keys) for shape in shapes):
             self._con.register("events", select.with_base_columns(self._mended(events, rows.findings)))
-            shapes = self._shapes()
-        present: Counter[str] = Counter()
-        for keys, count, _ in shapes:
-            present.update(dict.fromkeys(keys or (), count))
+            shapes = self._shapes(target)
         if kind == COUNTERS:
             rows.tables.append(("counters", self._counters()))
             return
+        present: Counter[str] = Counter()
+        for shape in shapes:
+            present.update(dict.fromkeys(shape.keys, shape.events))
+        doubtful = {key for shape in shapes for key in shape.doubtful}
         extras = select.extras_of(events.column_names)
-        for target, where in _targets(kind, present):
-            rows.tables.append((target.table, self._mapped(target, present, where, extras, rows.findings)))
+        for to, where in _targets(kind, present):
+            rows.tables.append((to.table, self._mapped(to, present, doubtful, where, extras, rows.findings)))
 
     def _loaded(self, lines: list[bytes]) -> pa.Table:
         """Events that `clean` has made whole, one JSON object a line, times in ns."""
@@ -142,12 +156,23 @@ class PieceReader:
             """,
         )
 
-    def _shapes(self) -> list[tuple[list[str] | None, int, int]]:
-        """(argument keys, events with just these, those of them whose arguments need mending)."""
-        return self._con.execute(
-            f"select any_value(json_keys(args)), count(*), count(*) filter (where {_SUSPECT}) from events "
-            "group by hash(json_keys(args))"  # grouping the lists themselves takes twice as long
+    def _shapes(self, target: Mapping) -> list[_Shape]:
+        """What the arguments of the events are like."""
+        types = select.types_of_integers(target)
+        rows = self._con.execute(
+            f"select any_value(json_keys(args)), any_value({types}), count(*), count(*) filter (where {_SUSPECT}) "
+            f"from events group by hash(json_keys(args), {types})"  # grouping the lists themselves takes twice as long
         ).fetchall()
+        integers = select.integer_arguments(target)
+        return [
+            _Shape(
+                tuple(keys or ()),
+                tuple(key for key, kind in zip(integers, kinds or (), strict=False) if kind in ("DOUBLE", "BOOLEAN")),
+                events,
+                suspect,
+            )
+            for keys, kinds, events, suspect in rows
+        ]
 
     def _mended(self, events: pa.Table, findings: Findings) -> pa.Table:
         """The events with arguments rewritten that have duplicate keys, NaN or infinity, or are no object."""
@@ -163,36 +188,48 @@ class PieceReader:
         return events.set_column(events.column_names.index("args"), "args", pa.array(args, pa.string()))
 
     def _mapped(
-        self, target: Mapping, present: Counter[str], where: str, extras: list[str], findings: Findings
+        self,
+        target: Mapping,
+        present: Counter[str],
+        doubtful: set[str],
+        where: str,
+        extras: list[str],
+        findings: Findings,
     ) -> pa.Table:
         """The rows of one table; arguments that do not fit their column stay in `args`, and are counted."""
+        arguments = Arguments(present, doubtful)
 
-        def rows(unfit: list[str]) -> pa.Table:
-            return arrow(self._con, select.rows_query(target, present, unfit, where, extras, gpu_pid=self._gpu_pid))
+        def rows(arguments: Arguments) -> pa.Table:
+            return arrow(self._con, select.rows_query(target, arguments, where, extras, gpu_pid=self._gpu_pid))
 
-        found = rows([])
-        unfit = self._unfit(target, found, present, where, findings)
+        found = rows(arguments)
+        unfit = self._unfit(target, found, present, arguments, where, findings)
         if unfit:
-            found = rows(unfit)
+            found = rows(Arguments(present, doubtful, unfit))
         return found.select([column for column in found.column_names if not column.startswith("? ")])
 
     def _unfit(
-        self, target: Mapping, rows: pa.Table, present: Counter[str], where: str, findings: Findings
+        self,
+        target: Mapping,
+        rows: pa.Table,
+        present: Counter[str],
+        arguments: Arguments,
+        where: str,
+        findings: Findings,
     ) -> list[str]:
         """Argument keys some of whose values do not fit their column's type; each such value is counted."""
         unfit: list[str] = []
         for key, kind in select.narrow_arguments(target).items():
             column = select.check_column(key)
-            if column not in rows.column_names or len(rows) - rows.column(column).null_count >= min(
-                present[key], len(rows)
-            ):
+            if column not in rows.column_names:
+                continue
+            if len(rows) - rows.column(column).null_count >= min(present[key], len(rows)):
                 continue
             value = f"(json_transform(args, {select.spec({key: kind})})).{select.name(key)}"
-            is_list = kind.endswith("[]")
-            bad_value = f"({value} is null or len({value}) > list_count({value}))" if is_list else f"{value} is null"
             bad, sample = self._con.execute(
                 f"select count(*), any_value(json_extract_string(args, {select.path(key)})) from events "
-                f"where {where} and coalesce(json_type(args, {select.path(key)}), 'NULL') <> 'NULL' and {bad_value} "
+                f"where {where} and coalesce(json_type(args, {select.path(key)}), 'NULL') <> 'NULL' "
+                f"and ({select.fitting(key, kind, value, arguments)}) is null "
                 f"and json_extract_string(args, {select.path(key)}) not in ('-1', '4294967295')"
             ).fetchall()[0]
             if bad:

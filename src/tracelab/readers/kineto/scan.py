@@ -25,6 +25,8 @@ _UNPACKED_BYTES = 4 << 20
 _SNIFFED_BYTES = 4096
 _LEARN_BYTES = 4 << 20
 _ROOM_FOR_REST = 1 << 20
+_PLACES_TRIED = 200
+_EVENT_LOOKED_AT = 1 << 16
 _Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP = 31  # zlib's window bits for a gzip member
 
@@ -316,6 +318,8 @@ def _read_tail(buffer: bytes, trace: Trace) -> Iterator[memoryview]:
         trace.cut_off = damaged or not trace.array_form
     elif not trace.array_form:
         _read_keys_behind(buffer[position + 1 :], trace)
+    if trace.meta.pop("traceEvents", None):
+        trace.findings.note("events_twice")
 
 
 def _read_keys_behind(data: bytes, trace: Trace) -> None:
@@ -344,15 +348,37 @@ def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
 
     def cut(data: bytearray, filled: int) -> int:
         if separator:
-            at = data.rfind(separator, 0, filled)
-            if at >= 0:
-                return at + 1
-            if filled < 4 * CHUNK_BYTES:
-                return 0
+            places = _last_places(data, separator, filled)
+            for at in places:
+                if _begins_an_event(data, at + 1, filled):
+                    return at + 1
+            if places or filled < 4 * CHUNK_BYTES:
+                return places[0] + 1 if places else 0
         ends = [match.start() + 1 for match in _ANY_BOUNDARY.finditer(data, 0, filled)]
         return ends[-1] if ends else 0
 
     return cut
+
+
+def _last_places(data: bytearray, separator: bytes, filled: int) -> list[int]:
+    """The last places where the separator stands, from behind."""
+    places: list[int] = []
+    at = data.rfind(separator, 0, filled)
+    while at >= 0 and len(places) < _PLACES_TRIED:
+        places.append(at)
+        at = data.rfind(separator, 0, at)
+    return places
+
+
+def _begins_an_event(data: bytearray, position: int, filled: int) -> bool:
+    """Whether what stands behind a comma is a whole event, and not an object inside an event's arguments."""
+    start = _skip(data, position, extra=b",")
+    text = data[start : min(filled, start + _EVENT_LOOKED_AT)].decode("latin-1")
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("ph" in value or "ts" in value)
 
 
 def _separator(buffer: bytearray) -> bytes | None:

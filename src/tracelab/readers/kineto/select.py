@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -48,22 +49,32 @@ def collectives_of(target: Mapping) -> Mapping | None:
     return mapping.KERNEL_COLLECTIVES if target.table == "kernels" else None
 
 
-def rows_query(
-    target: Mapping, present: Collection[str], unfit: Collection[str], where: str, extras: list[str], *, gpu_pid: str
-) -> str:
+@dataclass(frozen=True)
+class Arguments:
+    """What is known of the arguments of some events."""
+
+    present: Collection[str]
+    """The keys that occur."""
+    doubtful: Collection[str] = ()
+    """Keys of integers where a fraction or a boolean occurs, which DuckDB would round to an integer."""
+    unfit: Collection[str] = ()
+    """Keys with values that do not fit their column: they stay in the rows' `args`."""
+
+
+def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[str], *, gpu_pid: str) -> str:
     """The query over the relation `events` that makes the rows of one table of the events with these argument keys.
 
-    Arguments in `unfit` have values that do not fit their column: they stay in the rows' `args`, as do `extras`, the
-    columns of top-level keys that no table has a column for.
+    `extras` are the columns of top-level keys that no table has a column for; they are kept in the rows' `args`.
     """
     wanted: dict[str, str] = {}
+    present = set(arguments.present)
     columns = {}
     for column, value in target.columns.items():
-        references = [_transformed(keys, kind, present, wanted) for keys, kind in value.arguments]
+        references = [_transformed(keys, kind, arguments, wanted) for keys, kind in value.arguments]
         columns[column] = value.template.format(*references) if references else value.template
-    left = set(present) - (_held(target) - set(unfit))
-    columns["args"] = _leftover(set(present), left, wanted, extras)
-    checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, present, unfit).items()]
+    left = present - (_held(target) - set(arguments.unfit))
+    columns["args"] = _leftover(present, left, wanted, extras)
+    checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, arguments).items()]
     transformed = f", json_transform(args, {spec(wanted)}) as a" if wanted else ""
     today = f"{todays_category('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
     selected = ", ".join((rows_of(target.table, columns), *checks))
@@ -73,6 +84,35 @@ def rows_query(
 def check_column(key: str) -> str:
     """The column that is NULL where an argument is missing, or does not fit its column's type."""
     return f"? {key}"
+
+
+def fitting(key: str, kind: str, value: str, arguments: Arguments) -> str:
+    """SQL that is NULL where an argument does not fit; `value` is what json_transform makes of it."""
+    if kind.endswith("[]"):
+        whole = " and ".join(f"{value}[{at}] = trunc({value}[{at}])" for at in (1, 2, 3))
+        total = " + ".join(f"{value}[{at}]" for at in (1, 2, 3))
+        return f"try_cast(case when len({value}) = 3 and {whole} then {total} end as integer)"
+    if key in arguments.doubtful:
+        value = _unless_rounded(key, value)
+    return f"try_cast({value} as integer)" if kind == "INTEGER" else value
+
+
+def types_of_integers(target: Mapping) -> str:
+    """SQL for the JSON types of the arguments that are integers; NULL where the mapping has none."""
+    keys = integer_arguments(target)
+    return f"json_type(args, [{', '.join(path(key) for key in keys)}])" if keys else "NULL::varchar[]"
+
+
+def integer_arguments(target: Mapping) -> list[str]:
+    """The arguments of a mapping that are single integers."""
+    return [key for key, kind in narrow_arguments(target).items() if kind in ("BIGINT", "INTEGER")]
+
+
+def _unless_rounded(key: str, value: str) -> str:
+    """The value, but NULL where it was rounded from a fraction, or made of true or false."""
+    kind = f"json_type(args, {path(key)})"
+    exact = f"({kind} = 'DOUBLE' and json_extract(args, {path(key)})::double = {value})"
+    return f"case when {kind} in ('BIGINT', 'UBIGINT', 'VARCHAR') or {exact} then {value} end"
 
 
 def narrow_arguments(target: Mapping) -> dict[str, str]:
@@ -142,16 +182,13 @@ def plain_keys(keys: Collection[str]) -> bool:
     return all(_PLAIN_KEY.fullmatch(key) for key in keys) and len({key.lower() for key in keys}) == len(keys)
 
 
-def _checks(target: Mapping, present: Collection[str], unfit: Collection[str]) -> dict[str, str]:
+def _checks(target: Mapping, arguments: Arguments) -> dict[str, str]:
     """For each argument that is there and no text: SQL that is NULL where it does not fit."""
-    checks = {}
-    for key, kind in narrow_arguments(target).items():
-        if key in present and key not in unfit:
-            value = f"a.{name(key)}"
-            if kind.endswith("[]"):
-                value = f"{value}[1] + {value}[2] + {value}[3]"
-            checks[key] = f"try_cast({value} as integer)" if kind.startswith("INTEGER") else value
-    return checks
+    return {
+        key: fitting(key, kind, f"a.{name(key)}", arguments)
+        for key, kind in narrow_arguments(target).items()
+        if key in arguments.present and key not in arguments.unfit
+    }
 
 
 def _held(target: Mapping) -> set[str]:
@@ -161,20 +198,22 @@ def _held(target: Mapping) -> set[str]:
 
 def _first_of(references: list[str], kind: str) -> str:
     if not references:
-        return f"NULL::{kind}"
+        return f"(NULL::{kind})"
     return references[0] if len(references) == 1 else f"coalesce({', '.join(references)})"
 
 
-def _transformed(keys: tuple[str, ...], kind: str, present: Collection[str], wanted: dict[str, str]) -> str:
+def _transformed(keys: tuple[str, ...], kind: str, arguments: Arguments, wanted: dict[str, str]) -> str:
     """The first of an argument's names that an event has, as the type that the column wants."""
     references = []
-    for key in (key for key in keys if key in present):
+    for key in (key for key in keys if key in arguments.present):
         clash = next((other for other in wanted if other.lower() == key.lower() and other != key), None)
         if clash or wanted.get(key, kind) != kind:  # struct fields cannot differ by case, or have two types
-            references.append(f"(json_transform(args, {spec({key: kind})})).{name(key)}")
+            reference = f"(json_transform(args, {spec({key: kind})})).{name(key)}"
         else:
             wanted[key] = kind
-            references.append(f"a.{name(key)}")
+            reference = f"a.{name(key)}"
+        doubtful = key in arguments.doubtful and kind == "BIGINT"
+        references.append(_unless_rounded(key, reference) if doubtful else reference)
     return _first_of(references, kind)
 
 
