@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import session
+from tracelab import damage, session
 from tracelab.errors import TracelabError, UsageError
 
 _ONE_SELECT = "the box runs exactly one SELECT (or EXPLAIN of one)"
@@ -45,7 +45,8 @@ def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         con = session.connect(store)
         try:
             _lock(con, store, Path(spill))
-            yield con
+            with damage.named(store):
+                yield con
         finally:
             con.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracelab import box, session
+from tracelab import box, damage, session
 from tracelab import query as library
 
 DEFAULT_STORE = Path("lab")
@@ -34,7 +34,7 @@ class Lab:
     def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
         """Answer a question that was found; one that is not the library's runs in the box."""
         if library.library().get(question.name) == question:
-            with session.connect(self.store) as con, box.reading_errors():
+            with session.connect(self.store) as con, damage.named(self.store), box.reading_errors():
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
                 return box.interruptible(con, lambda: library.run(con, question, params))
         with box.connect(self.store) as con, box.reading_errors():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import duckdb
 
-from tracelab import classes, schema
+from tracelab import classes, damage, schema
 from tracelab.errors import NoDataError, StoreError
 from tracelab.resources import QUERIES
 
@@ -15,7 +15,8 @@ LIBRARY = QUERIES / "lib"
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB that shows the store; it executes exactly `init_sql`."""
     con = _bare()
-    con.execute(init_sql(store))
+    with damage.named(store):
+        con.execute(init_sql(store))
     return con
 
 
@@ -39,10 +40,10 @@ def _bare() -> duckdb.DuckDBPyConnection:
 
 def _schema_versions(root: Path, store: Path) -> set[str]:
     """The schema versions in the store; raises when there are no sources, or those of another major version."""
-    if not any(root.glob("sources/run=*/*.parquet")):
+    if not damage.has_files(root, "sources"):
         problem = "holds no ingested trace" if root.is_dir() else "does not exist"
         raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")
-    with _bare() as con:
+    with damage.named(store), _bare() as con:
         rows = con.execute(f"select distinct schema_version from {_parquet(root, 'sources')}").fetchall()
     versions = {str(version) for (version,) in rows}
     for version in sorted(versions):
@@ -96,7 +97,7 @@ def _stored(root: Path, table: schema.Table, *, mixed: bool) -> str:
     """What the files hold, in the schema's types: a table without files is empty, a column they lack is NULL."""
     nulls = ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in table.columns)
     empty = f"select {nulls}, null::varchar as filename where false"
-    if not any(root.glob(f"{table.name}/run=*/*.parquet")):
+    if not damage.has_files(root, table.name):
         return f"({empty})"
     files = _parquet(root, table.name, ", union_by_name = true" if mixed else "")
     return f"(\n  {empty}\n  union all by name select *, filename from {files}\n)"

@@ -1,0 +1,83 @@
+"""A store with a damaged or closed file fails with one sentence that names it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.build import build_store, source_id
+from tracelab import session
+from tracelab.errors import StoreError
+from tracelab.lab import Lab
+
+KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
+needs_rights = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"run": "s"}]})
+
+
+def _pages(path: Path) -> None:
+    """Overwrite every page, and leave the footer whole."""
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[:4] + b"\x55" * (footer - 4) + content[footer:])
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:300])
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), _cut, _pages], ids=["empty", "cut", "pages"])
+@pytest.mark.parametrize("run", ["r", "s"])
+@pytest.mark.parametrize("table", ["sources", "kernels"])
+def test_a_damaged_file_is_named(store: Path, table: str, run: str, damage: Callable[[Path], None]) -> None:
+    path = store / table / f"run={run}" / f"{source_id('a')}.parquet"
+    damage(path)
+    for ask in (lambda: Lab(store).query("kernel_summary"), lambda: Lab(store).sql("from kernels, sources")):
+        with pytest.raises(StoreError) as raised:
+            ask()
+        assert str(raised.value).startswith(f"{path} is damaged (")
+        assert "remove it, and ingest its trace again" in str(raised.value)
+
+
+def test_init_names_a_damaged_file_too(store: Path) -> None:
+    path = store / "sources" / "run=s" / "ffff.parquet"
+    path.touch()
+    with pytest.raises(StoreError, match=r"ffff\.parquet is damaged"):
+        session.init_sql(store)
+
+
+@pytest.mark.parametrize("table", ["sources", "kernels"])
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
+    store: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Path.iterdir
+
+    def refused(folder: Path) -> object:
+        if folder.name == table:
+            raise PermissionError(13, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(StoreError, match=f"{table} cannot be read: permission is denied"):
+        session.connect(store)
+
+
+@needs_rights
+@pytest.mark.parametrize("closed", ["sources", "kernels", "kernels/run=r", f"kernels/run=r/{source_id('a')}.parquet"])
+def test_what_may_not_be_read_is_named(store: Path, closed: str) -> None:
+    (store / closed).chmod(0)
+    try:
+        with pytest.raises(StoreError, match="cannot be read: permission is denied"):
+            Lab(store).query("kernel_summary")
+    finally:
+        (store / closed).chmod(0o755)
+
+
+def test_an_error_of_the_statement_blames_no_file(store: Path) -> None:
+    with pytest.raises(Exception, match="my own"):
+        Lab(store).sql("select error('my own')")
