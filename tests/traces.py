@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 
-def write_trace(path: Path, *, kernels: int, rank: int | None = None) -> Path:
+def write_trace(path: Path, *, kernels: int, rank: int | None = None, first_us: int = 1_700_000_000_000_000) -> Path:
     """Write a trace of back-to-back kernels of 10 µs, and return its path."""
     events = [
         {
@@ -13,7 +13,7 @@ def write_trace(path: Path, *, kernels: int, rank: int | None = None) -> Path:
             "name": f"kernel {at % 7}",
             "pid": 0,
             "tid": 7,
-            "ts": 1_700_000_000_000_000 + 10 * at,
+            "ts": first_us + 10 * at,
             "dur": 10,
             "args": {"device": 0, "context": 1, "stream": 7, "correlation": at + 1},
         }

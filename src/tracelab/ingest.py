@@ -1,9 +1,8 @@
 """Files into a store: found, told apart, grouped into runs, read in parallel, and committed one source at a time."""
 
-import glob
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -15,12 +14,11 @@ import pyarrow as pa
 
 from tracelab import runs
 from tracelab import store as stores
-from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, UsageError
+from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError
+from tracelab.finding import Candidate, Refused, found, looked_at, printable, stamp
 from tracelab.hashing import hashed
 from tracelab.readers.base import Diagnostic, Facts
-from tracelab.readers.kineto.scan import unpacked_head
-from tracelab.readers.registry import READERS
-from tracelab.runs import Candidate
+from tracelab.runs import Placed
 from tracelab.sink import Sink
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
@@ -90,99 +88,29 @@ def ingest(
         raise StoreError(
             f"{store}: cannot be used as a store ({error.strerror or error}); give another --store"
         ) from error
-    files = _found(paths)
-    looked = [_look(path) for path in files]
+    looked = [looked_at(item) for item in found(paths, store)]
     candidates = [item for item in looked if isinstance(item, Candidate)]
-    results = {item.path: item for item in looked if isinstance(item, FileResult)}
-    placed = _placed(candidates, store, run)
-    for result in _read_all(placed, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
-        results[result.path] = result
-    return Report(tuple(results[path] for path in files), leftovers)
+    results = {item.path: _refused(item) for item in looked if isinstance(item, Refused)}
+    with runs.placed(candidates, store, run) as placed:
+        results |= {
+            item.path: _twice(item) for item in candidates if item.path not in {p.candidate.path for p in placed}
+        }
+        for result in _read_all(placed, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
+            results[result.path] = result
+    return Report(tuple(results[item.path] for item in looked), leftovers)
 
 
-# ---- finding -------------------------------------------------------------------------------------------------------
+def _refused(item: Refused) -> FileResult:
+    status: Status = "not_profiler_data" if item.readable else "failed"
+    return FileResult(item.path, status, message=item.message)
 
 
-def _found(paths: Iterable[str | Path]) -> list[Path]:
-    """The files meant by paths, folders and patterns, each once, in order."""
-    files: dict[Path, None] = {}
-    for given in paths:
-        path = Path(given)
-        if path.is_dir():
-            inside = sorted(item for item in path.rglob("*") if item.is_file() and ".staging" not in item.parts)
-            files |= dict.fromkeys(inside)
-        elif path.exists() or not glob.has_magic(str(given)):
-            files[path] = None
-        else:
-            matches = [Path(match) for match in sorted(glob.glob(str(given), recursive=True))]  # noqa: PTH207
-            if not matches:
-                raise UsageError(f"{given}: no file matches this pattern")
-            files |= dict.fromkeys(item for match in matches for item in _found([match]))
-    return list(files)
-
-
-def _look(path: Path) -> Candidate | FileResult:
-    """Find out which reader a file is for."""
-    try:
-        size_bytes = path.stat().st_size
-        if not path.is_file():
-            return FileResult(path, "failed", message=f"{path}: is no regular file")
-        if size_bytes == 0:
-            return FileResult(path, "not_profiler_data", message=f"{path}: the file is empty")
-        head = unpacked_head(path)
-        for reader in READERS:
-            if reader.sniff(head):
-                return Candidate(path, reader, reader.glimpse(path), size_bytes)
-    except NotProfilerDataError as error:
-        return FileResult(path, "not_profiler_data", message=str(error))
-    except SourceError as error:
-        return FileResult(path, "failed", message=str(error))
-    except OSError as error:
-        problem = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        return FileResult(path, "failed", message=f"{path}: {problem}")
-    return FileResult(
-        path,
-        "not_profiler_data",
-        message=f"{path}: no format that tracelab reads; expected a Chrome trace as torch.profiler exports it",
-    )
-
-
-# ---- placing -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Placed:
-    candidate: Candidate
-    run: str
-    sha256: str | None
-
-
-def _placed(candidates: list[Candidate], store: Path, run: str | None) -> list[_Placed]:
-    """Give every file its run: the one asked for, the one that has it already, its run.json's, or a new one."""
-    stored = runs.stored_sources(store)
-    sizes = {row.size_bytes for row in stored}
-    hashes = {item.path: hashed(item.path) for item in candidates if item.size_bytes in sizes}
-    if run is not None:
-        return [_Placed(item, run, hashes.get(item.path)) for item in candidates]
-    home = {row.sha256: row.run for row in stored}
-    known = [item for item in candidates if hashes.get(item.path) in home]
-    placed = [_Placed(item, home[hashes[item.path]], hashes[item.path]) for item in known]
-    found = runs.groups(item for item in candidates if item not in known)
-    declared = [runs.declared_name(group) for group in found]
-    nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
-    taken = {row.run for row in stored} | {name for name in declared if name}
-    named = iter(runs.names(nameless, taken))
-    for group, name in zip(found, declared, strict=True):
-        chosen = name or next(named)
-        placed += [_Placed(item, chosen, hashes.get(item.path)) for item in group]
-    return placed
-
-
-# ---- reading -------------------------------------------------------------------------------------------------------
+def _twice(item: Candidate) -> FileResult:
+    return FileResult(item.path, "unchanged", message=f"{item.path}: has the content of another file given")
 
 
 def _read_all(
-    placed: list[_Placed], store: Path, jobs: int, *, replace: bool, progress: Progress | None
+    placed: list[Placed], store: Path, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Read all files, the largest first, some at a time."""
     if not placed:
@@ -222,9 +150,7 @@ class _Told:
                 self._progress(self._done, self._total)
 
 
-def _read_one(
-    item: _Placed, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
-) -> FileResult:
+def _read_one(item: Placed, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]) -> FileResult:
     candidate = item.candidate
     path = candidate.path
     begun = FileResult(path, "failed", run=item.run, format=candidate.glimpse.format)
@@ -250,7 +176,7 @@ def _read_one(
 
 
 def _store(
-    item: _Placed,
+    item: Placed,
     store: Path,
     folder: Path,
     sha256: Future[str],
@@ -262,7 +188,7 @@ def _store(
     """Read one file into the staging folder and make it visible."""
     candidate = item.candidate
     source: Future[str] = Future()
-    sha256.add_done_callback(lambda done: source.set_result(done.result()[:16]))
+    sha256.add_done_callback(lambda done: _pass_on(done, source))
     sinks: list[Sink] = []
 
     def sink_for(rank: int) -> Sink:
@@ -275,17 +201,20 @@ def _store(
     row = facts.source | {
         "run": item.run,
         "source": source.result(),
-        "path": str(candidate.path),
+        "path": printable(candidate.path),
         "format": candidate.glimpse.format,
         "sha256": sha256.result(),
         "size_bytes": candidate.size_bytes,
         "reader_version": candidate.reader.VERSION,
     }
-    stored = stores.commit(store, folder, row, replace=replace)
+    if stamp(candidate.path) != candidate.stamp:
+        raise SourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
+    if not stores.commit(store, folder, row, replace=replace):
+        return FileResult(candidate.path, "unchanged", run=item.run, source=source.result())
     complete = bool(row["complete"])
     return FileResult(
         candidate.path,
-        "unchanged" if not stored else "stored" if complete else "salvaged",
+        "stored" if complete else "salvaged",
         run=item.run,
         source=source.result(),
         format=candidate.glimpse.format,
@@ -296,6 +225,14 @@ def _store(
         diagnostics=facts.diagnostics,
         message="" if complete else "; ".join(d.message for d in facts.diagnostics if d.severity == "error"),
     )
+
+
+def _pass_on(done: Future[str], source: Future[str]) -> None:
+    """Name the source by its hash, or hand on why there is none."""
+    if error := done.exception():
+        source.set_exception(error)
+    else:
+        source.set_result(done.result()[:16])
 
 
 def _count(facts: Facts, column: str) -> int:

@@ -1,27 +1,24 @@
 """Which run a file belongs to, and what the run is called: decided before anything of the file is stored."""
 
+import itertools
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracelab.readers.base import Glimpse, Reader
-from tracelab.store import legal_run_name
+from tracelab import store as stores
+from tracelab.errors import StoreError
+from tracelab.finding import Candidate
+from tracelab.hashing import hashed
+from tracelab.store import legal_run_name, reserve
 
 _SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-rep|nsys-rep))+$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A file that holds profiler data, and what its ends tell."""
-
-    path: Path
-    reader: Reader
-    glimpse: Glimpse
-    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -29,20 +26,85 @@ class Stored:
     """A source that is in the store already."""
 
     run: str
-    source: str
     sha256: str
-    path: str
     size_bytes: int
 
 
-def stored_sources(store: Path) -> list[Stored]:
-    """All sources of a store."""
-    columns = ["run", "source", "sha256", "path", "size_bytes"]
-    return [
-        Stored(**row)
-        for path in sorted(store.glob("sources/run=*/*.parquet"))
-        for row in pq.read_table(path, columns=columns, partitioning=None).to_pylist()
-    ]
+@dataclass(frozen=True)
+class Placed:
+    """A file and the run it will be stored in; its hash, where that had to be known for it."""
+
+    candidate: Candidate
+    run: str
+    sha256: str | None
+
+
+@contextmanager
+def placed(candidates: list[Candidate], store: Path, run: str | None) -> Iterator[list[Placed]]:
+    """Every file with its run: the one asked for, the one that has it already, its run.json's, or a new one.
+
+    Of files with the same content only the first is placed. New names are reserved until the end of the context, so
+    that another ingest at the same time cannot give them to something else.
+    """
+    with ExitStack() as reserved:
+        with stores.locked(store):
+            stored = _stored_sources(store)
+            hashes = _hashes(candidates, {row.size_bytes for row in stored})
+            different = _first_of_each(candidates, hashes)
+            if run:
+                chosen = {item.path: run for item in different}
+            else:
+                chosen = _chosen(different, stored, hashes, lambda name, folder: reserve(store, name, folder, reserved))
+        yield [Placed(item, chosen[item.path], hashes.get(item.path)) for item in different]
+
+
+def _hashes(candidates: list[Candidate], sizes: set[int]) -> dict[Path, str]:
+    """The hashes of those files that can be the same as another: there is one of the same size."""
+    counts = Counter(item.size_bytes for item in candidates)
+    return {
+        item.path: hashed(item.path) for item in candidates if item.size_bytes in sizes or counts[item.size_bytes] > 1
+    }
+
+
+def _first_of_each(candidates: list[Candidate], hashes: dict[Path, str]) -> list[Candidate]:
+    seen: set[str] = set()
+    first = []
+    for item in candidates:
+        sha256 = hashes.get(item.path)
+        if sha256 is None or sha256 not in seen:
+            first.append(item)
+        if sha256 is not None:
+            seen.add(sha256)
+    return first
+
+
+def _chosen(
+    candidates: list[Candidate], stored: list[Stored], hashes: dict[Path, str], reserve: Callable[[str, Path], str]
+) -> dict[Path, str]:
+    """The run of every file; a new name is reserved for the folder of its files."""
+    home = {row.sha256: row.run for row in stored}
+    chosen = {item.path: home[hashes[item.path]] for item in candidates if hashes.get(item.path) in home}
+    found = groups(item for item in candidates if item.path not in chosen)
+    declared = [declared_name(group) for group in found]
+    nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
+    taken = {row.run for row in stored} | {name for name in declared if name}
+    fresh = iter(names(nameless, taken))
+    for group, name in zip(found, declared, strict=True):
+        run = name or reserve(next(fresh), group[0].path.resolve().parent)
+        chosen |= dict.fromkeys((item.path for item in group), run)
+    return chosen
+
+
+def _stored_sources(store: Path) -> list[Stored]:
+    """All sources of a store. Raises StoreError where one of its files is damaged."""
+    rows = []
+    for path in sorted(store.glob("sources/run=*/*.parquet")):
+        try:
+            table = pq.read_table(path, columns=["run", "sha256", "size_bytes"], partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path}: cannot be read; remove this file and ingest its trace again") from error
+        rows += [Stored(**row) for row in table.to_pylist()]
+    return rows
 
 
 def groups(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
@@ -106,14 +168,13 @@ def names(found: list[list[Candidate]], taken: Collection[str]) -> list[str]:
 
 
 def _name(parts: tuple[str, ...], others: list[tuple[str, ...]], taken: set[str]) -> str:
-    name = ""
     for length in range(1, len(parts) + 1):
         name = legal_run_name("-".join(parts[-length:]))
         alike = any(legal_run_name("-".join(other[-length:])) == name for other in others)
         if not alike and name not in taken:
             return name
-    numbered = (f"{name[:95]}-{number}" for number in range(2, 1_000_000))
-    return next(candidate for candidate in numbered if candidate not in taken)
+    base = legal_run_name(parts[-1])[:95]  # several runs of one folder: profiler cycles, say
+    return next(name for number in itertools.count(1) if (name := f"{base}-{number}") not in taken)
 
 
 def _path_parts(group: list[Candidate]) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 """The store: a Parquet file a table and source, written aside, moved into place, visible with its row in `sources`."""
 
+import hashlib
+import itertools
+import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,12 +60,37 @@ def committed_reader(store: Path, run: str, source: str) -> str | None:
     return str(row["reader_version"])
 
 
-def runs_with_size(store: Path, size_bytes: int) -> bool:
-    """Whether any stored source has exactly this size: only then can the same file be in the store already."""
-    return any(
-        pq.read_table(path, columns=["size_bytes"], partitioning=None).column(0)[0].as_py() == size_bytes
-        for path in store.glob("sources/run=*/*.parquet")
-    )
+@contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Keep other ingests from committing to the store, and from choosing names in it."""
+    with FileLock(store / _LOCK):
+        yield
+
+
+def reserve(store: Path, run: str, owner: Path, until: ExitStack) -> str:
+    """Reserve a run name until the stack closes; gives the name, or a numbered one where another ingest has it.
+
+    Ingests of the same `owner`, the folder of the files, may share a name: they may be the same ingest twice.
+    """
+    (store / _STAGING).mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        name = run if number == 1 else f"{run[:95]}-{number}"
+        mark = hashlib.sha256(os.fsencode(owner)).hexdigest()[:16]
+        others = [path for path in (store / _STAGING).glob(f"run={name}@*") if f"@{mark}" not in path.name]
+        if not any(_is_held(path) for path in others):
+            held = FileLock(store / _STAGING / f"run={name}@{mark}.{uuid.uuid4().hex}{_LOCK_SUFFIX}")
+            until.enter_context(held)
+            until.callback(Path(held.lock_file).unlink, missing_ok=True)
+            return name
+    raise AssertionError
+
+
+def _is_held(lock_path: Path) -> bool:
+    try:
+        with FileLock(lock_path, timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 @contextmanager
@@ -94,12 +122,14 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool) 
         for staged in sorted(folder.glob("*.parquet")):
             place = table_file(store, staged.stem, run, source)
             place.parent.mkdir(parents=True, exist_ok=True)
+            _to_disk(staged)
             staged.replace(place)
         stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
         written = folder / "sources"
         pq.write_table(schema.BY_NAME["sources"].rows([stamped]), written, compression=COMPRESSION)
         place = table_file(store, "sources", run, source)
         place.parent.mkdir(parents=True, exist_ok=True)
+        _to_disk(written)
         written.replace(place)
     return True
 
@@ -128,6 +158,12 @@ def remove_leftovers(store: Path) -> int:
                     path.unlink()
                     removed += 1
     return removed
+
+
+def _to_disk(path: Path) -> None:
+    """Write a file through: a power cut must not leave its name without its content."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _remove(store: Path, run: str, source: str) -> None:

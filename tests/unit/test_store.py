@@ -76,6 +76,80 @@ def test_two_ingests_at_once_of_two_files_store_both(tmp_path: Path) -> None:
     assert kernels(store) == 2001
 
 
+def test_two_ingests_at_once_of_files_of_one_name_are_two_runs(tmp_path: Path) -> None:
+    store = tmp_path / "lab"
+    for at, folder in enumerate(("n1", "n2")):
+        (tmp_path / folder).mkdir()
+        write_trace(tmp_path / folder / "x.json", kernels=30_000 + at)
+    both = [subprocess.Popen(command(tmp_path / folder / "x.json", store, "-q")) for folder in ("n1", "n2")]
+    assert [process.wait() for process in both] == [0, 0]
+    found = session.connect(store).execute("select count(*) from kernels group by run order by 1").fetchall()
+    assert found == [(30_000,), (30_001,)]
+
+
+def test_the_same_file_twice_in_one_call_is_stored_once(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=3)
+    (tmp_path / "link.json").symlink_to(file)
+    copy = tmp_path / "b.json"
+    copy.write_bytes(file.read_bytes())
+    report = ingest([file, file.resolve(), tmp_path / "link.json", copy], tmp_path / "lab")
+    assert [result.status for result in report.files] == ["stored", "unchanged"]
+    assert kernels(tmp_path / "lab") == 3
+
+
+def test_two_profiler_cycles_of_one_folder_are_numbered_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "steps"
+    folder.mkdir()
+    for cycle in range(2):
+        for rank in range(2):
+            name = f"rank{rank}.step{cycle}.json"
+            write_trace(folder / name, kernels=3 + rank, rank=rank, first_us=1_700_000_000_000_000 + 10**6 * cycle)
+    report = ingest([folder], tmp_path / "lab")
+    assert {result.path.name: result.run for result in report.files} == {
+        "rank0.step0.json": "steps-1",
+        "rank1.step0.json": "steps-1",
+        "rank0.step1.json": "steps-2",
+        "rank1.step1.json": "steps-2",
+    }
+
+
+def test_the_store_inside_an_ingested_folder_is_left_out(tmp_path: Path) -> None:
+    write_trace(tmp_path / "a.json", kernels=1)
+    reports = [ingest([tmp_path], tmp_path / "lab") for _ in range(2)]
+    assert [len(report.files) for report in reports] == [1, 1]
+
+
+def test_a_pattern_without_a_match_fails_alone(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=1)
+    report = ingest([file, tmp_path / "nosuch*.json"], tmp_path / "lab")
+    assert ([result.status for result in report.files], report.exit_code) == (["stored", "failed"], 1)
+
+
+def test_a_name_that_is_no_text_is_stored_readably(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=1).rename(tmp_path / os.fsdecode(b"bad\xff.json"))
+    assert ingest([file], tmp_path / "lab").files[0].status == "stored"
+    found = session.connect(tmp_path / "lab").execute("select path from sources").fetchall()
+    assert found == [(str(tmp_path / "bad\\xff.json"),)]
+
+
+def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=3)
+    stamps = iter([(1, 1), (1, 2)])
+    monkeypatch.setattr("tracelab.finding.stamp", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.stamp", lambda _: next(stamps))
+    (result,) = ingest([file], tmp_path / "lab").files
+    assert (result.status, "changed while it was read" in result.message) == ("failed", True)
+
+
+def test_a_damaged_row_in_sources_is_one_sentence(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "a.json", kernels=3)
+    ingest([file], tmp_path / "lab")
+    (row,) = (tmp_path / "lab").glob("sources/run=*/*.parquet")
+    row.write_bytes(b"")
+    with pytest.raises(StoreError, match="remove this file and ingest"):
+        ingest([file], tmp_path / "lab")
+
+
 def test_again_is_no_work_and_replace_is(tmp_path: Path) -> None:
     store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
     statuses = [
