@@ -1,6 +1,7 @@
 """The classifier: rules that give a kernel's name its class; read from CSV, handed to DuckDB as SQL."""
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +54,18 @@ def sql(listed: tuple[Rule, ...]) -> str:
 
 
 def _read(path: Path) -> tuple[Rule, ...]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
+    try:
+        lines = io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")
+        reader = csv.DictReader(lines)
         if not {"pattern", "class"} <= set(reader.fieldnames or ()):
             raise StoreError(
                 f"{path}:1: the columns must be pattern,class,collective,note (the last two may be left out)"
             )
         return tuple(_rule(path, reader.line_num, row) for row in reader)
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path}: no text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except (OSError, csv.Error) as error:
+        raise StoreError(f"{path}: cannot be read as CSV: {error}") from error
 
 
 def _rule(path: Path, line: int, row: dict[str, str]) -> Rule:

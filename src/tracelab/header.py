@@ -70,7 +70,7 @@ class Query:
 
 def parse(path: Path) -> Query:
     """Read a query file; a header that is not as it must be is a UsageError with file and line."""
-    text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    text = _text(path)
     header = _HEADER.search(text)
     if header is None:
         raise UsageError(f"{path}:1: no header between `-- /// query` and `-- ///`; see the files in {QUERIES}")
@@ -81,6 +81,15 @@ def parse(path: Path) -> Query:
     except _HeaderError as error:
         line = _line_of(error.key, header["toml"], first_line)
         raise UsageError(f"{path}:{line}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: no text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 class _HeaderError(Exception):

@@ -77,6 +77,12 @@ def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
     ]
 
 
+def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "classes.csv").write_bytes("pattern,class\nnüx,gemm\n".encode("latin-1"))
+    with pytest.raises(StoreError, match=r"classes\.csv: no text in UTF-8 \(byte 15\)"):
+        classes.rules(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

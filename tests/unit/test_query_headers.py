@@ -177,6 +177,13 @@ def test_malformed_headers_name_file_and_line(text: str, said: str, tmp_path: Pa
         query.find(str(path))
 
 
+def test_a_query_file_that_is_no_utf_8_is_refused_with_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    path.write_bytes(("-- ü\n" + HEADER).encode("latin-1"))
+    with pytest.raises(UsageError, match=r"q\.sql: no text in UTF-8 \(byte 3\)"):
+        query.find(str(path))
+
+
 def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     header = HEADER.replace("[params]", '[params]\n-- x = { type = "text", about = "X" }')
