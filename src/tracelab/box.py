@@ -84,6 +84,8 @@ def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """Return the text when it is one SELECT, or EXPLAIN of one, that only reads; raise UsageError otherwise."""
+    if not _is_unicode(text):
+        raise UsageError("the statement holds bytes that are no text in UTF-8")
     kind = _kind(con, text)
     selects = [text]
     if kind == "EXPLAIN":  # EXPLAIN ANALYZE executes what it explains, whatever that is
@@ -135,6 +137,11 @@ def _kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
     if len(kinds) > 1:
         raise UsageError(f"these are {len(kinds)} statements: {_ONE_SELECT}")
     return str(kinds[0])
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text is free of surrogates, as which Python hands over bytes that it cannot decode."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _parses(con: duckdb.DuckDBPyConnection, text: str) -> bool:

@@ -63,6 +63,13 @@ def test_every_option_has_help(verb: str) -> None:
     assert [param.name for param in command.params if isinstance(param, click.Option) and not param.help] == []
 
 
+def test_help_is_printed_where_the_encoding_lacks_its_characters() -> None:
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "tracelab", "query", "--help"]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert (done.returncode, done.stderr, b"[PARAMETERS]?" in done.stdout) == (0, b"", True)
+
+
 def test_a_misspelt_verb_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(main, ["qurey"])
     assert (result.exit_code, "did you mean 'query'?" in result.stderr) == (2, True)

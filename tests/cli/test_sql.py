@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -163,3 +164,60 @@ def test_ctrl_c_ends_with_130(lab: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "tracelab: interrupted\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sql", "select 1"], ["sql", "from range(100000)"], ["schema"]])
+def test_a_full_disk_behind_stdout_is_said(lab: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tracelab", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+            env=os.environ | {"TRACELAB_STORE": str(lab)},
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "tracelab: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_a_folder_that_takes_no_file_is_said(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr("tracelab.render.write", refused)
+    result = run("sql", "select 1", "-o", tmp_path / "x.csv")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"tracelab: {tmp_path / 'x.csv'} cannot be written: Permission denied\n",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_said_before_the_work(run: Run, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    result = run("sql", "select error('asked')", "-o", closed / "x.csv")
+    assert (result.exit_code, "that you may write to" in result.stderr) == (1, True)
+
+
+def test_stdin_is_utf_8_whatever_the_locale(run: Run) -> None:
+    assert run("sql", "-", input="select 'é' as a".encode("latin-1")).stderr == (
+        "tracelab: stdin holds no text in UTF-8 (byte 8)\n"
+    )
+
+
+def test_a_statement_of_undecodable_bytes_is_refused(run: Run) -> None:
+    result = run("sql", "select '\udce9'")
+    assert (result.exit_code, "no text in UTF-8" in result.stderr) == (2, True)
+
+
+def test_a_pipe_gets_a_table_as_wide_as_columns_says(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = ("sql", "select repeat('x', 200) as name, 1 as n", "--format", "table")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, run(*statement).stdout.splitlines())) > 200
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(len, run(*statement).stdout.splitlines())) <= 50

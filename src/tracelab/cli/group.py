@@ -1,8 +1,11 @@
 """The group of verbs, and the one place where expected errors become a sentence and an exit code."""
 
 import difflib
+import errno
 import importlib
+import io
 import os
+import sys
 from typing import IO, Any
 
 import click
@@ -45,6 +48,23 @@ class ExpectedError(click.ClickException):
 
 class Verbs(click.Group):
     """A group that knows its verbs' names and help without importing them."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as click declares it
+        """Run the command line; a stdout that lacks a character, or takes no more, is no reason for a traceback."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        try:
+            try:
+                return super().main(*args, **kwargs)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if error.filename is not None:  # not a stream's
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails to flush it once more
+            if error.errno != errno.EPIPE:
+                click.echo(f"tracelab: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name the verbs in the order in which people need them."""

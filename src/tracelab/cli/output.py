@@ -5,6 +5,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -51,17 +52,18 @@ class Output:
                 told = f"{shown.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE gives all"
                 click.echo(told, err=True)
         else:
-            render.write(table, self.fmt, _stdout())
+            columns = os.environ.get("COLUMNS", "").lstrip("0")
+            render.write(table, self.fmt, _stdout(), width=int(columns) if columns.isdecimal() else None)
 
 
 def check_writable(path: Path, *, force: bool) -> None:
-    """Refuse to overwrite without `force`, and to write where there is no folder."""
+    """Refuse to overwrite without `force`, and to write where there is no folder or a closed one."""
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise TracelabError(f"there is no folder {path.parent} that you may write to; make one, or name another")
     if path.exists() and not path.is_file():
         raise TracelabError(f"{path} is no regular file; leave -o out and redirect stdout to it")
     if path.exists() and not force:
         raise TracelabError(f"{path} exists; add --force to overwrite it")
-    if not path.parent.is_dir():
-        raise TracelabError(f"there is no folder {path.parent}; make it first")
 
 
 def written_whole(path: Path, write: Callable[[BinaryIO], None], *, force: bool) -> None:
@@ -75,7 +77,8 @@ def written_whole(path: Path, write: Callable[[BinaryIO], None], *, force: bool)
     except OSError as error:
         raise TracelabError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written nothing can be removed
+            aside.unlink(missing_ok=True)
     click.echo(f"Wrote {path}", err=True)
 
 

@@ -46,7 +46,10 @@ def _text(statement: str | None) -> str:
         return str(statement)
     if statement is None and sys.stdin.isatty():
         raise UsageError('a statement is wanted: tracelab sql "select …", or - to read it from stdin')
-    text = sys.stdin.read()
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"stdin holds no text in UTF-8 (byte {error.start})") from error
     if not text.strip():
         raise UsageError('stdin holds no statement; give one as tracelab sql "select …"')
     return text
