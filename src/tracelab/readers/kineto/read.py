@@ -31,7 +31,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
     with scan.unpacked(path, trace.findings, progress) as stream:
         _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
     whole.findings.add(trace.findings)
-    if not whole.events and not (trace.has_events or "traceEvents" in trace.meta):
+    if not whole.events and (trace.array_form or not trace.has_events):
         raise NotProfilerDataError(path, ends.NO_EVENTS)
     rank = ends.rank_of(path, trace.meta)
     for table, rows in described(trace, rank or 0).items():
