@@ -1,5 +1,6 @@
 """The errors tracelab raises on purpose: one sentence each, saying what, where and what to do."""
 
+import os
 from pathlib import Path
 
 
@@ -25,11 +26,16 @@ class StoreError(TracelabError):
     """The store cannot be read or written as asked."""
 
 
+def printable(path: Path) -> str:
+    """The path as text that can be stored and printed, whatever bytes its name has."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 class SourceError(TracelabError):
     """One input file cannot be read."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
+        super().__init__(f"{printable(path)}: {problem}")
         self.path = path
         self.problem = problem
 

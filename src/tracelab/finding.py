@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracelab.errors import NotProfilerDataError, SourceError
+from tracelab.errors import NotProfilerDataError, SourceError, printable
 from tracelab.readers.base import Glimpse, Reader
 from tracelab.readers.kineto.scan import unpacked_head
 from tracelab.readers.registry import READERS
@@ -45,11 +45,6 @@ def stamp(path: Path) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def printable(path: Path) -> str:
-    """The path as text that can be stored and printed, whatever bytes its name has."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
 def found(paths: Iterable[str | Path], store: Path) -> list[Path | Refused]:
     """The files meant, each once by its resolved path, in order; folders of the store itself are left out."""
     files: dict[Path, Path | Refused] = {}
@@ -67,9 +62,9 @@ def looked_at(item: Path | Refused) -> Candidate | Refused:
     try:
         return _looked_at(item)
     except NotProfilerDataError as error:
-        return Refused(item, printable(Path(str(error))), readable=True)
+        return Refused(item, str(error), readable=True)
     except SourceError as error:
-        return Refused(item, printable(Path(str(error))))
+        return Refused(item, str(error))
     except OSError as error:
         problem = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
         return Refused(item, f"{printable(item)}: {problem}")

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tracelab import runs
 from tracelab import store as stores
-from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError
-from tracelab.finding import Candidate, Refused, found, looked_at, printable, stamp
+from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, printable
+from tracelab.finding import Candidate, Refused, found, looked_at, stamp
 from tracelab.hashing import hashed
 from tracelab.readers.base import Diagnostic, Facts
 from tracelab.runs import Placed
@@ -106,7 +106,7 @@ def _refused(item: Refused) -> FileResult:
 
 
 def _twice(item: Candidate) -> FileResult:
-    return FileResult(item.path, "unchanged", message=f"{item.path}: has the content of another file given")
+    return FileResult(item.path, "unchanged", message=f"{printable(item.path)}: has the content of another file given")
 
 
 def _read_all(
@@ -159,7 +159,9 @@ def _read_one(item: Placed, store: Path, workers: int, *, replace: bool, progres
             source = item.sha256[:16]
             if stores.committed_reader(store, item.run, source) == candidate.reader.VERSION:
                 progress(candidate.size_bytes)
-                return changed(begun, status="unchanged", source=source, message=f"{path}: already in the store")
+                return changed(
+                    begun, status="unchanged", source=source, message=f"{printable(path)}: already in the store"
+                )
         with ThreadPoolExecutor(1) as hasher, stores.staging(store) as folder:
             sha256 = hasher.submit(hashed, path)
             return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
@@ -168,10 +170,11 @@ def _read_one(item: Placed, store: Path, workers: int, *, replace: bool, progres
     except SourceError as error:
         return changed(begun, message=str(error))
     except OSError as error:
-        return changed(begun, message=f"{path}: {error.strerror or error}")
+        return changed(begun, message=f"{printable(path)}: {error.strerror or error}")
     except (duckdb.Error, pa.ArrowException) as error:
         return changed(
-            begun, message=f"{path}: could not be read ({str(error).splitlines()[0]}); please report this file"
+            begun,
+            message=f"{printable(path)}: could not be read ({str(error).splitlines()[0]}); please report this file",
         )
 
 

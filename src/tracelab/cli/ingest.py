@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli import options
+from tracelab.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,9 @@ def _progress(*, shown: bool) -> Iterator[Progress | None]:
 def _told(report: Report, *, problems_only: bool) -> Iterator[str]:
     """What became of the files, a run after the other, and the sum of it."""
     if problems_only:
-        yield from (f"{item.path}: salvaged; {item.message}" for item in report.files if item.status == "salvaged")
+        yield from (
+            f"{printable(item.path)}: salvaged; {item.message}" for item in report.files if item.status == "salvaged"
+        )
         yield from _refused(report)
         return
     if report.leftovers_removed:
@@ -99,6 +102,7 @@ def _told(report: Report, *, problems_only: bool) -> Iterator[str]:
     for run, results in by_run.items():
         yield _run_line(run, results)
         yield from _diagnostic_lines(results)
+    yield from _folder_lines(report)
     yield from _refused(report)
     yield _sum_line(report)
 
@@ -119,7 +123,7 @@ def _run_line(run: str, results: list[FileResult]) -> str:
     for result in results:
         for table, count in result.rows.items():
             rows[table] = rows.get(table, 0) + count
-    files = f"{len(results):,} files" if len(results) > 1 else str(results[0].path.name)
+    files = f"{len(results):,} files" if len(results) > 1 else _name(results[0])
     if all(result.status == "unchanged" for result in results):
         return f"{run}: already in the store ({files})"
     shown = sorted(((table, count) for table, count in rows.items() if table not in _BESIDE), key=lambda item: -item[1])
@@ -138,9 +142,30 @@ def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:
     for (severity, _), found in list(seen.items())[:_DIAGNOSTICS_SHOWN]:
         first_result, first = found[0]
         where = f" (and {len(found) - 1:,} files more)" if len(found) > 1 else ""
-        name = f"{first_result.path.name}: " if len(results) > 1 else ""
+        name = f"{_name(first_result)}: " if len(results) > 1 else ""
         cure = f" {first.how_to_fix}" if first.how_to_fix else ""
-        yield f"  {severity}: {name}{first.message}{cure}{where}"
+        end = "" if first.message.endswith((".", "!", "?")) else "."
+        yield f"  {severity}: {name}{first.message}{end}{cure}{where}"
+
+
+def _folder_lines(report: Report) -> Iterator[str]:
+    """Of every folder with several files: whether they were taken for the ranks of one run."""
+    folders: dict[Path, list[str]] = {}
+    for result in report.files:
+        if result.run and result.status in ("stored", "salvaged"):
+            folders.setdefault(result.path.parent, []).append(result.run)
+    for folder, runs in folders.items():
+        if len(runs) > 1 and len(set(runs)) == 1:
+            yield f"{printable(folder)}: its {len(runs):,} files are ranks of one run, {runs[0]}"
+        elif len(runs) > 1:
+            files, count = f"{printable(folder)}: its {len(runs):,} files", len(set(runs))
+            yield f"{files} are {count:,} runs, for not all are ranks recorded together"
+
+
+def _name(result: FileResult) -> str:
+    from pathlib import Path
+
+    return printable(Path(result.path.name))
 
 
 def _sum_line(report: Report) -> str:
