@@ -8,7 +8,7 @@
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
 -- device = { type = "integer", about = "only this device" }
 -- [columns]
 -- run = "The run."

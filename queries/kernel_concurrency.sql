@@ -9,7 +9,7 @@
 -- chart = { kind = "bars", x = "rank", y = ["concurrency_ratio", "of_window_ratio"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
 -- device = { type = "integer", about = "only this device" }
 -- [columns]
 -- run = "The run."

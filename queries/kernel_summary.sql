@@ -10,7 +10,7 @@
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }
 -- device = { type = "integer", about = "only this device" }
--- top = { type = "integer", about = "only that many kernels of each device, those with the largest dur_ns" }
+-- top = { type = "integer", example = 10, about = "only that many kernels of each device, those with the largest dur_ns" }
 -- [columns]
 -- run = "The run."
 -- rank = "Rank of the process."

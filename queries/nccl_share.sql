@@ -11,7 +11,7 @@
 -- chart = { kind = "bars", x = "collective", y = ["of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
 -- device = { type = "integer", about = "only this device" }
 -- [columns]
 -- run = "The run."

@@ -32,12 +32,16 @@ _KEYS = {"title", "needs", "chart", "params", "columns"}
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction."""
+    """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction.
+
+    `example` is the value that the help shows; the default where the header names none.
+    """
 
     name: str
     type: ParamType
     default: Value
     about: str
+    example: Value = None
 
 
 @dataclass(frozen=True)
@@ -147,9 +151,12 @@ def _param(name: str, entry: object) -> Param:
     kind = entry.get("type") or next((kind for kind, types in _PYTHON_TYPES.items() if type(default) in types), None)
     if kind not in _PYTHON_TYPES or (default is not None and type(default) not in _PYTHON_TYPES[kind]):
         raise _HeaderError(name, f"parameter {name!r} needs a default, or a type of {', '.join(_PYTHON_TYPES)}")
-    if unknown := set(entry) - {"type", "default", "about"}:
+    example = entry.get("example", default)
+    if example is not None and type(example) not in _PYTHON_TYPES[kind]:
+        raise _HeaderError(name, f"parameter {name!r} has an example that is not of type {kind}")
+    if unknown := set(entry) - {"type", "default", "about", "example"}:
         raise _HeaderError(name, f"parameter {name!r} has an unknown key {sorted(unknown)[0]!r}")
-    return Param(name, kind, default, entry["about"])
+    return Param(name, kind, default, entry["about"], example)
 
 
 def _chart(entry: object, columns: Mapping[str, str]) -> Chart:

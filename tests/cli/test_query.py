@@ -1,6 +1,7 @@
 """`tracelab query`: the list, a question's help, its options, its SQL and its picture."""
 
 import json
+import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import Result
 
 from tests.cli.conftest import QUESTION
 from tracelab import query
+from tracelab.cli.query import Question
 
 Run = Callable[..., Result]
 
@@ -45,6 +47,22 @@ def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> N
     assert result.exit_code == 0
     assert "Columns of the answer" in result.stdout
     assert result.stdout.count(f"  tracelab query {name}") == 2
+
+
+@pytest.mark.parametrize("name", query.library())
+def test_every_example_of_a_questions_help_parses(name: str) -> None:
+    question = Question(query.find(name))
+    examples = [line.strip() for line in str(question.epilog).splitlines() if line.startswith("  tracelab query ")]
+    assert len(examples) == 2
+    for example in examples:
+        question.make_context(name, shlex.split(example)[3:])
+
+
+def test_a_parameter_without_a_value_to_show_is_in_no_example(run: Run, question: Path) -> None:
+    question.write_text(QUESTION.replace("default = 0", 'type = "integer"'))
+    text = run("query", question, "--help").stdout
+    assert "None" not in text
+    assert "tracelab query long_kernels.sql --plot long_kernels.svg" in text
 
 
 def test_a_parameter_is_an_option(run: Run, question: Path) -> None:

@@ -162,6 +162,11 @@ def test_values_come_as_text_or_typed() -> None:
             HEADER.replace("[params]", '[params]\n-- x = { about = "X" }'),
             "q.sql:6: parameter 'x' needs a default, or a type",
         ),
+        (
+            HEADER.replace("[params]", '[params]\n-- x = { default = 1, example = "a", about = "X" }')
+            + "select $x as n",
+            "q.sql:6: parameter 'x' has an example that is not of type integer",
+        ),
         (HEADER.replace('"N."', "1"), "q.sql:7: column 'n' needs its meaning"),
         (
             HEADER.replace("-- [params]", '-- chart = { kind = "pie", x = "n", y = ["n"] }'),

@@ -1,5 +1,6 @@
 """`tracelab query`: the library's questions, each a command whose options and help come from its file's header."""
 
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -204,7 +205,8 @@ def _examples(query: "Query") -> str:
     name = query.name if query.name in library() else query.path.name
     first = f"  tracelab query {name}"
     second = f"  tracelab query {name} --plot {query.name}.svg" if query.chart else f"{first} -o {query.name}.parquet"
-    if query.params:
-        param = query.params[0]
-        second = f"{first} --{param.name.replace('_', '-')} {param.default} --format json"
+    shown = next((param for param in query.params if param.example is not None), None)
+    if shown is not None:
+        value = shlex.quote(str(shown.example).lower() if isinstance(shown.example, bool) else str(shown.example))
+        second = f"{first} --{shown.name.replace('_', '-')} {value} --format json"
     return f"\b\nExamples:\n{first}\n{second}"
