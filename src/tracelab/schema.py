@@ -114,7 +114,11 @@ _IDENTITY = (
 )
 _RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source did not say.", nullable=False)
 _PID = Column("pid", "int64", "Operating-system process id.")
-_ARGS = Column("args", "text", "JSON object of the source's arguments that no column holds; NULL when there are none.")
+_ARGS = Column(
+    "args",
+    "text",
+    "JSON object of the source's arguments that no column holds, fractions as doubles; NULL when there are none.",
+)
 _START = Column("start_ns", "int64", "Start, in ns on the source's clock (`sources.clock`).")
 _DUR = Column("dur_ns", "int64", "Duration in ns; below 0 only where the source says so.")
 _TID = Column("tid", "int64", "Operating-system thread id.")
