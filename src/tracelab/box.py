@@ -117,11 +117,11 @@ def reading_errors() -> Iterator[None]:
     try:
         yield
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(_without_hints(error)) from error
     except duckdb.PermissionException as error:
         raise UsageError(f"the box reads the store and nothing else: {_first_line(error)}") from error
     except duckdb.Error as error:
-        raise TracelabError(str(error)) from error
+        raise TracelabError(_without_hints(error)) from error
 
 
 def _kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
@@ -206,6 +206,12 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
+
+
+def _without_hints(error: Exception) -> str:
+    """What DuckDB says, but for its advice to install an extension or change a setting, which the box refuses."""
+    said, *advice = re.split(r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE)
+    return f"{said.strip()} The box loads no extensions." if advice else said.strip()
 
 
 def _first_line(error: Exception) -> str:

@@ -16,28 +16,31 @@ from tracelab.resources import QUERIES
 
 __all__ = ["CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "library", "parse", "run", "shown_sql"]
 
+_GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
+_LATER = "nothing that this version ingests holds them"
+
 CAPTURE: dict[str, str] = {
-    "runs": "ingest a run folder that `tracelab collect` wrote",
+    "runs": "ingest a trace",
     "sources": "ingest a trace",
-    "devices": "ingest a trace of a program that used a GPU",
-    "kernels": "record GPU activity: the PyTorch profiler with ProfilerActivity.CUDA, or `nsys profile -t cuda`",
-    "memcpys": "record GPU activity: the PyTorch profiler with ProfilerActivity.CUDA, or `nsys profile -t cuda`",
-    "memsets": "record GPU activity: the PyTorch profiler with ProfilerActivity.CUDA, or `nsys profile -t cuda`",
-    "graph_launches": "record whole CUDA graphs with `nsys profile -t cuda --cuda-graph-trace=graph`",
+    "devices": _GPU,
+    "kernels": _GPU,
+    "memcpys": _GPU,
+    "memsets": _GPU,
+    "graph_launches": _LATER,
     "collectives": "profile a distributed job with the PyTorch profiler (2.1 or newer), which notes them by itself",
-    "api_calls": "record API calls: the PyTorch profiler with ProfilerActivity.CUDA, or `nsys profile -t cuda,osrt`",
-    "ops": "record framework ops: the PyTorch profiler with ProfilerActivity.CPU",
-    "annotations": "mark ranges with torch.profiler.record_function, or with NVTX and `nsys profile -t nvtx`",
-    "python_frames": "profile with the PyTorch profiler's with_stack=True",
-    "memory_events": "profile with the PyTorch profiler's profile_memory=True",
-    "syncs": "profile with the PyTorch profiler of 2.2 or newer, which records synchronisations with its CUDA events",
-    "counters": "sample counters, for example with `nsys profile --gpu-metrics-devices=all`",
-    "kernel_metrics": "profile kernels with `ncu --csv --page raw`",
-    "summaries": "ingest an nvprof summary or a table of `nsys stats`",
-    "ceilings": "measure the machine with `tracelab collect ceilings`",
-    "steps": "collect the run with `tracelab collect train`",
-    "memory_peaks": "collect the run with `tracelab collect train`",
-    "host_samples": "collect the run with `tracelab collect train`",
+    "api_calls": _GPU,
+    "ops": "profile with the PyTorch profiler and ProfilerActivity.CPU; record_shapes=True adds their shapes",
+    "annotations": "mark ranges with torch.profiler.record_function while the PyTorch profiler records",
+    "python_frames": "profile with the PyTorch profiler and with_stack=True",
+    "memory_events": "profile with the PyTorch profiler and profile_memory=True",
+    "syncs": "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
+    "counters": "ingest a Chrome trace that has counter events",
+    "kernel_metrics": _LATER,
+    "summaries": _LATER,
+    "ceilings": _LATER,
+    "steps": _LATER,
+    "memory_peaks": _LATER,
+    "host_samples": _LATER,
     "other_events": "ingest a Chrome trace that has events of other tools",
     "diagnostics": "nothing needs doing: no reader noticed anything",
 }
@@ -120,7 +123,8 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
         if con.execute(f"select 1 from {table} limit 1").fetchall():
             return
     if query.needs:
-        ways = "; ".join(dict.fromkeys(CAPTURE[table] for table in query.needs))
+        known = [CAPTURE[table] for table in query.needs if CAPTURE[table] != _LATER]
+        ways = "; ".join(dict.fromkeys(known or [_LATER]))
         raise NoDataError(f"{query.name} needs {' or '.join(query.needs)}, and the store has none; to get them: {ways}")
 
 

@@ -235,3 +235,10 @@ def test_a_file_of_the_analyst_runs_in_the_box(lab: Path, question: Path) -> Non
     with pytest.raises(UsageError, match="COPY is refused"):
         Lab(lab).query(str(question))
     assert not (lab / "x.csv").exists()
+
+
+@pytest.mark.parametrize("text", ["from sqlite_scan('a', 'b')", "select st_point(1, 2)"])
+def test_advice_that_the_box_refuses_is_not_passed_on(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    with pytest.raises(UsageError, match=r"The box loads no extensions\.$") as raised:
+        box.run(con, text)
+    assert not {"INSTALL", "LOAD", "SET"} & set(str(raised.value).split())

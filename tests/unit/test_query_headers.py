@@ -1,5 +1,6 @@
 """What every query file promises: a complete header, and an answer that is what the header says."""
 
+import re
 from pathlib import Path
 
 import duckdb
@@ -8,6 +9,7 @@ import pytest
 
 from tests.build import build_store
 from tracelab import query, schema, session
+from tracelab.cli.group import VERBS
 from tracelab.errors import NoDataError, UsageError
 
 QUERIES = sorted(query.library().values(), key=lambda each: each.name)
@@ -40,6 +42,12 @@ def test_needed_tables_exist_and_say_how_to_capture_them(each: query.Query) -> N
 
 def test_every_table_says_how_to_capture_it() -> None:
     assert set(query.CAPTURE) == set(schema.BY_NAME)
+
+
+def test_only_what_works_today_is_advised() -> None:
+    said = " ".join(query.CAPTURE.values())
+    assert not [verb for verb in re.findall(r"`tracelab (\w+)", said) if verb not in VERBS]
+    assert not [tool for tool in ("nsys", "ncu", "nvprof") if tool in said]
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
