@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tracelab.errors import NotProfilerDataError, SourceError, printable
 from tracelab.readers.base import Glimpse, Reader
-from tracelab.readers.kineto.scan import unpacked_head
+from tracelab.readers.kineto.unpack import unpacked_head
 from tracelab.readers.registry import READERS
 
 Stamp = tuple[int, int]

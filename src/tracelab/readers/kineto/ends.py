@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers.base import Glimpse
-from tracelab.readers.kineto import mapping, scan
+from tracelab.readers.kineto import mapping, scan, unpack
 from tracelab.readers.kineto.findings import Findings
 from tracelab.readers.kineto.scan import Trace
 
@@ -62,9 +62,9 @@ def assumed(path: Path) -> Assumed:
 def span(path: Path) -> tuple[int, int] | None:
     """About when a trace began and ended, in ns; reads (and unpacks) the whole file where it is packed."""
     trace, head, tail = _both_ends(path)
-    if scan.is_gzip(path):
-        with scan.unpacked(path, Findings(), lambda _: None) as stream:
-            while chunk := scan.read_chunk(stream, scan.CHUNK_BYTES):
+    if unpack.is_gzip(path):
+        with unpack.unpacked(path, Findings(), lambda _: None) as stream:
+            while chunk := unpack.read_chunk(stream, scan.CHUNK_BYTES):
                 tail = (tail + bytes(chunk[-scan.HEAD_BYTES :]))[-scan.HEAD_BYTES :]
         trace.meta |= _peeked_keys(tail)
     times = []
@@ -77,10 +77,10 @@ def span(path: Path) -> tuple[int, int] | None:
 
 def _both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
     """The keys before the events, with the first bytes of the file and, unless it is packed, the last ones."""
-    with scan.unpacked(path, Findings(), lambda _: None) as stream:
+    with unpack.unpacked(path, Findings(), lambda _: None) as stream:
         trace, head = scan.read_head(stream)
     tail = b""
-    if not scan.is_gzip(path):
+    if not unpack.is_gzip(path):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - scan.HEAD_BYTES))
             tail = file.read()

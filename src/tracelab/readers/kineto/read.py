@@ -12,7 +12,7 @@ import duckdb
 
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers.base import Facts
-from tracelab.readers.kineto import copies, ends, mapping, scan
+from tracelab.readers.kineto import copies, ends, mapping, scan, unpack
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
 from tracelab.readers.kineto.piece import PieceReader, Rows, Waiting
@@ -28,7 +28,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
     assumed = ends.assumed(path)
     sink = sink_for(assumed.rank)
     trace, whole = Trace(), Whole()
-    with scan.unpacked(path, trace.findings, progress) as stream:
+    with unpack.unpacked(path, trace.findings, progress) as stream:
         _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
     whole.findings.add(trace.findings)
     if not whole.events and (trace.array_form or not trace.has_events):
@@ -45,7 +45,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
 
 def _worth_threads(path: Path) -> int:
     """As many threads as the file has full pieces, by its size; a file of one piece keeps the order of its events."""
-    size_bytes = path.stat().st_size * (_PACKED_TO if scan.is_gzip(path) else 1)
+    size_bytes = path.stat().st_size * (_PACKED_TO if unpack.is_gzip(path) else 1)
     return max(1, round(size_bytes / scan.CHUNK_BYTES))
 
 

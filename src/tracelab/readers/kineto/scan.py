@@ -4,31 +4,22 @@ import io
 import json
 import queue
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
-
-from isal import isal_zlib
+from typing import Any
 
 from tracelab.readers.kineto import clean
 from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.kineto.unpack import read_chunk, read_into
 
-GZIP_MAGIC = b"\x1f\x8b"
 CHUNK_BYTES = 16 << 20
 HEAD_BYTES = 1 << 20
 LONGEST_HEAD = 256 << 20
 _LONGEST_EVENT = 512 << 20
-_PACKED_BYTES = 1 << 20
-_UNPACKED_BYTES = 4 << 20
-_SNIFFED_BYTES = 4096
 _LEARN_BYTES = 4 << 20
 _ROOM_FOR_REST = 1 << 20
 _PLACES_TRIED = 200
 _EVENT_LOOKED_AT = 1 << 16
-_Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
-_GZIP = 31  # zlib's window bits for a gzip member
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _ANY_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|bp|dur)"\s*:)')
@@ -46,135 +37,6 @@ class Trace:
     cut_off: bool = False
     not_json: bool = False
     findings: Findings = field(default_factory=Findings)
-
-
-def is_gzip(path: Path) -> bool:
-    """Whether the file begins as a gzip member does."""
-    with path.open("rb") as file:
-        return file.read(2) == GZIP_MAGIC
-
-
-def unpacked_head(path: Path) -> bytes:
-    """The first bytes of the content."""
-    with unpacked(path, Findings(), lambda _: None) as stream:
-        return bytes(read_chunk(stream, _SNIFFED_BYTES))
-
-
-def unpacked(path: Path, findings: Findings, progress: Callable[[int], None]) -> io.RawIOBase:
-    """The file's content as a stream; of a damaged gzip file what can be unpacked.
-
-    `progress` is told of the bytes read, as they stand in the file.
-    """
-    if is_gzip(path):
-        return _Chunks(_gunzipped(path, findings, progress))
-    return _Watched(path, progress)
-
-
-class _Watched(io.FileIO):
-    """A file that tells how much of it was read."""
-
-    def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
-        super().__init__(path)
-        self._progress = progress
-
-    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
-        taken = super().readinto(buffer) or 0
-        self._progress(taken)
-        return taken
-
-
-class _Chunks(io.RawIOBase):
-    """An iterator of chunks as a stream."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
-        if not self._left:
-            self._left = memoryview(next(self._chunks, b""))
-        taken = min(len(self._left), len(buffer))
-        buffer[:taken] = self._left[:taken]
-        self._left = self._left[taken:]
-        return taken
-
-
-def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"") -> bytearray:
-    """The next bytes of a stream, behind those given; what was given alone at the end of the stream."""
-    buffer = bytearray(len(before) + size)
-    buffer[: len(before)] = before
-    filled = read_into(stream, buffer, len(before), size)
-    del buffer[filled:]
-    return buffer
-
-
-def read_into(stream: io.RawIOBase, buffer: bytearray, start: int, size: int) -> int:
-    """Read `size` bytes, or what there is, into a buffer; where in it they end."""
-    filled = start
-    with memoryview(buffer) as view:
-        while filled < start + size and (taken := stream.readinto(view[filled : start + size])):
-            filled += taken
-    return filled
-
-
-def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """The content of all members, none of it longer than a chunk at a time."""
-    with path.open("rb") as file:
-
-        def more() -> bytes:
-            data = file.read(_PACKED_BYTES)
-            progress(len(data))
-            return data
-
-        packed = more()
-        while packed:
-            if not packed.startswith(GZIP_MAGIC[: len(packed)]):
-                if packed.strip(b"\0"):
-                    findings.note("gzip_trailing", f"{len(packed)} bytes or more behind the last member")
-                return
-            member_start, given = file.tell() - len(packed), 0
-            member = isal_zlib.decompressobj(wbits=_GZIP)
-            while packed and not member.eof:
-                try:
-                    data = member.decompress(packed, _UNPACKED_BYTES)
-                except _Broken as error:
-                    findings.note("gzip_broken", error)
-                    yield from _until_break(path, member_start, given)
-                    return
-                given += len(data)
-                if data:
-                    yield data
-                packed = member.unused_data if member.eof else member.unconsumed_tail or more()
-            if not member.eof:
-                findings.note("gzip_cut_off", "the last member has no end")
-                yield member.flush()
-                return
-            packed = packed or more()
-
-
-def _until_break(path: Path, member_start: int, given: int) -> Iterator[bytes]:
-    """What a broken member still holds behind the `given` bytes, to the last byte before the break.
-
-    isal's decompressor drops the output of the call that fails; zlib's can be copied, so ever smaller steps get
-    as near to the break as there is.
-    """
-    with path.open("rb") as file:
-        file.seek(member_start)
-        member, step = zlib.decompressobj(_GZIP), _PACKED_BYTES
-        while step and (packed := file.read(step)):
-            attempt = member.copy()
-            try:
-                data = attempt.decompress(packed)
-            except zlib.error:
-                file.seek(-len(packed), 1)
-                step = len(packed) // 2
-                continue
-            member = attempt
-            yield data[given:]
-            given = max(0, given - len(data))
 
 
 class Buffers:
