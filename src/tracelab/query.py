@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, UsageError
 from tracelab.header import PARAMETER, Chart, Param, Query, Value, parse
 from tracelab.resources import QUERIES
+from tracelab.schema import BY_NAME
 
 __all__ = ["CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "library", "parse", "run", "shown_sql"]
 
@@ -74,6 +75,8 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     _check_needs(con, query)
     _check_run(con, bound.get("run"))
     answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
+    if not answer.num_rows:
+        _check_filters(con, query, bound)
     return answer
 
 
@@ -135,6 +138,37 @@ def _check_run(con: duckdb.DuckDBPyConnection, name: Value) -> None:
     if name not in runs:
         near = difflib.get_close_matches(str(name), runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
+
+
+def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise NoDataError when an answer is empty because no needed row is of the run, rank or device asked for."""
+    filters = [name for name in ("run", "rank", "device") if bound.get(name) is not None]
+    tables = [table for table in query.needs if {column.name for column in BY_NAME[table].columns} >= set(filters)]
+    if not filters or not tables:
+        return
+    columns = ", ".join(filters)
+    rows = con.sql(" union ".join(f"select distinct {columns} from {table}" for table in tables)).fetchall()
+    asked = ""
+    for place, name in enumerate(filters):
+        left = [row for row in rows if row[place] == bound[name]]
+        if not left:
+            found = sorted({row[place] for row in rows if row[place] is not None})
+            raise NoDataError(
+                f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{asked}; "
+                f"there {'is' if len(found) == 1 else 'are'} {name}{'s' * (len(found) != 1)} {_spans(found)}"
+            )
+        asked, rows = f"{asked or ' in'} {name} {bound[name]}", left
+
+
+def _spans(values: Sequence[str | int]) -> str:
+    """Sorted values in words, whole numbers that follow each other as a span: 0–3, 5."""
+    spans: list[list[str | int]] = []
+    for value in values:
+        if spans and isinstance(value, int) and value - 1 == spans[-1][-1]:
+            spans[-1][1:] = [value]
+        else:
+            spans.append([value])
+    return ", ".join("–".join(map(str, span)) for span in spans)
 
 
 def _literal(value: Value) -> str:

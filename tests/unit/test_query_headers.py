@@ -75,7 +75,8 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
 def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, store: Path) -> None:
     with session.connect(store) as con:
-        full, empty = query.run(con, each, {}), query.run(con, each, {"rank": 99})
+        full = query.run(con, each, {})
+        empty = con.sql(each.sql, params=query.bind(each, {"rank": 99})).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, full.schema)
 
 
@@ -122,6 +123,32 @@ def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> No
 def test_unknown_run_is_no_data_with_the_nearest(store: Path) -> None:
     with session.connect(store) as con, pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
         query.run(con, query.find("kernel_summary"), {"run": "rr"})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"rank": 77}, "kernel_summary: kernels have no row of rank 77; there are ranks 0–2, 5"),
+        ({"run": "s", "rank": 1}, "kernels have no row of rank 1 in run s; there is rank 0"),
+        ({"rank": 1, "device": 0}, "kernels have no row of device 0 in rank 1; there is device 1"),
+        ({"run": "copies"}, "kernels have no row of run copies; there are runs r, s"),
+    ],
+)
+def test_a_filter_that_nothing_passes_names_what_there_is(
+    values: dict[str, query.Value], said: str, tmp_path: Path
+) -> None:
+    kernels = [{"name": "k", "device": rank, "rank": rank} for rank in (0, 1, 2, 5)] + [
+        {"name": "k", "device": 0, "run": "s"}
+    ]
+    store = build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]})
+    with session.connect(store) as con, pytest.raises(NoDataError) as raised:
+        query.run(con, query.find("kernel_summary"), values)
+    assert said in str(raised.value)
+
+
+def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
+    with session.connect(store) as con:
+        assert query.run(con, query.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
 
 
 def test_unknown_query_names_the_nearest() -> None:
