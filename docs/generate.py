@@ -17,6 +17,13 @@ from tracelab.header import Query
 REFERENCE = Path(__file__).parent / "reference"
 
 
+_VALUES = """\
+In every format but `table`, which is for people, values are exact: whole numbers in full, DECIMAL with all its digits
+(in JSON a number; a reader that makes doubles of numbers rounds it), times in ISO 8601, an INTERVAL as `P14M3DT1.5S`.
+NaN and infinity are `null` in JSON and empty in CSV and Markdown, as NULL is; Parquet keeps them. In a question of the
+library a sum that leaves 64 bits is NULL."""
+
+
 def pages() -> dict[str, str]:
     """Every page by its file name."""
     return {"cli.md": _cli(), "schema.md": _schema(), "queries.md": _queries()}
@@ -33,7 +40,7 @@ def _cli() -> str:
         ("3", "nothing in the store, or in the files given, can answer"),
         ("130", "interrupted"),
     ]
-    return _joined([*parts, "## Exit codes", _table(("code", "meaning"), codes)])
+    return _joined([*parts, "## Values", _VALUES, "## Exit codes", _table(("code", "meaning"), codes)])
 
 
 def _schema() -> str:

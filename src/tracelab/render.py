@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -37,11 +38,14 @@ def _distinct_names(table: pa.Table) -> pa.Table:
 
 
 def _write_csv(table: pa.Table, stream: BinaryIO) -> None:
-    """NULL is an empty field and an empty text is `""`; what CSV has no form for (lists, maps) is JSON in a field."""
+    """NULL is an empty field, as is NaN, and an empty text is `""`; a list or map is JSON in a field."""
     for index, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_interval(field.type):
-            texts = [None if value is None else json_text(value) for value in plain(table.column(index))]
+            texts = [None if value is None else exact(value) for value in plain(table.column(index))]
             table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+        elif pa.types.is_floating(field.type):
+            column = table.column(index)
+            table = table.set_column(index, field.name, pc.if_else(pc.is_finite(column), column, None))
         elif pa.types.is_dictionary(field.type):
             table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
     heading = io.StringIO()

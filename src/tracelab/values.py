@@ -10,13 +10,31 @@ import pyarrow as pa
 
 
 def json_text(value: object) -> str:
-    """A plain value as JSON; raises ValueError for a number that JSON lacks."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """A plain value as JSON, a Decimal as a number with all its digits; raises ValueError for a number JSON lacks."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except TypeError:  # a Decimal, which `json` would write as text only
+        return _json_with_decimals(value)
+
+
+def _json_with_decimals(value: object) -> str:
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case dict():
+            items = (f"{json_text(key)}: {_json_with_decimals(item)}" for key, item in value.items())
+            return "{" + ", ".join(items) + "}"
+        case list():
+            return "[" + ", ".join(map(_json_with_decimals, value)) + "]"
+    return json_text(value)
 
 
 def plain(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> list[Any]:
-    """A column as values that JSON has: exact integers, ISO times, NULL for what is no number."""
-    values = column.to_pylist()
+    """A column as values that JSON has: exact numbers (Decimals too), ISO times, NULL for what is no number."""
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # a time with nanoseconds, or of a year that Python's dates do not reach
+        values = column.cast(pa.string()).to_pylist()
     if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_boolean(column.type):
         return list(values)
     if pa.types.is_map(column.type):
@@ -29,7 +47,9 @@ def _plain_value(value: object) -> object:  # noqa: PLR0911  one line a type
         case float():
             return value if math.isfinite(value) else None
         case Decimal():  # DuckDB's HUGEINT, and literals as 1.5
-            return int(value) if value == value.to_integral_value() else float(value)
+            return int(value) if value.as_tuple().exponent == 0 else value
+        case pa.MonthDayNano():
+            return _iso_duration(value)
         case datetime() | date() | time():
             return value.isoformat()
         case bytes():
@@ -43,6 +63,13 @@ def _plain_value(value: object) -> object:  # noqa: PLR0911  one line a type
         case timedelta():
             return value.total_seconds()
     return str(value)
+
+
+def _iso_duration(interval: pa.MonthDayNano) -> str:
+    """The interval as ISO 8601 writes it, its three parts apart: P14M3DT1.5S."""
+    sign, (seconds, nanoseconds) = "-" * (interval.nanoseconds < 0), divmod(abs(interval.nanoseconds), 10**9)
+    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
+    return f"P{interval.months}M{interval.days}DT{sign}{seconds}{fraction}S"
 
 
 def exact(value: object) -> str:

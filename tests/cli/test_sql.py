@@ -87,6 +87,33 @@ def test_values_json_has_no_form_for_are_null(run: Run) -> None:
     assert json.loads(text) == {"a": None, "b": None, "c": 1.5, "d": 2**127 - 1}
 
 
+def test_decimals_are_exact(run: Run) -> None:
+    statement = "select 1.10::decimal(5, 2) as a, 12345678901234567890.0123456789 as b, [0.10] as c, {'d': 2.50} as e"
+    exact = '{"a": 1.10, "b": 12345678901234567890.0123456789, "c": [0.10], "e": {"d": 2.50}}\n'
+    assert run("sql", statement, "--format", "jsonl").stdout == exact
+    csv_text = 'a,b,c,e\n1.10,12345678901234567890.0123456789,"[0.10]","{""d"": 2.50}"\n'
+    assert run("sql", statement, "--format", "csv").stdout == csv_text
+
+
+def test_what_is_no_number_is_empty_in_csv(run: Run) -> None:
+    statement = "select 'nan'::double as a, '-inf'::float as b, 0.5::double as c, null::double as d"
+    assert run("sql", statement, "--format", "csv").stdout == "a,b,c,d\n,,0.5,\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("interval '14 months 3 days 1.5 seconds'", "P14M3DT1.5S"),
+        ("interval '-2 hours'", "P0M0DT-7200S"),
+        ("'2024-01-01 00:00:00.123456789'::timestamp_ns", "2024-01-01 00:00:00.123456789"),
+        ("'20240-01-01'::date", "20240-01-01"),
+    ],
+)
+@pytest.mark.parametrize("fmt", ["jsonl", "csv", "markdown", "table"])
+def test_times_are_text_in_every_format(run: Run, value: str, text: str, fmt: str) -> None:
+    assert text in run("sql", f"select {value} as a", "--format", fmt).stdout
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "md", "txt", "parquet"])
 def test_a_file_gets_the_format_of_its_suffix(run: Run, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out.{suffix}"
