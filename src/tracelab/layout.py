@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from rich.cells import cell_len
 
-from tracelab.names import shortened, visible
+from tracelab.names import NO_NAME, shortened, visible
 from tracelab.units import Quantity, quantity, scaled, significant
 from tracelab.values import exact, is_number, plain
 
@@ -51,7 +51,8 @@ def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
 
 def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     if not is_number(field.type):
-        return ["NULL" if value is None else visible(exact(value)) for value in plain(values)]
+        empty = NO_NAME if field.name in {"kernel", "name"} else ""
+        return ["NULL" if value is None else visible(exact(value)) or empty for value in plain(values)]
     what = quantity(field.name)
     return ["NULL" if value is None else _number(value, what) for value in values.to_pylist()]
 

@@ -4,6 +4,9 @@ import re
 
 from rich.cells import cell_len
 
+NO_NAME = "(no name)"
+"""What stands for an empty name where people read."""
+
 
 def visible(text: str) -> str:
     """The text in one line without control characters: a name may hold newlines, or commands to a terminal."""

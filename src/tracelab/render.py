@@ -108,10 +108,3 @@ _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     "parquet": _write_parquet,
     "markdown": _write_markdown,
 }
-
-
-def as_text(table: pa.Table, fmt: str, *, width: int | None = None) -> str:
-    """The table as one text, for documents and tests."""
-    stream = io.BytesIO()
-    write(table, fmt, stream, width=width)
-    return stream.getvalue().decode()

@@ -93,6 +93,11 @@ def test_a_hostile_name_is_only_a_name(name: str, kind: ChartKind) -> None:
     assert len(labels(drawn)[0]) <= 60
 
 
+def test_a_kernel_without_a_name_is_labelled() -> None:
+    drawn = plot.figure(pa.Table.from_pylist([kernel("", 5)]), question("bars", "kernel", "dur_ns"))
+    assert labels(drawn) == ["(no name)"]
+
+
 @pytest.mark.parametrize("kind", ["scatter", "line"])
 def test_points_are_drawn_a_series_a_run(kind: ChartKind) -> None:
     rows = [{"run": run, "step": step, "dur_ns": 1_000 * step + 1} for run in ("$a$", "b") for step in range(3)]

@@ -1,14 +1,22 @@
 """Tables for people: widths, units, shortened names."""
 
+import io
+
 import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
 from tracelab.names import shortened
-from tracelab.render import as_text
+from tracelab.render import write
 from tracelab.units import Quantity, quantity, scaled, significant, spoken
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+
+
+def text_of(table: pa.Table, *, width: int | None = None) -> str:
+    stream = io.BytesIO()
+    write(table, "table", stream, width=width)
+    return stream.getvalue().decode()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,7 @@ def test_a_table_is_laid_out_line_by_line() -> None:
     table = pa.table(
         {"kernel": ["gemm", None], "calls": [1_234_567, 3], "dur_ns": [1_500, 7], "of_sum_ratio": [0.25, 1.0]}
     )
-    assert as_text(table, "table").splitlines() == [
+    assert text_of(table).splitlines() == [
         "kernel      calls    dur_ns  of_sum_ratio",
         "──────  ─────────  ────────  ────────────",
         "gemm    1,234,567  1.500 µs        0.2500",
@@ -82,7 +90,7 @@ def test_a_table_is_laid_out_line_by_line() -> None:
 
 def test_headings_break_at_underscores_before_text_is_shortened() -> None:
     table = pa.table({"kernel": [KERNEL] * 2, "of_kernel_sum_ratio": [0.25, 1.0]})
-    assert as_text(table, "table", width=40).splitlines()[:4] == [
+    assert text_of(table, width=40).splitlines()[:4] == [
         "                                     of_",
         "                                 kernel_",
         "                                    sum_",
@@ -93,15 +101,23 @@ def test_headings_break_at_underscores_before_text_is_shortened() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_many_columns_become_blocks_no_wider_than_the_terminal(width: int) -> None:
     table = pa.table({f"column_number_{index}": [KERNEL, "x"] for index in range(12)})
-    lines = as_text(table, "table", width=width).splitlines()
+    lines = text_of(table, width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
 def test_one_row_that_does_not_fit_stands_upright() -> None:
     table = pa.table({"kernel": [KERNEL], "dur_ns": [1_500], "size_bytes": [12], "of_sum_ratio": [0.5]})
-    assert as_text(table, "table", width=38).splitlines() == [
+    assert text_of(table, width=38).splitlines() == [
         "kernel        void at::native:…>>(int)",
         "dur_ns        1.500 µs",
         "size_bytes    12 B",
         "of_sum_ratio  0.5000",
+    ]
+
+
+@pytest.mark.parametrize("column", ["kernel", "name"])
+def test_an_empty_name_is_shown(column: str) -> None:
+    assert text_of(pa.table({column: ["", "gemm"], "note": ["", "x"]})).splitlines()[2:] == [
+        "(no name)",
+        "gemm       x",
     ]

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.font_manager import findfont, get_font
 
 from tracelab.header import Chart
-from tracelab.names import plain_kernel, shortened, visible
+from tracelab.names import NO_NAME, plain_kernel, shortened, visible
 from tracelab.plot.style import STYLE
 from tracelab.units import spoken
 
@@ -68,7 +68,7 @@ def named(names: Sequence[str], values: Sequence[object]) -> str:
 
 def _joined(columns: Sequence[str], row: Row) -> str:
     if len(columns) == 1 and isinstance(row[columns[0]], str):
-        return plain_kernel(visible(row[columns[0]]))
+        return plain_kernel(visible(row[columns[0]])) or NO_NAME
     return named(columns, [row[name] for name in columns])
 
 
