@@ -304,6 +304,8 @@ def test_literal_in_a_columns_place_is_null_and_told(tmp_path: Path, literal: st
     assert lab.diagnostics() != set()
 
 
+OP = {"cat": "cpu_op", "ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+
 WRONG = {
     "device is a word": ('"device": 0', '"device": "abc"', {"start_ns": 2_000_000, "stream": 7}),
     "stream is a list": ('"stream": 7', '"stream": [7]', {"device": 0, "correlation": 11}),
@@ -456,6 +458,13 @@ def test_element_that_is_no_object_is_counted_and_costs_nothing(tmp_path: Path, 
 def test_event_inside_a_list_is_not_taken_for_an_element(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, between(f"[{json.dumps(kernel('inner'))}]"))
     assert (lab.counts[0], lab.kernels) == (3, ["first", "last"])
+
+
+@pytest.mark.parametrize("events", [1, 2, 5, 200])
+def test_objects_inside_arguments_are_not_taken_for_events(tmp_path: Path, events: int) -> None:
+    rows = [{"name": f"op{at}", **OP, "args": {"layers": [{"name": "conv"}, {"name": "relu"}]}} for at in range(events)]
+    lab = ingest_bytes(tmp_path, json.dumps({"traceEvents": rows}))
+    assert (lab.counts, len(lab.rows("ops")), lab.source["complete"]) == ((events, events, 0), events, True)
 
 
 def test_empty_event_is_no_damage(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ _LONGEST_EVENT = 512 << 20
 _LEARN_BYTES = 4 << 20
 _ROOM_FOR_REST = 1 << 20
 _PLACES_TRIED = 200
-_EVENT_LOOKED_AT = 1 << 16
+_EVENT_LOOKED_AT = (1 << 16, 1 << 24)
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _ANY_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|bp|dur)"\s*:)')
@@ -209,15 +209,11 @@ def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
     separator = _separator(start)
 
     def cut(data: bytearray, filled: int) -> int:
-        if separator:
-            places = _last_places(data, separator, filled)
-            for at in places:
-                if _begins_an_event(data, at + 1, filled):
-                    return at + 1
-            if places or filled < 4 * CHUNK_BYTES:
-                return places[0] + 1 if places else 0
-        ends = [match.start() + 1 for match in _ANY_BOUNDARY.finditer(data, 0, filled)]
-        return ends[-1] if ends else 0
+        places = _last_places(data, separator, filled) if separator else []
+        for at in places or _any_places(data, filled):
+            if _begins_an_event(data, at + 1, filled):
+                return at + 1
+        return 0
 
     return cut
 
@@ -232,15 +228,24 @@ def _last_places(data: bytearray, separator: bytes, filled: int) -> list[int]:
     return places
 
 
+def _any_places(data: bytearray, filled: int) -> list[int]:
+    """The last places where an object that may be an event follows another one, from behind."""
+    return [match.start() for match in _ANY_BOUNDARY.finditer(data, 0, filled)][: -_PLACES_TRIED - 1 : -1]
+
+
 def _begins_an_event(data: bytearray, position: int, filled: int) -> bool:
     """Whether what stands behind a comma is a whole event, and not an object inside an event's arguments."""
     start = _skip(data, position, extra=b",")
-    text = data[start : min(filled, start + _EVENT_LOOKED_AT)].decode("latin-1")
-    try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and ("ph" in value or "ts" in value)
+    for size in _EVENT_LOOKED_AT:
+        text = data[start : min(filled, start + size)].decode("latin-1")
+        try:
+            value, _ = json.JSONDecoder(strict=False).raw_decode(text)
+        except (ValueError, RecursionError):
+            if start + size >= filled:
+                return False
+        else:
+            return isinstance(value, dict) and ("ph" in value or "ts" in value)
+    return False
 
 
 def _separator(buffer: bytearray) -> bytes | None:
