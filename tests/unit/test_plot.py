@@ -45,7 +45,7 @@ def test_bars_are_sorted_and_in_the_unit_that_fits() -> None:
 def test_what_does_not_fit_is_added_up() -> None:
     rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
-    assert labels(drawn)[-1] == "5 others"
+    assert labels(drawn)[-1] == "others (5 kernels)"
     assert drawn.axes[0].patches[-1].get_width() == 5.0
 
 
@@ -59,6 +59,39 @@ def test_each_process_has_its_panel() -> None:
     rows = [kernel("k", 5, rank=rank) for rank in (0, 1)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns", by="run"))
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["rank 0", "rank 1"]
+
+
+def test_panels_of_one_scale_share_an_axis_and_others_have_their_own() -> None:
+    def limits(*durations: int) -> list[float]:
+        rows = [kernel("k", dur_ns, rank=rank) for rank, dur_ns in enumerate(durations)]
+        drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+        return [round(axes.get_xlim()[1] / 1.12, 6) for axes in drawn.axes]
+
+    assert limits(100, 300) == [300, 300]
+    assert limits(100, 5_000) == [100, 5]
+
+
+def test_a_panel_of_zeros_is_left_out_and_counted() -> None:
+    rows = [kernel("k", dur_ns, rank=rank) for rank, dur_ns in enumerate((0, 7, 8))]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == ["rank 1", "rank 2"]
+    assert "1 of 3 panels left out, all 0" in drawn.get_suptitle()
+
+
+def test_a_panel_with_few_bars_leaves_room_to_the_others() -> None:
+    rows = [{"run": "many", "rank": rank, "device": rank, "dur_ns": 5} for rank in range(12)]
+    rows += [{"run": f"r{run}", "rank": 0, "device": 0, "dur_ns": 5} for run in range(8)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "rank", "dur_ns", by="run"))
+    assert len(labels(drawn)) == 12
+
+
+def test_a_share_is_written_only_where_it_fits() -> None:
+    rows = [
+        {"run": "r", "rank": rank, "device": 0, "compute_ns": size, "idle_ns": size}
+        for rank, size in enumerate((2, 98))
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "rank", "compute_ns", "idle_ns", by="run"))
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["50%", "50%"]
 
 
 def test_stacked_parts_begin_where_the_last_ended() -> None:

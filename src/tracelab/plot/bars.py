@@ -12,7 +12,7 @@ from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
 from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
 from tracelab.plot.style import DARK, REST, color
-from tracelab.units import significant
+from tracelab.units import Quantity, quantity, significant
 
 Row = dict[str, Any]
 
@@ -20,7 +20,9 @@ MOST_BARS = 20
 MOST_BARS_IN_ALL = 36
 MOST_PANELS = 12
 _LEAST_PLACES = 2
-_ROOM_FOR_A_SHARE = 0.06
+_LEAST_BARS = 5
+_ROOM_FOR_A_SHARE = 0.059
+_ALIKE = 4  # panels whose longest bars differ by more have an axis each
 _LABEL = "\0label"  # no column has such a name
 _IS_REST = "\0rest"
 
@@ -41,20 +43,34 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
     groups = measures(chart.y)
     colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
     heights = [max(len(bars), _LEAST_PLACES) * (1 if stacked else max(map(len, groups))) ** 0.5 for _, bars in panels]
-    inches = 0.24 * sum(heights) + 0.5 * len(panels) + 0.9
+    own = any(_differ(panels, names, stacked=stacked) for names in groups)
+    inches = 0.24 * sum(heights) + (0.8 if own else 0.5) * len(panels) + 0.9
     drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
-    grid = drawn.subplots(len(panels), len(groups), squeeze=False, sharex="col", height_ratios=heights)
+    grid = drawn.subplots(
+        len(panels), len(groups), squeeze=False, sharex=False if own else "col", height_ratios=heights
+    )
     for column, names in enumerate(groups):
-        axis = fitted_axis(names, [bar for _, bars in panels for bar in bars], stacked=stacked)
+        shared = fitted_axis(names, [bar for _, bars in panels for bar in bars], stacked=stacked)
+        apart = own and _differ(panels, names, stacked=stacked)
         for (title, bars), axes in zip(panels, grid[:, column], strict=True):
+            axis = fitted_axis(names, bars, stacked=stacked) if apart else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
             axes.set_yticks(range(len(bars)), [bar[_LABEL] for bar in bars] if column == 0 else [""] * len(bars))
             axes.set_title(title if column == 0 else "")
-        grid[-1, column].set_xlabel(axis.label)
+            axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
         handles = [Patch(color=shade, label=words(name)) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
-    return drawn, notes
+    return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
+
+
+def _differ(panels: Sequence[tuple[str, list[Row]]], names: Sequence[str], *, stacked: bool) -> bool:
+    """Whether a panel's bars would be too short to read on the axis of another; shares always stand on one axis."""
+    if quantity(names[0]) is Quantity.RATIO:
+        return False
+    axes = [fitted_axis(names, bars, stacked=stacked) for _, bars in panels]
+    longest = [axis.limit * axis.size for axis in axes]
+    return max(longest) > _ALIKE * min(longest)
 
 
 def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Axis, *, stacked: bool) -> None:
@@ -68,7 +84,7 @@ def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Ax
         places = [place + shift for place in range(len(bars))]
         axes.barh(places, lengths, thickness, left=starts if stacked else None, color=shades, linewidth=0)
         if stacked:
-            _write_shares(axes, starts, lengths, totals, shade)
+            _write_shares(axes, starts, lengths, totals, shade, room=_ROOM_FOR_A_SHARE * axis.limit)
             starts = [start + length for start, length in zip(starts, lengths, strict=True)]
         else:
             _write_values(axes, places, lengths, [bar[name] for bar in bars], axis)
@@ -91,14 +107,28 @@ def _write_values(
 
 
 def _write_shares(
-    axes: Axes, starts: Sequence[float], lengths: Sequence[float], totals: Sequence[float], shade: str
+    axes: Axes, starts: Sequence[float], lengths: Sequence[float], totals: Sequence[float], shade: str, *, room: float
 ) -> None:
     """Write the share of its own bar into every part that has room for it."""
     for place, (start, length, total) in enumerate(zip(starts, lengths, totals, strict=True)):
-        if length > _ROOM_FOR_A_SHARE * max(totals):
+        if length > room:
             ink = "white" if shade in DARK else "black"
             text = f"{length / total:.0%}"
             axes.text(start + length / 2, place, text, ha="center", va="center", fontsize=7, color=ink)
+
+
+def _has_length(rows: Sequence[Row], chart: Chart) -> bool:
+    return any(number(row[name]) for row in rows for name in chart.y)
+
+
+def _most_bars(counts: Sequence[int]) -> int:
+    """How many bars a panel may have, so that all panels fit on a page; those that need fewer leave room to others."""
+    fits = (
+        most
+        for most in range(MOST_BARS, _LEAST_BARS, -1)
+        if sum(min(count, most) for count in counts) <= MOST_BARS_IN_ALL
+    )
+    return next(fits, _LEAST_BARS)
 
 
 def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]], list[str]]:
@@ -111,9 +141,12 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
-    notes = [f"{MOST_PANELS} of {len(groups)} panels shown"] if len(groups) > MOST_PANELS else []
-    shown = list(groups.items())[:MOST_PANELS]
-    most = max(5, min(MOST_BARS, MOST_BARS_IN_ALL // len(shown)))
+    drawn = {key: members for key, members in groups.items() if _has_length(members, chart)} or groups
+    empty = len(groups) - len(drawn)
+    notes = [f"{empty} of {len(groups)} panels left out, all 0"] if empty else []
+    notes += [f"{MOST_PANELS} of {len(drawn)} panels shown"] if len(drawn) > MOST_PANELS else []
+    shown = list(drawn.items())[:MOST_PANELS]
+    most = _most_bars([len(members) for _, members in shown])
     panels = []
     for key, members in shown:
         ordered = members if over_identity else sorted(members, key=lambda row: -number(row[chart.y[0]]))
@@ -121,7 +154,9 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         if rest and all(map(is_additive, chart.y)):
             sums = {name: sum(number(row[name]) for row in rest) for name in chart.y}
-            bars.append({_LABEL: f"{len(rest)} others", _IS_REST: True, **sums})
+            bars.append(
+                {_LABEL: f"others ({len(rest)} {words(chart.x)}{'s' * (len(rest) > 1)})", _IS_REST: True, **sums}
+            )
         elif rest:
             notes.append(f"{most} of {len(ordered)} shown")
         panels.append((named(by, key), bars))
