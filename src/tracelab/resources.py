@@ -11,4 +11,3 @@ def _folder(name: str) -> Path:
 
 
 QUERIES = _folder("queries")
-COLLECTORS = _folder("collectors")

@@ -35,7 +35,6 @@ class Trace:
     array_form: bool = False
     has_events: bool = False
     cut_off: bool = False
-    not_json: bool = False
     findings: Findings = field(default_factory=Findings)
 
 
@@ -109,7 +108,6 @@ def _read_head(stream: io.RawIOBase, trace: Trace, chunk_bytes: int) -> tuple[by
             trace.array_form = trace.has_events = True
             return buffer, position + 1
         if buffer[position : position + 1] != b"{":
-            trace.not_json = True
             return buffer, len(buffer)
         found = _head_keys(buffer, position + 1, trace)
         if found is not None:
