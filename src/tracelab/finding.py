@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tracelab.errors import NotProfilerDataError, SourceError, printable
 from tracelab.readers.base import Glimpse, Reader
-from tracelab.readers.kineto.unpack import unpacked_head
 from tracelab.readers.registry import READERS
+from tracelab.readers.unpack import unpacked_head
 
 Stamp = tuple[int, int]
 """Size and time of change of a file: when they differ, so may its content."""
@@ -80,8 +80,8 @@ def _looked_at(path: Path) -> Candidate | Refused:
     for reader in READERS:
         if reader.sniff(head):
             return Candidate(path, reader, reader.glimpse(path), marked)
-    expected = "no format that tracelab reads; expected a Chrome trace as torch.profiler exports it"
-    return Refused(path, f"{printable(path)}: {expected}", readable=True)
+    expected = " or ".join(reader.WHAT for reader in READERS)
+    return Refused(path, f"{printable(path)}: no format that tracelab reads; expected {expected}", readable=True)
 
 
 def _meant(given: str | Path, store: Path) -> Iterator[Path | Refused]:

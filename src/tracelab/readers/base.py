@@ -40,6 +40,8 @@ class Reader(Protocol):
     """One family of formats; a module of functions."""
 
     VERSION: str
+    WHAT: str
+    """What it reads, as a message names it: "a Chrome trace as torch.profiler exports it"."""
 
     def sniff(self, head: bytes) -> bool:
         """Whether content that begins like this (unpacked) may be of this family."""

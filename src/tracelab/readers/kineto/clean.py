@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.findings import Findings
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
 _LIMIT_NS = 1 << 63

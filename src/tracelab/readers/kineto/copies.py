@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.findings import Findings
 from tracelab.sink import Sink
 
 

@@ -1,10 +1,8 @@
 """The sentences behind the codes that reading a trace can leave."""
 
-from tracelab.readers.base import Diagnostic
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.findings import COMMON, Sentences
 
-_SENTENCES: dict[str, tuple[str, str, str | None]] = {
-    # code: severity, message ({n} times, {sample} the first), how to fix
+SENTENCES: Sentences = {
     "cut_off": (
         "error",
         "The file ends before its events do; what stood before the cut was kept.",
@@ -50,25 +48,6 @@ _SENTENCES: dict[str, tuple[str, str, str | None]] = {
         None,
     ),
     "time_missing": ("warning", "{n} events with a duration have no start.", None),
-    "negative_duration": (
-        "warning",
-        "{n} events end before they begin; they count as calls and have no measure.",
-        "Known of some profiler builds; a newer torch may help.",
-    ),
-    "rank_assumed": (
-        "info",
-        "Neither the file nor its name says a rank; 0 was assumed.",
-        "Name the file rank-N…, or export after torch.distributed is initialised.",
-    ),
+    **COMMON,
     "size_from_launch": ("info", "{n} copies have no size of their own; it was taken from their launch.", None),
 }
-
-
-def diagnostics(findings: Findings) -> tuple[Diagnostic, ...]:
-    """What was noticed, as rows of `diagnostics`."""
-    rows = []
-    for code, (severity, message, how_to_fix) in _SENTENCES.items():
-        if count := findings.counts[code]:
-            text = message.replace("{n}", f"{count:,}").replace("{sample}", findings.samples.get(code, ""))
-            rows.append(Diagnostic(severity, code, count, text, how_to_fix))
-    return tuple(rows)

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.errors import NotProfilerDataError
+from tracelab.readers import unpack
 from tracelab.readers.base import Glimpse
-from tracelab.readers.kineto import mapping, scan, unpack
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.findings import Findings, rank_in_name
+from tracelab.readers.kineto import mapping, scan
 from tracelab.readers.kineto.scan import Trace
 
 _TAIL_BYTES = 1 << 16
-NO_EVENTS = "holds no trace events; expected a Chrome trace as torch.profiler exports it"
+WHAT = "a Chrome trace as torch.profiler exports it"
+NO_EVENTS = f"holds no trace events; expected {WHAT}"
 
-_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
@@ -111,8 +112,7 @@ def rank_of(path: Path, meta: dict[str, Any]) -> int | None:
     rank = info.get("rank") if isinstance(info, dict) else None
     if isinstance(rank, int) and 0 <= rank < 1 << 31:
         return rank
-    named = _RANK_IN_NAME.search(path.name)
-    return int(named[1]) if named else None
+    return rank_in_name(path)
 
 
 def base_of(meta: dict[str, Any]) -> int:

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from tracelab import schema
 from tracelab.readers.base import Facts
+from tracelab.readers.findings import Findings, diagnostics
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.diagnostics import diagnostics
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.kineto.diagnostics import SENTENCES
 from tracelab.readers.kineto.piece import Rows
 from tracelab.readers.kineto.scan import Trace
 
@@ -113,7 +113,7 @@ def facts_of(trace: Trace, whole: Whole, *, rank_known: bool) -> Facts:
             "window_start_ns": window[0] if window else None,
             "window_dur_ns": window[1] if window else None,
         },
-        diagnostics=diagnostics(whole.findings),
+        diagnostics=diagnostics(whole.findings, SENTENCES),
     )
 
 

@@ -14,9 +14,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from tracelab.readers.findings import Findings
 from tracelab.readers.kineto import clean, mapping, select
 from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyError, arrow
-from tracelab.readers.kineto.findings import Findings
 from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
 from tracelab.readers.kineto.select import COUNTERS, OTHER, Arguments
 

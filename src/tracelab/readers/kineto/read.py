@@ -11,8 +11,9 @@ from pathlib import Path
 import duckdb
 
 from tracelab.errors import NotProfilerDataError
+from tracelab.readers import unpack
 from tracelab.readers.base import Facts
-from tracelab.readers.kineto import copies, ends, mapping, scan, unpack
+from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
 from tracelab.readers.kineto.piece import PieceReader, Rows, Waiting

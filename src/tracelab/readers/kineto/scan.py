@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracelab.readers.findings import Findings
 from tracelab.readers.kineto import clean
-from tracelab.readers.kineto.findings import Findings
-from tracelab.readers.kineto.unpack import read_chunk, read_into
+from tracelab.readers.unpack import read_chunk, read_into
 
 CHUNK_BYTES = 16 << 20
 HEAD_BYTES = 1 << 20

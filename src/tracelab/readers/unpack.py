@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from isal import isal_zlib
 
-from tracelab.readers.kineto.findings import Findings
+from tracelab.readers.findings import Findings
 
 GZIP_MAGIC = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 20

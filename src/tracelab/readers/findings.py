@@ -1,0 +1,66 @@
+"""What a reader notices on its way: counts by code, each with one sample, and the sentences that explain them."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracelab.readers.base import Diagnostic
+
+SAMPLE_LENGTH = 200
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+
+Sentences = Mapping[str, tuple[str, str, str | None]]
+"""By code: severity, message ({n} stands for how often, {sample} for the first), how to fix it."""
+
+COMMON: Sentences = {
+    "negative_duration": (
+        "warning",
+        "{n} events end before they begin; they count as calls and have no measure.",
+        "Known of some profiler builds; a newer one may help.",
+    ),
+    "rank_assumed": (
+        "info",
+        "Neither the file nor its name says a rank; 0 was assumed.",
+        "Name the file rank-N….",
+    ),
+}
+"""What a file of any format may leave."""
+
+
+@dataclass
+class Findings:
+    """Counts by diagnostic code, with the first sample of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, str] = field(default_factory=dict)
+
+    def note(self, code: str, sample: object = "", count: int = 1) -> None:
+        """Count something; the first sample of a code is kept."""
+        self.counts[code] += count
+        self.samples.setdefault(code, str(sample)[:SAMPLE_LENGTH])
+
+    def add(self, other: "Findings") -> None:
+        """Take over what another has counted."""
+        self.counts.update(other.counts)
+        for code, sample in other.samples.items():
+            self.samples.setdefault(code, sample)
+
+
+def diagnostics(findings: Findings, sentences: Sentences) -> tuple[Diagnostic, ...]:
+    """What was noticed, as rows of `diagnostics`, in the order of the sentences. Raises KeyError on a code without."""
+    if unknown := set(+findings.counts) - set(sentences):
+        raise KeyError(f"no sentence for {sorted(unknown)}")
+    rows = []
+    for code, (severity, message, how_to_fix) in sentences.items():
+        if count := findings.counts[code]:
+            text = message.replace("{n}", f"{count:,}").replace("{sample}", findings.samples.get(code, ""))
+            rows.append(Diagnostic(severity, code, count, text, how_to_fix))
+    return tuple(rows)
+
+
+def rank_in_name(path: Path) -> int | None:
+    """The rank that a file's name says: rank-3, worker0."""
+    named = _RANK_IN_NAME.search(path.name)
+    return int(named[1]) if named else None
