@@ -1,4 +1,4 @@
-"""The files that paths, folders and patterns mean, and which reader each is for."""
+"""The sources that paths, folders and patterns mean, and which reader each is for."""
 
 import glob
 import os
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracelab.errors import NotProfilerDataError, SourceError, printable
+from tracelab.hashing import files_of
 from tracelab.readers.base import Glimpse, Reader
-from tracelab.readers.registry import READERS
+from tracelab.readers.registry import FOLDER_READERS, READERS
 from tracelab.readers.unpack import unpacked_head
 
 Stamp = tuple[int, int]
-"""Size and time of change of a file: when they differ, so may its content."""
+"""Size and time of change of a source: when they differ, so may its content."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that holds profiler data, and what its ends tell."""
+    """A file, or a folder that is one source, that holds profiler data, and what its ends tell."""
 
     path: Path
     reader: Reader
@@ -26,7 +27,7 @@ class Candidate:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the file."""
+        """Size of the file, or of all files of the folder."""
         return self.stamp[0]
 
 
@@ -40,9 +41,9 @@ class Refused:
 
 
 def stamp(path: Path) -> Stamp:
-    """Size and time of change of a file, now."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    """Size and time of change of a file, now; of a folder the sum and the latest of its files."""
+    statuses = [file.stat() for file in files_of(path)]
+    return sum(status.st_size for status in statuses), max((status.st_mtime_ns for status in statuses), default=0)
 
 
 def found(paths: Iterable[str | Path], store: Path) -> list[Path | Refused]:
@@ -71,22 +72,33 @@ def looked_at(item: Path | Refused) -> Candidate | Refused:
 
 
 def _looked_at(path: Path) -> Candidate | Refused:
+    if path.is_dir():
+        whole = next(reader for reader in FOLDER_READERS if reader.is_source(path))
+        return Candidate(path, whole, whole.glimpse(path), stamp(path))
     marked = stamp(path)
     if not path.is_file():
         return Refused(path, f"{printable(path)}: is no regular file")
     if marked[0] == 0:
         return Refused(path, f"{printable(path)}: the file is empty", readable=True)
     head = unpacked_head(path)
+    refusals: list[NotProfilerDataError] = []
     for reader in READERS:
         if reader.sniff(head):
-            return Candidate(path, reader, reader.glimpse(path), marked)
+            try:
+                return Candidate(path, reader, reader.glimpse(path), marked)
+            except NotProfilerDataError as error:  # several formats begin alike: SQLite files of different tools
+                refusals.append(error)
+    if len(refusals) == 1:
+        raise refusals[0]
     expected = " or ".join(reader.WHAT for reader in READERS)
     return Refused(path, f"{printable(path)}: no format that tracelab reads; expected {expected}", readable=True)
 
 
 def _meant(given: str | Path, store: Path) -> Iterator[Path | Refused]:
     path = Path(given)
-    if os.path.isdir(path):  # noqa: PTH112 - pathlib's raises where a folder above may not be entered
+    if os.path.isdir(path) and _is_source(path):  # noqa: PTH112 - pathlib's raises where a folder above is closed
+        yield path
+    elif os.path.isdir(path):  # noqa: PTH112
         yield from _inside(path, Path(os.path.realpath(store)))
     elif os.path.lexists(path) or not glob.has_magic(str(given)):
         yield path
@@ -99,7 +111,7 @@ def _meant(given: str | Path, store: Path) -> Iterator[Path | Refused]:
 
 
 def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
-    """Everything in a folder; what may not be entered is told."""
+    """Everything in a folder, a folder that is one source as a whole; what may not be entered is told."""
     closed: list[Refused] = []
 
     def refuse(error: OSError) -> None:
@@ -108,8 +120,15 @@ def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
 
     for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not _is_store(Path(root) / name, store))
+        sources = [name for name in folders if _is_source(Path(root) / name)]
+        yield from (Path(root) / name for name in sources)
+        folders[:] = [name for name in folders if name not in sources]
         yield from (Path(root) / name for name in sorted(files) if (Path(root) / name).is_file())
     yield from closed
+
+
+def _is_source(folder: Path) -> bool:
+    return any(reader.is_source(folder) for reader in FOLDER_READERS)
 
 
 def _is_store(folder: Path, store: Path) -> bool:

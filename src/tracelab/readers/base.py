@@ -47,7 +47,7 @@ class Reader(Protocol):
         """Whether content that begins like this (unpacked) may be of this family."""
 
     def glimpse(self, path: Path) -> Glimpse:
-        """Look at the ends of a file. Raises NotProfilerDataError."""
+        """Look at the ends of a file. Raises NotProfilerDataError, and the next reader that may take it is asked."""
 
     def span(self, path: Path) -> tuple[int, int] | None:
         """About when the recording began and ended, in ns of the file's clock; None where that cannot be told."""
@@ -59,3 +59,10 @@ class Reader(Protocol):
 
         `progress` is told how many more bytes of the file have been read. Raises SourceError.
         """
+
+
+class FolderReader(Reader, Protocol):
+    """A reader for which a folder, too, can be one source; its other functions then take the folder's path."""
+
+    def is_source(self, folder: Path) -> bool:
+        """Whether the folder is one source, by the names of its files."""
