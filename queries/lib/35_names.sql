@@ -1,0 +1,32 @@
+-- without_brackets(name): a C++ name without what stands in <>, [] and {}, and without a bracket that is never closed.
+-- C++ has no regular grammar, so the innermost brackets go first, as often as names of today nest, and more.
+create or replace macro without_brackets(name) as
+    regexp_replace(
+        list_reduce(
+            list_prepend(name, range(32)::varchar[]),
+            lambda outer_text, pass: regexp_replace(outer_text, '<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}', '', 'g')
+        ),
+        '<.*', '', 's'
+    );
+
+-- kernel_key(name): what every profiler calls a kernel alike: the function's own name, without return type, namespaces,
+-- template arguments and parameters. `void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >(ReduceOp)` of
+-- one profiler, `void at::native::reduce_kernel<(int)512, (int)1, T3>(T3)` of another and `reduce_kernel` of a third are
+-- all `reduce_kernel`. It is coarse: kernels that differ in their template arguments only are one key. A name that leaves
+-- nothing is its own key. Apply it to distinct names: a million kernels have some hundred.
+create or replace macro kernel_key(name) as
+    coalesce(
+        nullif(
+            regexp_extract(
+                without_brackets(
+                    regexp_replace(
+                        replace(replace(name, '->', ''), 'operator()', 'operator'),
+                        '\(anonymous( namespace)?\)|<unnamed>|\{anonymous\}', 'anonymous', 'g'
+                    )
+                ),
+                '^(?:[^(]*::|[^(]*\s)?([^(:\s]+)\s*(?:\(.*)?$', 1, 's'
+            ),
+            ''
+        ),
+        name
+    );
