@@ -1,0 +1,71 @@
+"""Quantities as NVIDIA's tools print them, in base units: ns, byte, Hz; and per second where they are rates."""
+
+import re
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import lru_cache
+
+_EXACT = Context(prec=400, traps=[])  # no product of a printed number and a power of ten needs more digits
+_PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
+_BYTES = re.compile(r"([kmgtpe]?)(i?)(?:bytes?|b)", re.IGNORECASE)
+_HERTZ = re.compile(r"([kmgt]?)(?:hz|hertz)", re.IGNORECASE)
+_TIME = re.compile(r"(n|u|µ|μ|m|)(?:s|sec|seconds?)")
+_NS_PER = {"n": 1, "u": 10**3, "µ": 10**3, "μ": 10**3, "m": 10**6, "": 10**9}
+_COUNTED = re.compile(r"([KMGTP])(cycle|inst|sector|request|warp|thread|block|wavefront|transaction)s?")
+_CYCLES_PER_SECOND = ("cycle/s", "cycles/s")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a unit is written in base units: multiply by `factor`, and call it `unit`; None where it has no name."""
+
+    factor: Decimal
+    unit: str | None
+
+
+def in_base_unit(value: Decimal, unit: str, *, kilo: int = 1000) -> tuple[Decimal, str | None]:
+    """A value in base units, exactly. `kilo` is what the K of a byte unit means: 1000 to ncu, 1024 to nvprof."""
+    scale = scale_of(unit, kilo=kilo)
+    return _EXACT.multiply(value, scale.factor), scale.unit
+
+
+@lru_cache(maxsize=4096)
+def scale_of(unit: str, *, kilo: int = 1000) -> Scale:
+    """The scale of a unit; an unknown one stays as it is."""
+    amount, *per = (part.strip() for part in unit.strip().split("/"))
+    scale = _of_amount(amount, kilo)
+    factor, names = scale.factor, [scale.unit or ("1" if per else "")]
+    for part in per:
+        divisor, name = _of_divisor(part, kilo)
+        if _EXACT.multiply(_EXACT.divide(factor, divisor), divisor) != factor:  # a third of something has no last digit
+            return Scale(Decimal(1), unit.strip())
+        factor = _EXACT.divide(factor, divisor)
+        names.append(name)
+    name = "/".join(names)
+    return Scale(_plain(factor), "Hz" if name in _CYCLES_PER_SECOND else name or None)
+
+
+def _of_amount(unit: str, kilo: int) -> Scale:
+    """The scale of what stands above the line, or alone."""
+    if match := _BYTES.fullmatch(unit):
+        return Scale(Decimal(1024 if match[2] else kilo) ** _PREFIXES[match[1].lower()], "byte")
+    if match := _HERTZ.fullmatch(unit):
+        return Scale(Decimal(1000) ** _PREFIXES[match[1].lower()], "Hz")
+    if match := _TIME.fullmatch(unit):
+        return Scale(Decimal(_NS_PER[match[1]]), "ns")
+    if match := _COUNTED.fullmatch(unit):
+        return Scale(Decimal(1000) ** _PREFIXES[match[1].lower()], match[2])
+    return Scale(Decimal(1), unit or None)
+
+
+def _of_divisor(unit: str, kilo: int) -> tuple[Decimal, str]:
+    """How many of its base unit a divisor is; rates are per second, for that is how they are spoken of."""
+    if match := _TIME.fullmatch(unit):
+        return Decimal(_NS_PER[match[1]]).scaleb(-9), "s"
+    scale = _of_amount(unit, kilo)
+    return scale.factor, scale.unit or ""
+
+
+def _plain(factor: Decimal) -> Decimal:
+    """A factor without trailing zeros behind the point, so that equal ones look alike."""
+    return factor.quantize(Decimal(1)) if factor == factor.to_integral_value() else factor.normalize()
