@@ -15,6 +15,17 @@ Sentences = Mapping[str, tuple[str, str, str | None]]
 """By code: severity, message ({n} stands for how often, {sample} for the first), how to fix it."""
 
 COMMON: Sentences = {
+    "gzip_cut_off": (
+        "error",
+        "The gzip data ends before its end mark; what could be unpacked was kept.",
+        "Copy the file again, or leave the process time to write it.",
+    ),
+    "gzip_broken": (
+        "error",
+        "The gzip data breaks ({sample}); what stood before the break was kept.",
+        "Copy the file again.",
+    ),
+    "gzip_trailing": ("warning", "Behind the gzip data stands something else: {sample}; it was not read.", None),
     "negative_duration": (
         "warning",
         "{n} events end before they begin; they count as calls and have no measure.",

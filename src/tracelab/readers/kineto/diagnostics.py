@@ -8,17 +8,6 @@ SENTENCES: Sentences = {
         "The file ends before its events do; what stood before the cut was kept.",
         "Export the trace again; leave the process time to write it.",
     ),
-    "gzip_cut_off": (
-        "error",
-        "The gzip data ends before its end mark; what could be unpacked was kept.",
-        "Copy the file again, or leave the process time to write it.",
-    ),
-    "gzip_broken": (
-        "error",
-        "The gzip data breaks ({sample}); what stood before the break was kept.",
-        "Copy the file again.",
-    ),
-    "gzip_trailing": ("warning", "Behind the gzip data stands something else: {sample}; it was not read.", None),
     "header_damaged": (
         "warning",
         "The keys beside the events could not all be read, near {sample}; rank, devices or clock may be missing.",
