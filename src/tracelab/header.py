@@ -186,7 +186,7 @@ def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:
 def _line_of(key: str, commented: str, first_line: int) -> int:
     """The line of the header that names a key; the line before the header's first when none does."""
     for number, line in enumerate(commented.splitlines(), first_line):
-        if re.match(rf"--\s*(?:{re.escape(key)}\s*=|\[{re.escape(key)}\])", line):
+        if re.match(rf'--\s*(?:("?){re.escape(key)}\1\s*=|\[{re.escape(key)}\])', line):
             return number
     return first_line - 1
 

@@ -1,6 +1,7 @@
 """What a column's name says about its values: its unit, and how people like to read it."""
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -48,12 +49,17 @@ _DIGITS = 4
 def quantity(column: str) -> Quantity:
     """What the values of a column are; instants count as ids, for scaling a time of day in ns says nothing."""
     name = column.lower()
-    if name in _IDS or name.endswith(_INSTANTS):
+    if name in {*_IDS, *_INSTANTS} or name.endswith(tuple(f"_{instant}" for instant in _INSTANTS)):
         return Quantity.ID
     for kind in (Quantity.DURATION, Quantity.BYTES, Quantity.RATIO):
         if name == kind.value or name.endswith(f"_{kind.value}"):
             return kind
     return Quantity.PLAIN
+
+
+def as_column(title: str) -> str:
+    """Put a title of another tool as a column's name: Total Time (ns) → Total Time_ns."""
+    return re.sub(r" \((ns)\)$", r"_\1", title)
 
 
 def fitting(values: Iterable[float], kind: Quantity) -> Scale:

@@ -55,6 +55,15 @@ def test_means_are_not_added_up() -> None:
     assert len(labels(drawn)) == MOST_BARS
 
 
+def test_titles_of_another_tool_say_their_unit_too() -> None:
+    rows = [{"run": "r", "Name": f"k{index}", "Total Time (ns)": 2_500_000, "Avg (ns)": 5} for index in range(25)]
+    total, mean = (question("bars", "Name", title) for title in ("Total Time (ns)", "Avg (ns)"))
+    drawn = plot.figure(pa.Table.from_pylist(rows), total)
+    assert (drawn.axes[0].get_xlabel(), drawn.axes[0].patches[0].get_width()) == ("Total Time (ms)", 2.5)
+    assert labels(drawn)[-1] == "others (5 Names)"
+    assert len(labels(plot.figure(pa.Table.from_pylist(rows), mean))) == MOST_BARS
+
+
 def test_each_process_has_its_panel() -> None:
     rows = [kernel("k", 5, rank=rank) for rank in (0, 1)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns", by="run"))

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from tracelab.plot.labels import words
-from tracelab.units import Quantity, fitting, quantity, unit
+from tracelab.units import Quantity, as_column, fitting, quantity, unit
 
 Row = dict[str, Any]
 
@@ -32,8 +32,8 @@ def fitted_axis(names: Sequence[str], rows: Iterable[Row], *, stacked: bool) -> 
     """The axis for columns of one kind, wide enough for all rows."""
     totals = [[number(row.get(name)) for name in names] for row in rows]
     largest = max((sum(each) if stacked else max(each) for each in totals), default=0.0)
-    kind = quantity(names[0])
-    said = words(names[0]) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
+    kind = quantity(as_column(names[0]))
+    said = words(as_column(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
     if kind in {Quantity.DURATION, Quantity.BYTES}:
         scale = fitting([largest], kind)
         size, symbol = scale.size, scale.symbol
@@ -47,14 +47,14 @@ def measures(names: Sequence[str]) -> list[list[str]]:
     """The columns by their unit: only those of one unit share an axis."""
     measures: dict[tuple[Quantity, str | None], list[str]] = {}
     for name in names:
-        measures.setdefault((quantity(name), unit(name)), []).append(name)
+        measures.setdefault((quantity(as_column(name)), unit(name)), []).append(name)
     return list(measures.values())
 
 
 def is_additive(column: str) -> bool:
     """Whether the values of several rows add up to one: times and bytes do, means and extremes do not."""
-    is_sum = quantity(column) in {Quantity.DURATION, Quantity.BYTES}
-    return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)", column)
+    is_sum = quantity(as_column(column)) in {Quantity.DURATION, Quantity.BYTES}
+    return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)|(Avg|Med|Min|Max|StdDev) \(ns\)$", column)
 
 
 def is_finite(value: object) -> bool:

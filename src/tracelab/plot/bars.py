@@ -12,7 +12,7 @@ from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
 from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
 from tracelab.plot.style import DARK, REST, color
-from tracelab.units import Quantity, quantity, significant
+from tracelab.units import Quantity, as_column, quantity, significant
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
             axes.set_title(title if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
-        handles = [Patch(color=shade, label=words(name)) for name, shade in colors.items()]
+        handles = [Patch(color=shade, label=words(as_column(name))) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
 
