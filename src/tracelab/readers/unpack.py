@@ -13,7 +13,7 @@ from tracelab.readers.findings import Findings
 GZIP_MAGIC = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 20
 _UNPACKED_BYTES = 4 << 20
-_SNIFFED_BYTES = 1 << 16  # a text may begin with screens of its program's own output
+SNIFFED_BYTES = 1 << 16  # a text may begin with screens of its program's own output
 _Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP = 31  # zlib's window bits for a gzip member
 
@@ -27,7 +27,7 @@ def is_gzip(path: Path) -> bool:
 def unpacked_head(path: Path) -> bytes:
     """The first bytes of the content."""
     with unpacked(path, Findings(), lambda _: None) as stream:
-        return bytes(read_chunk(stream, _SNIFFED_BYTES))
+        return bytes(read_chunk(stream, SNIFFED_BYTES))
 
 
 def unpacked(path: Path, findings: Findings, progress: Callable[[int], None]) -> io.RawIOBase:

@@ -1,0 +1,234 @@
+"""CUPTI activity tables to canonical tables: one mapping a table, one line a canonical column.
+
+The expressions are DuckDB SQL over the rows of one activity table, whose columns stand in double quotes, with names in
+place of ids of the string table and bytes in hex. What no expression names is kept in `args`.
+"""
+
+from dataclasses import dataclass, field
+
+PREFIX = "CUPTI_ACTIVITY_KIND_"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """How rows of an activity table that pass `where` become rows of one canonical table."""
+
+    table: str
+    columns: dict[str, str] = field(default_factory=dict)
+    where: str = "true"
+    also_held: tuple[str, ...] = ()  # columns that a column of ours says again, or that say nothing
+
+
+def _id(name: str) -> str:
+    """An id whose -1 or 4294967295 (the unsigned 32-bit -1) means that there is none."""
+    return f'nullif(nullif("{name}", -1), 4294967295)'
+
+
+def _one_of(name: str, *texts: str) -> str:
+    """The text that a number from 1 on stands for; a number without a text as it is."""
+    whens = " ".join(f"when {number} then '{text}'" for number, text in enumerate(texts, 1))
+    return f'case "{name}" {whens} end'
+
+
+_DIRECTION = (
+    "coalesce("
+    + _one_of("copyKind", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
+    + ", 'unknown')"
+)
+_MEMORIES = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static")
+
+_TIMES = {  # CUPTI: both are 0 where the time could not be taken
+    "start_ns": 'nullif("start", 0)',
+    "dur_ns": 'case when "start" <> 0 and "end" <> 0 then try("end" - "start") end',
+}
+_GPU = {
+    "pid": "gpu_pid()",
+    "device": _id("deviceId"),
+    "context": _id("contextId"),
+    "stream": _id("streamId"),
+    **_TIMES,
+    "correlation": _id("correlationId"),
+}
+_SHAPE = {f"{what}_{axis.lower()}": f'"{what}{axis}"' for what in ("grid", "block") for axis in "XYZ"}
+_API = {"pid": '"processId"', "tid": '"threadId"', **_TIMES}
+_OBJECT = {  # whose event it is: a process and a thread of it, or a device
+    "pid": 'case when "objectKind" <= 2 then int_at("objectId", 0) else gpu_pid() end',
+    "tid": 'case when "objectKind" = 2 then nullif(int_at("objectId", 1), 0) end',
+}
+
+
+def _calls(api: str) -> Mapping:
+    return Mapping(
+        "api_calls",
+        {
+            **_API,
+            "api": f"'{api}'",
+            "name": f"api_name('{api}', \"cbid\")",
+            "correlation": _id("correlationId"),
+            "return_value": '"returnValue"',
+        },
+    )
+
+
+_KERNEL = Mapping(
+    "kernels",
+    {
+        **_GPU,
+        "name": '"name"',
+        **_SHAPE,
+        "registers": '"registersPerThread"',
+        "shared_static_bytes": '"staticSharedMemory"',
+        "shared_dynamic_bytes": '"dynamicSharedMemory"',
+    },
+)
+_COPY = {
+    **_GPU,
+    "direction": _DIRECTION,
+    "src_memory": _one_of("srcKind", *_MEMORIES),
+    "dst_memory": _one_of("dstKind", *_MEMORIES),
+    "size_bytes": '"bytes"',
+}
+_MIGRATED = '"counterKind" in (1, 2, 8) and "start" is not null and "end" is not null and "timestamp" is null'
+_UNIFIED = (
+    *("bytes_transfer_htod", "bytes_transfer_dtoh", "cpu_page_faults", "gpu_page_faults"),
+    *("thrashing", "throttling", "remote_map", "bytes_transfer_dtod"),
+)
+_METRIC = {
+    "pid": "gpu_pid()",
+    "launch": _id("correlationId"),
+    "device": "kernel_device",
+    "context": "kernel_context",
+    "stream": "kernel_stream",
+    "kernel": "kernel_name",
+    **{name: f'"{raw}"' for name, raw in zip(_SHAPE, ("gX", "gY", "gZ", "bX", "bY", "bZ"), strict=True)},
+}
+
+
+def _metric(what: str, value: str, *, instance: str = "null") -> Mapping:
+    return Mapping(
+        "kernel_metrics",
+        _METRIC | {"metric": f"'{what} ' || \"id\"", "value": value, "instance": f"{instance}::varchar"},
+    )
+
+
+def _sample(name: str, value: str, unit: str, where: str) -> Mapping:
+    columns = {"pid": "gpu_pid()", "device": _id("deviceId"), "time_ns": '"timestamp"', "name": f"'{name}'"}
+    return Mapping("counters", columns | {"value": value, "unit": f"'{unit}'"}, where, ("environmentKind", "data"))
+
+
+MAPPINGS: dict[str, tuple[Mapping, ...]] = {
+    "KERNEL": (_KERNEL,),
+    "CONCURRENT_KERNEL": (_KERNEL,),
+    "CDP_KERNEL": (_KERNEL,),
+    "MEMCPY": (Mapping("memcpys", _COPY),),
+    "MEMCPY2": (Mapping("memcpys", _COPY | {"src_device": _id("srcDeviceId"), "dst_device": _id("dstDeviceId")}),),
+    "MEMSET": (
+        Mapping(
+            "memsets",
+            _GPU | {"memory": _one_of("memoryKind", *_MEMORIES), "size_bytes": '"bytes"', "value": '"value"'},
+        ),
+    ),
+    "RUNTIME": (_calls("runtime"),),
+    "DRIVER": (_calls("driver"),),
+    "SYNCHRONIZATION": (
+        Mapping(
+            "syncs",
+            _GPU
+            | {
+                "device": 'device_of("contextId")',
+                "kind": f"coalesce({_one_of('type', 'Event Sync', 'Stream Wait Event', 'Stream Sync', 'Context Sync')},"
+                " 'type ' || \"type\")",
+                "event_id": _id("cudaEventId"),
+            },
+        ),
+    ),
+    "UNIFIED_MEMORY_COUNTER": (
+        Mapping(
+            "memcpys",
+            {
+                "pid": '"processId"',
+                "device": f'case when "counterKind" = 1 then {_id("dstId")} else {_id("srcId")} end',
+                "stream": 'nullif(nullif(nullif("streamId", -1), 4294967295), 0)',
+                **_TIMES,
+                "direction": "case \"counterKind\" when 1 then 'UVM HtoD' when 2 then 'UVM DtoH' else 'UVM DtoD' end",
+                "src_device": f'case when "counterKind" = 8 then {_id("srcId")} end',
+                "dst_device": f'case when "counterKind" = 8 then {_id("dstId")} end',
+                "size_bytes": '"value"',
+            },
+            where=_MIGRATED,
+            also_held=("counterKind",),
+        ),
+        Mapping(
+            "counters",
+            {
+                "pid": '"processId"',
+                "device": f'coalesce({_id("deviceId")}, case when "counterKind" <> 3 then {_id("srcId")} end)',
+                "time_ns": 'coalesce("timestamp", nullif("start", 0))',
+                "name": f"'unified_memory_' || coalesce({_one_of('counterKind', *_UNIFIED)}, \"counterKind\"::varchar)",
+                "value": '"value"',
+                "unit": "case when \"counterKind\" in (1, 2, 8) then 'byte' end",
+            },
+            where=f"({_MIGRATED}) is not true",
+        ),
+    ),
+    "METRIC": (_metric("metric", 'metric_value("value")'),),
+    "METRIC_INSTANCE": (_metric("metric", 'metric_value("value")', instance='"instance"'),),
+    "EVENT": (_metric("event", '"value"'),),
+    "EVENT_INSTANCE": (_metric("event", '"value"', instance='"instance"'),),
+    "MARKER": (
+        Mapping(
+            "annotations",
+            {
+                **_OBJECT,
+                "name": '"name"',
+                "domain": '"domain"',
+                "category": 'nullif("marker_category", 0)::varchar',
+                "scope": "case when \"objectKind\" <= 2 then 'cpu' else 'gpu' end",
+                "device": 'case when "objectKind" >= 3 then int_at("objectId", 0) end',
+                "stream": 'case when "objectKind" = 5 then int_at("objectId", 2) end',
+                "start_ns": '"timestamp"',
+                "dur_ns": 'try("end_timestamp" - "timestamp")',
+                "payload": 'payload("payload_kind", "payload")',
+            },
+            also_held=("flags", "id"),
+        ),
+    ),
+    "OVERHEAD": (
+        Mapping(
+            "other_events",
+            {
+                **_OBJECT,
+                "category": "'overhead'",
+                "name": "case \"overheadKind\" when 1 then 'driver compiler' when 65536 then 'CUPTI buffer flush' "
+                "when 131072 then 'CUPTI instrumentation' when 196608 then 'CUPTI resource' "
+                "else 'overhead ' || \"overheadKind\" end",
+                **_TIMES,
+            },
+        ),
+    ),
+    "ENVIRONMENT": (
+        _sample("sm_clock", 'int_at("data", 0) * 1e6', "Hz", '"environmentKind" = 1'),
+        _sample("memory_clock", 'int_at("data", 1) * 1e6', "Hz", '"environmentKind" = 1'),
+        _sample("temperature", 'int_at("data", 0)', "°C", '"environmentKind" = 2'),
+        _sample("power", 'int_at("data", 0) / 1000', "W", '"environmentKind" = 3'),
+        _sample("fan_speed", 'int_at("data", 0)', "%", '"environmentKind" = 4'),
+    ),
+}
+"""By activity kind; the rows of any other become `other_events`."""
+
+OTHER = {
+    "pid": '"processId"',
+    "tid": '"threadId"',
+    "start_ns": 'coalesce("timestamp", nullif("start", 0))',
+    "dur_ns": 'case when "start" <> 0 and "end" <> 0 then try("end" - "start") end',
+    "name": '"name"',
+}
+
+NOT_EVENTS = {"DEVICE", "MARKER_DATA"}
+"""Activity kinds whose rows become part of others' rows, or rows of `devices`."""
+
+TEXT_IDS = {"name", "fileName", "srcFile", "funcName", "varName"}
+"""Columns that hold ids of the string table, wherever they occur; `domain` does of markers only."""
+
+FILE_NAMES = {"fileName", "srcFile"}
+"""Of which the folders are not kept: they name users."""

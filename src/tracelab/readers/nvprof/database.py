@@ -1,0 +1,187 @@
+"""An SQLite file that nvprof wrote, table by table, in batches of bounded size; of a damaged file what can be read."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi as adbc
+import pyarrow as pa
+
+MAGIC = b"SQLite format 3\0"
+BATCH_ROWS = 65_536
+KINDS: dict[str, pa.DataType] = {"int": pa.int64(), "double": pa.float64(), "text": pa.string()}
+_FITS: dict[str, Callable[[object], bool]] = {
+    "int": lambda value: isinstance(value, int),
+    "double": lambda value: isinstance(value, float | int),
+    "text": lambda value: isinstance(value, str),
+}
+_BROKEN = (adbc_driver_manager.Error, pa.ArrowException, OSError)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of an answer: its SQL over the table `t`, and what kind of values it should have."""
+
+    name: str
+    sql: str
+    kind: str = "int"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to read of a table; its rows come by rowid."""
+
+    table: str
+    fields: tuple[Field, ...]
+    joined: str = ""
+    where: str = "true"
+
+    def sql(self, after: int | None = None, before: int | None = None) -> str:
+        """The whole select, upwards from a row or downwards to it, with the row's id as the last column."""
+        columns = ", ".join(f'{field.sql} as "{field.name}"' for field in self.fields)
+        limits = "" if after is None else f" and t.rowid > {after}"
+        limits += "" if before is None else f" and t.rowid < {before}"
+        order = "desc" if before is not None else "asc"
+        return (
+            f'select {columns}, t.rowid as "rowid" from "{self.table}" as t {self.joined} '
+            f"where ({self.where}){limits} order by t.rowid {order}"
+        )
+
+
+@dataclass
+class Lost:
+    """What a read could not give: values of the wrong kind, and whether the file breaks."""
+
+    values: int = 0
+    sample: str = ""
+    broken: str = ""
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """The file, read-only, as it stands; texts that are no UTF-8 with their bad characters replaced."""
+    con = sqlite3.connect(_uri(path), uri=True)
+    con.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return con
+
+
+def columns_of(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """Every table's columns with their declared types. Raises sqlite3.DatabaseError."""
+    tables = [name for (name,) in con.execute("select name from sqlite_master where type = 'table' order by name")]
+    return {
+        table: {name: kind.upper() for _, name, kind, *_ in con.execute(f"pragma table_info({quoted(table)})")}
+        for table in tables
+    }
+
+
+def rows_about(con: sqlite3.Connection, table: str) -> int:
+    """About how many rows a table has, without reading it."""
+    try:
+        return int(con.execute(f"select coalesce(max(rowid), 0) from {quoted(table)}").fetchone()[0])
+    except sqlite3.DatabaseError:
+        return 0
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever stands in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def batches(path: Path, question: Question, lost: Lost) -> Iterator[pa.Table]:
+    """The rows asked for, by ADBC as long as that goes, else one by one.
+
+    ADBC takes the kinds of values from a file's first rows and fails where others follow; and where the file breaks, it
+    takes the good rows of the batch with it.
+    """
+    last: int | None = None
+    try:
+        for table in _by_adbc(path, question):
+            last = table.column("rowid")[-1].as_py()
+            yield table.drop_columns("rowid")
+    except _BROKEN:
+        yield from _one_by_one(path, question, lost, last)
+
+
+def _uri(path: Path) -> str:
+    return path.absolute().as_uri() + "?mode=ro&immutable=1"
+
+
+def _by_adbc(path: Path, question: Question) -> Iterator[pa.Table]:
+    expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in question.fields] + [
+        ("rowid", pa.int64())
+    ]
+    with adbc.connect(_uri(path)) as con, con.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        cursor.execute(question.sql())
+        with cursor.fetch_record_batch() as reader:
+            for batch in reader:
+                if not batch.num_rows:
+                    continue
+                for name, kind in expected:
+                    column = batch.column(name)
+                    if column.type != kind and column.null_count < len(column):
+                        raise pa.ArrowInvalid(f"{name} is {column.type}")
+                    if pa.types.is_string(column.type):
+                        column.validate(full=True)  # ADBC takes SQLite's word for it that texts are UTF-8
+                yield pa.table({name: batch.column(name).cast(kind) for name, kind in expected})
+
+
+def _one_by_one(path: Path, question: Question, lost: Lost, after: int | None) -> Iterator[pa.Table]:
+    """Rows behind `after`; where the file breaks, those behind the break from the end backwards."""
+    last = after
+    try:
+        for rows in _chunks(path, question.sql(after=after)):
+            last = rows[-1][-1]
+            yield _checked(question, rows, lost)
+    except _HalfChunkError as half:
+        if half.rows:
+            last = half.rows[-1][-1]
+            yield _checked(question, half.rows, lost)
+        lost.broken = str(half)
+    if not lost.broken:
+        return
+    try:
+        for rows in _chunks(path, question.sql(after=last, before=1 << 62)):
+            yield _checked(question, rows, lost)
+    except _HalfChunkError as half:
+        if half.rows:
+            yield _checked(question, half.rows, lost)
+
+
+class _HalfChunkError(Exception):
+    """The file broke within a chunk; the rows before the break."""
+
+    def __init__(self, rows: list[tuple[Any, ...]], problem: str) -> None:
+        super().__init__(problem)
+        self.rows = rows
+
+
+def _chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+    rows: list[tuple[Any, ...]] = []
+    with closing(opened(path)) as con:
+        try:
+            for row in con.execute(sql):
+                rows.append(row)
+                if len(rows) == BATCH_ROWS:
+                    yield rows
+                    rows = []
+        except sqlite3.DatabaseError as error:
+            raise _HalfChunkError(rows, str(error)) from error
+    if rows:
+        yield rows
+
+
+def _checked(question: Question, rows: list[tuple[Any, ...]], lost: Lost) -> pa.Table:
+    """The rows as a table; a value of another kind than its column's is NULL, and counted."""
+    columns = []
+    for field, values in zip(question.fields, zip(*rows, strict=True), strict=False):  # behind the fields: the rowid
+        fits = _FITS[field.kind]
+        kept = [value if value is None or fits(value) else None for value in values]
+        if bad := [value for value, good in zip(values, kept, strict=True) if value is not None and good is None]:
+            lost.values += len(bad)
+            lost.sample = lost.sample or f"{field.name} {bad[0]!r}"
+        columns.append(pa.array(kept, KINDS[field.kind]))
+    return pa.table(columns, names=[field.name for field in question.fields])

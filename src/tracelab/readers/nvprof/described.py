@@ -1,0 +1,106 @@
+"""What an nvprof database says beside its events: devices, contexts, the process, the version of its layout."""
+
+import sqlite3
+
+import pyarrow as pa
+
+from tracelab.readers.nvprof.activities import PREFIX
+
+Tables = dict[str, dict[str, str]]
+"""The columns of each table, with their declared types."""
+
+
+def contexts(con: sqlite3.Connection, tables: Tables) -> pa.Table:
+    """The device of each context."""
+    rows = asked(con, tables, "CONTEXT", "contextId", "deviceId")
+    whole = [row for row in rows if all(isinstance(value, int) for value in row)]
+    return pa.table(
+        {
+            "context": pa.array([row[0] for row in whole], pa.int64()),
+            "device": pa.array([row[1] for row in whole], pa.int64()),
+        }
+    )
+
+
+def only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
+    """The process of rows of a GPU, which name none: the only one of the API calls, else of the file's names."""
+    pids: set[object] = set()
+    for kind in ("RUNTIME", "DRIVER"):
+        if rows := asked(con, tables, kind, "min(processId)", "max(processId)", needs=("processId",)):
+            pids |= {pid for pid in rows[0] if pid is not None}
+    if not pids:
+        named = asked(con, tables, "NAME", "objectKind", "objectId")
+        pids = {int.from_bytes(key[:4], "little") for kind, key in named if kind == 1 and isinstance(key, bytes)}
+    only = next(iter(pids)) if len(pids) == 1 else None
+    return only if isinstance(only, int) else None
+
+
+def version(con: sqlite3.Connection, tables: Tables) -> str | None:
+    """The version of the file's layout; nvprof's own does not stand in it."""
+    if "version" not in tables.get("Version", {}):
+        return None
+    try:
+        row = con.execute("select version from Version").fetchone()
+    except sqlite3.DatabaseError:
+        return None
+    return str(row[0]) if row else None
+
+
+def asked(
+    con: sqlite3.Connection, tables: Tables, kind: str, *columns: str, needs: tuple[str, ...] = ()
+) -> list[tuple[object, ...]]:
+    """Columns of a small table; nothing where the table or one of them is not there, or cannot be read."""
+    if not set(needs or columns) <= set(tables.get(PREFIX + kind, {})):
+        return []
+    try:
+        return con.execute(f"select {', '.join(columns)} from {PREFIX}{kind}").fetchall()
+    except sqlite3.DatabaseError:
+        return []
+
+
+def devices(con: sqlite3.Connection, tables: Tables) -> list[dict[str, object]]:
+    """Rows of `devices`."""
+    columns = tables.get(PREFIX + "DEVICE", {})
+    if not columns:
+        return []
+    name = "(select value from StringTable s where s._id_ = t.name)" if "name" in columns else "null"
+    try:
+        cursor = con.execute(f"select t.*, {name} as device_name from {PREFIX}DEVICE t")
+        keys = [column[0] for column in cursor.description]
+        return [_device(dict(zip(keys, row, strict=True))) for row in cursor.fetchall()]
+    except sqlite3.DatabaseError:
+        return []
+
+
+def _device(row: dict[str, object]) -> dict[str, object]:
+    def number(key: str, *, most: int = 1 << 63) -> int | None:
+        value = row.get(key)
+        return value if isinstance(value, int) and abs(value) < most else None
+
+    def times(key: str, factor: float) -> float | None:
+        value = number(key)
+        return value * factor if value else None
+
+    major, minor = number("computeCapabilityMajor"), number("computeCapabilityMinor")
+    warps, threads = number("maxWarpsPerMultiprocessor", most=1 << 20), number("numThreadsPerWarp", most=1 << 10)
+    return {
+        "device": number("id", most=1 << 31),
+        "uuid": _uuid(row.get("uuid")),
+        "name": row.get("device_name") if isinstance(row.get("device_name"), str) else None,
+        "compute_capability": f"{major}.{minor}" if major is not None and minor is not None else None,
+        "sm_count": number("numMultiprocessors", most=1 << 31),
+        "memory_bytes": number("globalMemorySize"),
+        "l2_bytes": number("l2CacheSize"),
+        "async_engines": number("numMemcpyEngines", most=1 << 31),
+        "max_threads_per_sm": warps * threads if warps and threads else None,
+        "spec_bandwidth_gb_per_s": times("globalMemoryBandwidth", 1e-6),  # kB/s
+        "spec_clock_hz": times("coreClockRate", 1e3),  # kHz
+    }
+
+
+def _uuid(value: object) -> str | None:
+    """The card's UUID as nvidia-smi writes it."""
+    if not isinstance(value, bytes) or len(value) != 16 or not any(value):  # noqa: PLR2004  a UUID's bytes
+        return None
+    text = value.hex()
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -1,0 +1,68 @@
+"""The sentences behind the codes that reading an nvprof file can leave."""
+
+from tracelab.readers.findings import COMMON, Sentences
+
+SENTENCES: Sentences = {
+    "cut_off": (
+        "error",
+        "The file ends in the middle of a row; the rows before it were kept.",
+        "Copy the file again, or profile again and leave nvprof the time to write.",
+    ),
+    "table_broken": (
+        "error",
+        "The database breaks in {n} of its tables, the first {sample}; the rows that could be read were kept.",
+        "Copy the file again; nvprof leaves such a file where it is killed while it writes.",
+    ),
+    "permission_denied": (
+        "error",
+        "nvprof had no permission to read the GPU's counters.",
+        "Run it as an administrator, or let users read counters (NVreg_RestrictProfilingToAdminUsers=0).",
+    ),
+    "profiler_error": ("error", "nvprof reported {n} errors of its own; the first: {sample}", None),
+    "failed": ("warning", "The program did not end well: {sample}", None),
+    "timeout": ("warning", "nvprof stopped the program when its time (--timeout) was over.", None),
+    "no_kernels": (
+        "warning",
+        "nvprof says that it saw no kernels (or none with the counters asked for).",
+        "Profile the processes that launch kernels (--profile-child-processes), and call cudaProfilerStop at the end.",
+    ),
+    "data_not_flushed": (
+        "warning",
+        "nvprof says that some data was not recorded, for the program ended without cudaProfilerStop.",
+        "Call torch.cuda.profiler.stop(), or cudaProfilerStop, before the program ends.",
+    ),
+    "profiler_warning": ("info", "nvprof printed {n} warnings; the first: {sample}", None),
+    "no_result": ("error", "nvprof was started, but the file holds no result.", "Profile again; let nvprof finish."),
+    "row_lost": (
+        "error",
+        "{n} rows could not be read, for other output stands in them or they are cut; the first is line {sample}.",
+        "Let nvprof write to a file of its own (--log-file FILE).",
+    ),
+    "row_repaired": ("info", "{n} rows had other output or unquoted commas in them and were put right.", None),
+    "value_unfit": (
+        "warning",
+        "{n} values are no numbers where they should be, and are NULL; the first: {sample}",
+        None,
+    ),
+    "value_invalid": ("warning", "nvprof marks {n} values as invalid or overflowed; the first: {sample}", None),
+    "unit_missing": (
+        "warning",
+        "{n} tables have no row of units and no units in their cells; their times and sizes are NULL.",
+        "Keep the row below the column names when a file is edited.",
+    ),
+    "invalid_text": ("warning", "{n} characters are not in the file's encoding and were replaced.", None),
+    "line_too_long": ("warning", "{n} lines are longer than a mebibyte and were not read.", None),
+    "name_cut": ("info", "{n} names were cut short by nvprof; the first: {sample}", None),
+    "printed_digits": (
+        "info",
+        "Times are as exact as nvprof printed them; the coarsest start is exact to {sample}.",
+        "For exact times let nvprof write its database (-o FILE).",
+    ),
+    "program_output": ("info", "{n} lines are not nvprof's, but the program's own output; they were not read.", None),
+    "several_processes": (
+        "info",
+        "The file holds {n} processes ({sample}); their ranks are their order.",
+        "Let nvprof write a file for each (--log-file rank-%q{RANK}.csv) where ranks matter.",
+    ),
+    **COMMON,
+}

@@ -1,0 +1,133 @@
+"""nvprof's tables: which kind one is by its column names, and how a line becomes cells."""
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["trace", "summary", "metrics", "launches", "migrations", "path"]
+
+_ALIASES = {
+    "Regs": "Registers Per Thread",
+    "SSMem": "Static SMem",
+    "DSMem": "Dynamic SMem",
+    "Event Name": "Metric Name",
+    "Correlation ID": "Correlation_ID",
+}
+_KINDS: tuple[tuple[Kind, frozenset[str]], ...] = (
+    ("metrics", frozenset({"Invocations", "Metric Name", "Min", "Max", "Avg"})),
+    ("summary", frozenset({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"})),
+    ("trace", frozenset({"Start", "Duration", "Name"})),
+    ("trace", frozenset({"Start", "Duration", "Kernel"})),
+    ("migrations", frozenset({"Count", "Total Size", "Total Time", "Name"})),
+    ("path", frozenset({"Critical path(%)", "Critical path", "Name"})),
+    ("launches", frozenset({"Device", "Kernel", "Stream"})),
+    ("launches", frozenset({"Device", "Name", "Stream"})),
+)
+_TELLING: dict[Kind, tuple[str, ...]] = {
+    "trace": ("Start", "Duration"),
+    "summary": ("Time", "Calls", "Avg"),
+    "metrics": ("Invocations", "Min", "Max"),
+    "launches": ("Context", "Stream", "Correlation_ID"),
+    "migrations": ("Count", "Total Time"),
+    "path": ("Critical path(%)", "Critical path"),
+}
+"""Of which a row has a number in one column at least."""
+
+_NEXT = r'"?(?:[,;\t]"?|\s{2,})'
+_HEADER = re.compile(
+    rf'"?(?:Type{_NEXT}Time\(%\)|Time\(%\){_NEXT}Time|Start{_NEXT}Duration|Device{_NEXT}(?:Kernel|Context|Count)'
+    rf"|Invocations{_NEXT}(?:Metric|Event) Name|Count{_NEXT}Avg Size|Critical path\(%\){_NEXT})"
+)
+_UNITS = {*("s", "ms", "us", "ns", "%", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"), "MHz"}
+_GAP = re.compile(r"\s{2,}|\t")
+_STARTS_WITH_NUMBER = re.compile(r"\s*\"?-?\d[\d.,e+-]*(?:ns|us|ms|s|%)?\"?(?:[,;\t]|\s{2,}|\s*$)")
+_STARTS_WITH_DEVICE = re.compile(r'\s*"?[^",;\t]*\S \(\d+\)"?[,;\t]')
+_STARTS_WITH_TYPE = re.compile(r'\s*"?(?:GPU activities|API calls|OpenACC[^",]*|OpenMP[^",]*|Range)\b')
+_NUMERIC = re.compile(r"[-+]?\d.*")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one table; without a delimiter they are apart by two blanks or more."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    delimiter: str | None
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each column stands."""
+        return {name: at for at, name in enumerate(self.columns)}
+
+    @property
+    def free(self) -> int:
+        """The column whose text may hold delimiters: the name."""
+        return self.place.get("Name", self.place.get("Kernel", len(self.columns) - 1))
+
+
+def layout_of(line: str) -> Layout | None:
+    """The table that begins with this line, where it is one of column names; other output may stand before them."""
+    found = _HEADER.search(line)
+    if not found:
+        return None
+    text = line[found.start() :]
+    delimiter = next((mark for mark in ",;\t" if mark in found[0]), None)
+    columns = split(text, delimiter) if delimiter else _GAP.split(text.strip())
+    while columns and not columns[-1]:
+        columns.pop()
+    plain = [name.strip().rstrip("*") for name in columns]
+    names = tuple(_ALIASES.get(name, name) for name in plain)
+    if len(set(names)) < len(names):  # an edited file may name a column twice; the first counts
+        names = tuple(name if name not in names[:at] else f"{name} {at}" for at, name in enumerate(names))
+    kind = next((kind for kind, needed in _KINDS if needed <= set(names)), None)
+    return Layout(kind, names, delimiter) if kind else None
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """The cells of a delimited line."""
+    try:
+        return next(csv.reader((line,), delimiter=delimiter), [])
+    except csv.Error:  # a cell beyond 128 kB
+        return []
+
+
+def units_of(line: str, layout: Layout) -> tuple[str, ...] | None:
+    """The units above the columns, where this line is the row of units."""
+    if layout.delimiter is None:
+        cells = line.split()
+        return ("",) * len(layout.columns) if cells and set(cells) <= _UNITS else None
+    cells = [cell.strip() for cell in split(line, layout.delimiter)]
+    if len(cells) < 2 or not {cell for cell in cells if cell} <= _UNITS:  # noqa: PLR2004  a table has two columns
+        return None
+    return tuple((cells + [""] * len(layout.columns))[: len(layout.columns)])
+
+
+def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
+    """The cells of a line that is a row, and whether it had to be put right; None where it is no row."""
+    wanted = len(layout.columns)
+    if layout.delimiter is None:
+        cells = _GAP.split(line.strip(), wanted - 1 if layout.free == wanted - 1 else 0)
+    else:
+        cells = [cell.strip() for cell in split(line, layout.delimiter)]
+        while len(cells) > wanted and not cells[-1]:
+            cells.pop()
+    repaired = False
+    if len(cells) > wanted:  # a name with delimiters in it that nobody quoted
+        surplus, at = len(cells) - wanted, layout.free
+        cells[at : at + surplus + 1] = [(layout.delimiter or "  ").join(cells[at : at + surplus + 1])]
+        repaired = True
+    good = len(cells) == wanted and any(
+        _NUMERIC.match(cells[layout.place[name]]) for name in _TELLING[layout.kind] if name in layout.place
+    )
+    return (cells, repaired) if good else (None, False)
+
+
+def begins_like_a_row(line: str, layout: Layout) -> bool:
+    """Whether a line that is no row began as one."""
+    if layout.kind == "launches" or (layout.kind in ("metrics", "migrations") and layout.place.get("Device") == 0):
+        return bool(_STARTS_WITH_DEVICE.match(line))
+    if layout.columns[0] == "Type":
+        return bool(_STARTS_WITH_TYPE.match(line) or (layout.delimiter is None and _STARTS_WITH_NUMBER.match(line)))
+    return bool(_STARTS_WITH_NUMBER.match(line)) and (layout.delimiter is None or layout.delimiter in line)

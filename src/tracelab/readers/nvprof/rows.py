@@ -1,0 +1,322 @@
+"""Rows of nvprof's printed tables to rows of canonical tables: one mapping a kind of row, one line a column."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracelab.readers.nvprof.cells import Cells, device_of
+from tracelab.readers.nvprof.layout import Layout
+from tracelab.values import json_text
+
+Row = dict[str, Any]
+_INT32 = 1 << 31
+_BYTES_PER_GB = 10**9
+
+_SPECIAL = re.compile(r"\[(CUDA memcpy|CUDA memset|Unified Memory)\s*([^\]]*)\]")
+_DIRECTIONS = {*("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")}
+_API = re.compile(r"(cuda|cu|nvml|acc)([A-Z_]\w*)")
+_APIS = {"cuda": "runtime", "cu": "driver", "nvml": "nvml", "acc": "openacc"}
+_CORRELATED = re.compile(r"(.*\S) \[(\d+)\]")  # consoles: the correlation stands behind a kernel's name
+_INSTANCE = re.compile(r"(.*\S)\s+\((\d+)\)")
+_TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)")
+
+_TRACE_COLUMNS = {
+    *("Start", "Duration", "Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size"),
+    *("Registers Per Thread", "Static SMem", "Dynamic SMem", "Size", "Throughput", "SrcMemType", "DstMemType"),
+    *("Device", "Context", "Stream", "Src Dev", "Src Ctx", "Dst Dev", "Dst Ctx", "Unified Memory", "Virtual Address"),
+    *("Name", "Kernel", "Correlation_ID"),
+}
+"""Columns of a trace; any other holds a metric of each launch."""
+
+_PLACE = ("Start", "Duration", "Device", "Context", "Stream", "Name", "Kernel", "Correlation_ID")
+_SHAPE = ("Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size")
+
+
+@dataclass(frozen=True)
+class Where:
+    """What stands above a table: its process and device, its kernel, and which of nvprof's results it is."""
+
+    pid: int | None = None
+    device: str | None = None
+    kernel: str | None = None
+    heading: str = "gpu_activities"
+    scope: str | None = None  # the NVTX range that a summary is of
+
+
+@dataclass
+class Launches:
+    """Numbers the launches of a report."""
+
+    so_far: int = 0
+    devices: set[tuple[int | None, int, str]] = field(default_factory=set)
+
+    def next(self) -> int:
+        """The number of one more launch, from 0."""
+        self.so_far += 1
+        return self.so_far - 1
+
+
+def rows_of(layout: Layout, where: Where, cells: Cells, launches: Launches) -> Iterator[tuple[str, Row]]:
+    """The rows, and their tables, that one row of a printed table makes."""
+    name, ordinal = device_of(cells.text("Device") or where.device or "")
+    if name is not None and ordinal is not None:
+        launches.devices.add((where.pid, ordinal, name))
+    if layout.kind in ("trace", "launches"):
+        yield from _of_trace(layout, where, cells, launches)
+    else:
+        row = _SUMMARIES[layout.kind](where, cells)
+        yield "summaries", {"pid": where.pid, "device": ordinal, "device_name": name} | row
+
+
+def _of_trace(layout: Layout, where: Where, cells: Cells, launches: Launches) -> Iterator[tuple[str, Row]]:
+    metrics = [column for column in layout.columns if column not in _TRACE_COLUMNS]
+    if layout.kind == "trace":
+        yield _traced(where, cells)
+    if metrics and (name := cells.text("Name", "Kernel")) and not name.startswith("["):
+        launch = _launch(where, cells) | {"launch": launches.next(), "kernel": name}
+        for column in metrics:
+            if cells.text(column) is not None:
+                yield "kernel_metrics", launch | _metric(column, cells)
+
+
+def _traced(where: Where, cells: Cells) -> tuple[str, Row]:
+    """The row of one thing that happened."""
+    name = cells.text("Name", "Kernel") or ""
+    if special := _SPECIAL.match(name):
+        return _special(special[1], special[2], where, cells)
+    if cells.text("Device", "Stream") is not None:
+        return "kernels", _kernel(where, cells)
+    if api := _API.fullmatch(name):
+        return "api_calls", {
+            "pid": where.pid,
+            "api": _APIS[api[1]],
+            "name": re.sub(r"_v\d+$", "", name),
+            **_times(cells),
+            "correlation": cells.count("Correlation_ID"),
+        }
+    return _other("trace", where, cells)
+
+
+def _special(what: str, detail: str, where: Where, cells: Cells) -> tuple[str, Row]:
+    """The row of what nvprof names in brackets: a copy, a fill, or what unified memory did."""
+    if what == "CUDA memset":
+        return "memsets", _fill(where, cells)
+    if what == "CUDA memcpy":
+        return "memcpys", _copy(where, cells) | {"direction": detail if detail in _DIRECTIONS else "unknown"}
+    if detail.startswith("Memcpy "):
+        direction = f"UVM {detail.removeprefix('Memcpy ')}"
+        known = direction in ("UVM HtoD", "UVM DtoH", "UVM DtoD")
+        return "memcpys", _migration(where, cells) | {"direction": direction if known else "unknown"}
+    is_place = (cells.text("Unified Memory") or "").startswith("PC")  # of a fault of the processor: its instruction
+    return "counters", {
+        "pid": where.pid,
+        "device": device_of(cells.text("Device") or "")[1],
+        "time_ns": cells.whole("Start", "ns"),
+        "name": f"unified_memory_{detail.lower().replace(' ', '_')}",
+        "value": None if is_place else cells.number("Unified Memory"),
+        "args": _args(cells, held=("Unified Memory",)[is_place:], also={"dur_ns": cells.whole("Duration", "ns")}),
+    }
+
+
+def _times(cells: Cells) -> Row:
+    return {"start_ns": cells.whole("Start", "ns"), "dur_ns": cells.whole("Duration", "ns")}
+
+
+def _launch(where: Where, cells: Cells) -> Row:
+    """Where a kernel ran, and with what shape."""
+    return {
+        "pid": where.pid,
+        "device": device_of(cells.text("Device") or "")[1],
+        "context": cells.count("Context"),
+        "stream": cells.count("Stream"),
+        **_shape("grid", "Grid", cells),
+        **_shape("block", "Block", cells),
+    }
+
+
+def _gpu(where: Where, cells: Cells) -> Row:
+    return {
+        "pid": where.pid,
+        "device": device_of(cells.text("Device") or "")[1],
+        "context": cells.count("Context"),
+        "stream": cells.count("Stream"),
+        **_times(cells),
+        "correlation": cells.count("Correlation_ID"),
+    }
+
+
+def _shape(ours: str, theirs: str, cells: Cells) -> Row:
+    if triple := _TRIPLE.fullmatch(cells.text(f"{theirs} Size") or ""):  # consoles: (8 8 1)
+        sizes = [int(size) if int(size) < _INT32 else None for size in triple.groups()]
+    else:
+        sizes = [cells.count(f"{theirs} {axis}", most=_INT32) for axis in "XYZ"]
+    return dict(zip((f"{ours}_x", f"{ours}_y", f"{ours}_z"), sizes, strict=True))
+
+
+def _kernel(where: Where, cells: Cells) -> Row:
+    name = cells.text("Name", "Kernel")
+    correlated = _CORRELATED.fullmatch(name) if name and "Correlation_ID" not in cells.place else None
+    row = _gpu(where, cells)
+    return row | {
+        "name": correlated[1] if correlated else name,
+        "correlation": int(correlated[2]) if correlated and len(correlated[2]) < 19 else row["correlation"],  # noqa: PLR2004
+        **_shape("grid", "Grid", cells),
+        **_shape("block", "Block", cells),
+        "registers": cells.count("Registers Per Thread", most=_INT32),
+        "shared_static_bytes": cells.whole("Static SMem", "byte"),
+        "shared_dynamic_bytes": cells.whole("Dynamic SMem", "byte"),
+        "args": _args(cells, held=(*_SHAPE, "Registers Per Thread", "Static SMem", "Dynamic SMem", *_metrics(cells))),
+    }
+
+
+def _metrics(cells: Cells) -> tuple[str, ...]:
+    return tuple(column for column in cells.place if column not in _TRACE_COLUMNS)
+
+
+def _copy(where: Where, cells: Cells) -> Row:
+    return _gpu(where, cells) | {
+        "src_memory": cells.text("SrcMemType"),
+        "dst_memory": cells.text("DstMemType"),
+        "src_device": device_of(cells.text("Src Dev") or "")[1],
+        "dst_device": device_of(cells.text("Dst Dev") or "")[1],
+        "size_bytes": cells.whole("Size", "byte"),
+        "args": _args(cells, held=("SrcMemType", "DstMemType", "Src Dev", "Dst Dev", "Size")),
+    }
+
+
+def _migration(where: Where, cells: Cells) -> Row:
+    size = "Unified Memory" if cells.text("Unified Memory") else "Size"
+    return _gpu(where, cells) | {
+        "src_device": device_of(cells.text("Src Dev") or "")[1],
+        "dst_device": device_of(cells.text("Dst Dev") or "")[1],
+        "size_bytes": cells.whole(size, "byte"),
+        "args": _args(cells, held=("Src Dev", "Dst Dev", size)),
+    }
+
+
+def _fill(where: Where, cells: Cells) -> Row:
+    return _gpu(where, cells) | {
+        "memory": cells.text("SrcMemType", "DstMemType"),
+        "size_bytes": cells.whole("Size", "byte"),
+        "args": _args(cells, held=("SrcMemType", "Size")),
+    }
+
+
+def _other(category: str, where: Where, cells: Cells) -> tuple[str, Row]:
+    return "other_events", {
+        "pid": where.pid,
+        "category": category,
+        "name": cells.text("Name", "Kernel"),
+        **_times(cells),
+        "args": _args(cells, held=()),
+    }
+
+
+def _args(cells: Cells, held: tuple[str, ...], also: Row | None = None) -> str | None:
+    """What no column holds, in the source's words; a throughput in 1e9 bytes a second, for nvprof's GB has 1024³."""
+    left: dict[str, object] = {name: value for name, value in (also or {}).items() if value is not None}
+    for column in cells.place:
+        if column in _PLACE or column in held or (text := cells.text(column)) is None:
+            continue
+        if column == "Throughput" and (rate := cells.amount(column)) and rate.unit == "byte/s":
+            left["throughput_gb_per_s"] = float(rate.number / _BYTES_PER_GB)
+        else:
+            left[column] = text
+    return json_text(left) if left else None
+
+
+def _metric(column: str, cells: Cells) -> Row:
+    text, instance = cells.text(column) or "", _INSTANCE.fullmatch(column)
+    found = cells.amount(column)
+    correlation = cells.count("Correlation_ID")
+    return {
+        "metric": instance[1] if instance else column,
+        "instance": instance[2] if instance else None,
+        "value": float(found.number) if found else None,
+        "text": None if found and text[:1] not in _LETTERS else text,
+        "unit": found.unit if found else None,
+        "args": None if correlation is None else json_text({"correlation": correlation}),
+    }
+
+
+_LETTERS = {chr(code) for code in range(ord("A"), ord("z") + 1)}
+
+
+def _times_summary(where: Where, cells: Cells) -> Row:
+    kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
+    mean = cells.exact("Avg", "ns")
+    return {
+        "kind": kind if where.scope is None else f"nvtx_{kind}",
+        "name": cells.text("Name"),
+        "calls": cells.count("Calls"),
+        "dur_ns": cells.whole("Time", "ns"),
+        "mean_ns": None if mean is None else float(mean),
+        "min_ns": cells.whole("Min", "ns"),
+        "max_ns": cells.whole("Max", "ns"),
+        "args": _said(cells, "Time(%)", scope=where.scope),
+    }
+
+
+def _counters_summary(where: Where, cells: Cells) -> Row:
+    is_event = where.heading == "events" or "Metric Description" not in cells.place
+    return {
+        "kind": "events" if is_event else "metrics",
+        "name": cells.text("Kernel") or where.kernel,
+        "calls": cells.count("Invocations"),
+        "metric": cells.text("Metric Name"),
+        "value": cells.number("Avg"),
+        "min_value": cells.number("Min"),
+        "max_value": cells.number("Max"),
+        "unit": cells.unit("Avg", "Max", "Min"),
+        "args": _said(cells, "Metric Description", "Total", *_in_words(cells)),
+    }
+
+
+def _in_words(cells: Cells) -> tuple[str, ...]:
+    """Columns whose values are more than numbers: Low (2)."""
+    return tuple(name for name in ("Avg", "Min", "Max") if (cells.text(name) or "-")[0] in _LETTERS | {"<"})
+
+
+def _migrations_summary(_: Where, cells: Cells) -> Row:
+    total = cells.whole("Total Size", "byte")
+    return {
+        "kind": "unified_memory",
+        "name": cells.text("Name"),
+        "calls": cells.count("Count"),
+        "dur_ns": cells.whole("Total Time", "ns"),
+        "metric": "size" if cells.text("Avg Size") else None,
+        "value": cells.number("Avg Size"),
+        "min_value": cells.number("Min Size"),
+        "max_value": cells.number("Max Size"),
+        "unit": cells.unit("Avg Size"),
+        "args": None if total is None else json_text({"total_bytes": total}),
+    }
+
+
+def _path_summary(_: Where, cells: Cells) -> Row:
+    return {
+        "kind": "critical_path",
+        "name": cells.text("Name"),
+        "dur_ns": cells.whole("Critical path", "ns"),
+        "args": _said(cells, "Critical path(%)", "Waiting time"),
+    }
+
+
+def _said(cells: Cells, *columns: str, scope: str | None = None) -> str | None:
+    """Columns as JSON: numbers where they are some."""
+    said: dict[str, object] = {"nvtx_range": scope} if scope else {}
+    for column in columns:
+        if (text := cells.text(column)) is not None:
+            words = column in ("Metric Description", "Waiting time") or text[:1] in _LETTERS | {"<"}
+            found = None if words else cells.amount(column)
+            said[column] = float(found.number) if found else text
+    return json_text(said) if said else None
+
+
+_SUMMARIES: dict[str, Callable[[Where, Cells], Row]] = {
+    "summary": _times_summary,
+    "metrics": _counters_summary,
+    "migrations": _migrations_summary,
+    "path": _path_summary,
+}

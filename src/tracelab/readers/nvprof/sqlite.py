@@ -1,0 +1,203 @@
+"""An nvprof database (`nvprof -o`, .nvprof or .nvvp) into a sink."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab import schema
+from tracelab.errors import NotProfilerDataError
+from tracelab.readers.base import Facts
+from tracelab.readers.findings import Findings, diagnostics, rank_in_name
+from tracelab.readers.nvprof import database, described
+from tracelab.readers.nvprof.activities import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
+from tracelab.readers.nvprof.database import Lost, quoted
+from tracelab.readers.nvprof.described import Tables
+from tracelab.readers.nvprof.diagnostics import SENTENCES
+from tracelab.readers.nvprof.questions import kinds, questions
+from tracelab.sink import Sink
+
+UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from a machine's start does not get there
+_DATA = files("tracelab.readers.nvprof")
+_ABSENT = ("", "00", "00000000")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A database: the file to open, the one that was given (packed, perhaps), and what was noticed unpacking it."""
+
+    file: Path
+    given: Path
+    findings: Findings = field(default_factory=Findings)
+
+
+@dataclass
+class Whole:
+    """What all rows together have told."""
+
+    events: int = 0
+    lost: int = 0
+    first_ns: int | None = None
+    broken: bool = False
+    findings: Findings = field(default_factory=Findings)
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take account of the times of some rows."""
+        if "start_ns" not in rows.column_names:
+            return
+        first = pc.min(rows.column("start_ns")).as_py()
+        if first is not None:
+            self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+        if "dur_ns" in rows.column_names:
+            dur = rows.column("dur_ns")
+            if negative := pc.sum(pc.less(dur, 0)).as_py():
+                self.findings.note("negative_duration", count=negative)
+
+
+def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> Facts:
+    """Put the rows of a database into a sink. Raises NotProfilerDataError."""
+    rank = rank_in_name(source.given)
+    whole = Whole(findings=source.findings)
+    if rank is None:
+        whole.findings.note("rank_assumed")
+    sink = sink_for(rank or 0)
+    with closing(database.opened(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
+        tables = tables_of(source.given, con)
+        _prepare(engine, con, tables)
+        size_bytes = source.given.stat().st_size
+        for share in _read_tables(source, con, tables, partial(_put, engine, sink, whole), whole):
+            progress(int(share * size_bytes))
+        devices = described.devices(con, tables)
+        version = described.version(con, tables)
+    sink.put("devices", schema_rows("devices", [row | {"rank": rank or 0} for row in devices]))
+    gpu = devices[0]["name"] if devices else None
+    sink.put("runs", schema_rows("runs", [{"profiler": "nvprof", "gpu": gpu}]))
+    sink.close()
+    return _facts(whole, version)
+
+
+def tables_of(path: Path, con: sqlite3.Connection) -> Tables:
+    """The file's tables with their columns. Raises NotProfilerDataError where they are not nvprof's."""
+    try:
+        tables = database.columns_of(con)
+    except sqlite3.DatabaseError as error:
+        raise NotProfilerDataError(path, f"this SQLite file cannot be opened ({error}); copy it again") from error
+    if "StringTable" not in tables or not any(name.startswith(PREFIX) for name in tables):
+        raise NotProfilerDataError(path, "this SQLite file is not one that nvprof wrote (`nvprof -o FILE`)")
+    return tables
+
+
+def schema_rows(table: str, rows: list[dict[str, object]]) -> pa.Table:
+    """Rows of a table of the schema, without run and source."""
+    columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
+    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
+
+
+def _prepare(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables: Tables) -> None:
+    """What the mappings' macros look up: names of API functions, devices of contexts, the file's only process."""
+    names = [line.split(",") for line in (_DATA / "cbids.csv").read_text("utf-8").splitlines()[1:]]
+    known = {
+        "cbids": pa.table(
+            {
+                "api": [row[0] for row in names],
+                "cbid": [int(row[1]) for row in names],
+                "name": [row[2] for row in names],
+            }
+        ),
+        "contexts": described.contexts(con, tables),
+    }
+    for name, table in known.items():
+        engine.register("given", table)
+        engine.execute(f"create table {name} as from given")
+        engine.unregister("given")
+    engine.execute((_DATA / "macros.sql").read_text("utf-8"))
+    pid = described.only_process(con, tables)
+    engine.execute(f"create macro gpu_pid() as {'null' if pid is None else pid}::bigint")
+
+
+def _read_tables(
+    source: Source, con: sqlite3.Connection, tables: Tables, put: Callable[[str, pa.Table], None], whole: Whole
+) -> Iterator[float]:
+    """Read all tables of events, batch by batch; tells each time which share of the rows it was."""
+    weights = {kind: database.rows_about(con, PREFIX + kind) for kind in kinds(tables) if kind not in NOT_EVENTS}
+    total = max(1, sum(weights.values()))
+    for kind in weights:
+        for question in questions(con, tables, kind):
+            lost = Lost()
+            for batch in database.batches(source.file, question, lost):
+                whole.events += batch.num_rows
+                put(kind, batch)
+                yield batch.num_rows / total
+            _note_lost(kind, lost, whole)
+
+
+def _put(engine: duckdb.DuckDBPyConnection, sink: Sink, whole: Whole, kind: str, raw: pa.Table) -> None:
+    """Map a batch of rows, and put them into their tables."""
+    other = Mapping("other_events", OTHER | {"category": f"'{kind.lower()}'"})
+    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _named(mapping)}
+    for name in sorted(wanted - set(raw.column_names)):
+        raw = raw.append_column(name, pa.nulls(raw.num_rows, pa.int64()))
+    engine.register("raw", raw)
+    for mapping in MAPPINGS.get(kind, (other,)):
+        rows = engine.sql(_select(mapping, raw)).to_arrow_table()
+        whole.note_times(rows)
+        sink.put(mapping.table, rows)
+    engine.unregister("raw")
+
+
+def _named(mapping: Mapping) -> set[str]:
+    """The raw columns that a mapping's expressions name."""
+    text = " ".join([mapping.where, *mapping.columns.values()])
+    return {part for at, part in enumerate(text.split('"')) if at % 2}
+
+
+def _select(mapping: Mapping, raw: pa.Table) -> str:
+    types = {column.name: column.duckdb for column in schema.BY_NAME[mapping.table].columns}
+    columns = [f"try_cast({text} as {types[name]}) as {name}" for name, text in mapping.columns.items()]
+    held = _named(mapping) | set(mapping.also_held) | {name for name in raw.column_names if name.startswith("kernel_")}
+    left = [name for name in raw.column_names if name not in held]
+    entries = ", ".join(f"{_literal(name)}: {_if_any(name, raw)}" for name in left)
+    args = f"nullif(json_merge_patch('{{}}', to_json({{{entries}}}))::varchar, '{{}}')" if left else "null"
+    return f"select {', '.join(columns)}, {args} as args from raw where {mapping.where}"
+
+
+def _if_any(name: str, raw: pa.Table) -> str:
+    """A value that says something: 0 is what CUPTI writes where there is nothing, or nothing was asked for."""
+    if pa.types.is_string(raw.schema.field(name).type):
+        return f"case when {quoted(name)} not in {_ABSENT} then {quoted(name)} end"
+    return f"nullif({quoted(name)}, 0)"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
+    if lost.values:
+        whole.findings.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
+    if lost.broken:
+        whole.broken = True
+        whole.lost += 1
+        whole.findings.note("table_broken", f"{kind} ({lost.broken})")
+
+
+def _facts(whole: Whole, version: str | None) -> Facts:
+    return Facts(
+        source={
+            "producer": "nvprof",
+            "producer_version": version,
+            "events_read": whole.events + whole.lost,
+            "events_kept": whole.events,
+            "events_skipped": whole.lost,
+            "complete": not (whole.broken or any(code.startswith("gzip_") for code in whole.findings.counts)),
+            "clock": "unix" if (whole.first_ns or 0) > UNIX_SINCE_NS else "session",
+        },
+        diagnostics=diagnostics(whole.findings, SENTENCES),
+    )

@@ -1,0 +1,111 @@
+"""What nvprof printed, as CSV or on a console, into a sink."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab import schema
+from tracelab.readers import unpack
+from tracelab.readers.base import Facts
+from tracelab.readers.findings import Findings, diagnostics, rank_in_name
+from tracelab.readers.nvprof import messages
+from tracelab.readers.nvprof.diagnostics import SENTENCES
+from tracelab.readers.nvprof.lines import blocks
+from tracelab.readers.nvprof.printed import Printed
+from tracelab.readers.nvprof.rows import Row
+from tracelab.sink import Sink
+
+_WAITING_ROWS = 32_768
+
+
+def read(path: Path, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> Facts:
+    """Put the rows of a printed result into a sink."""
+    rank, findings = rank_in_name(path), Findings()
+    sink = sink_for(rank or 0)
+    printed = Printed(findings)
+    with unpack.unpacked(path, findings, progress) as stream:
+        for block in blocks(stream, findings):
+            printed.take(block)
+            if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
+                _put(printed, sink)
+    _put(printed, sink)
+    ranks = _ranks(printed, rank, findings)
+    for table, rows in _described(printed, ranks, rank or 0).items():
+        sink.put(table, rows)
+    sink.close()
+    if len(ranks) > 1:
+        for table in sink.rows:
+            if {"rank", "pid"} <= {column.name for column in schema.BY_NAME[table].columns}:
+                sink.rewrite(table, lambda rows: _ranked(rows, ranks))
+    return _facts(printed)
+
+
+def _put(printed: Printed, sink: Sink) -> None:
+    for table, rows in printed.rows.items():
+        sink.put(table, as_table(table, rows))
+    printed.rows.clear()
+
+
+def as_table(table: str, rows: list[Row]) -> pa.Table:
+    """Rows as a table of the schema, with the columns that one of them has."""
+    given = {name for row in rows for name in row}
+    columns = [column for column in schema.BY_NAME[table].columns if column.name in given]
+    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
+
+
+def _ranks(printed: Printed, rank: int | None, findings: Findings) -> dict[int, int]:
+    """The rank of each process: one that the file's name says, or their order where there are several."""
+    pids = sorted({pid for pid, _, _ in printed.launches.devices if pid is not None} | printed.pids)
+    if len(pids) > 1:
+        findings.note("several_processes", ", ".join(map(str, pids)), len(pids))
+        return dict(zip(pids, range(len(pids)), strict=True))
+    if rank is None:
+        findings.note("rank_assumed")
+    return dict.fromkeys(pids, rank or 0)
+
+
+def _described(printed: Printed, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
+    """Rows of `devices` and `runs`."""
+
+    def rank_of(pid: int | None) -> int:
+        return rank if pid is None else ranks[pid]
+
+    devices = [
+        {"rank": rank_of(pid), "device": ordinal, "name": name}
+        for pid, ordinal, name in sorted(printed.launches.devices, key=str)
+    ]
+    run: Row = {
+        "profiler": "nvprof",
+        "gpu": devices[0]["name"] if devices else None,
+        "status": messages.status_of(printed.findings),
+    }
+    return {"devices": as_table("devices", devices), "runs": as_table("runs", [run])}
+
+
+def _ranked(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
+    """Rows with the rank of their process."""
+    place = pc.index_in(rows.column("pid"), pa.array(list(ranks), pa.int64()))
+    found = pc.fill_null(pc.take(pa.array(list(ranks.values()), pa.int32()), place), 0)
+    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
+
+
+def _facts(printed: Printed) -> Facts:
+    findings = printed.findings
+    if not printed.tables:
+        findings.note("no_result")
+    if printed.coarsest_ns > 1:
+        findings.note("printed_digits", f"{printed.coarsest_ns.normalize():f} ns")
+    broken = any(code.startswith("gzip_") for code in findings.counts)
+    return Facts(
+        source={
+            "producer": "nvprof",
+            "events_read": printed.kept + printed.lost,
+            "events_kept": printed.kept,
+            "events_skipped": printed.lost,
+            "complete": not (printed.lost or broken or not printed.tables),
+            "clock": "session",
+        },
+        diagnostics=diagnostics(findings, SENTENCES),
+    )
