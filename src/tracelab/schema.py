@@ -453,8 +453,9 @@ TABLES: tuple[Table, ...] = (
         "one row of a profiler's own summary",
         "event",
         _columns(
-            ("kind", "text", "Which summary: gpu_activities, api_calls, key_averages …"),
+            ("kind", "text", "Which summary: gpu_activities, api_calls, metrics, events, key_averages …"),
             ("name", "text", "What is summed up."),
+            ("device", "int32", "Ordinal of the GPU, where the summary is per device."),
             ("device_name", "text", "GPU model, where the summary is per device."),
             ("calls", "int64", "Calls."),
             ("dur_ns", "int64", "Total time."),
