@@ -1,0 +1,44 @@
+-- The runtime and driver calls of a run as the report cuda_api_sum of `nsys stats` sums them up.
+-- A row is one run and function. Durations add up over threads and over calls inside calls. A call without start or
+-- duration, or with a duration below 0, is left out. A store has the functions without the suffix of their version
+-- (_v7000), so a function that was called in two versions is one row here and two there.
+-- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
+-- compared with `nsys stats -r cuda_api_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- /// query
+-- title = "API calls, as nsys stats sums them up"
+-- needs = ["api_calls"]
+-- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- [columns]
+-- run = "The run."
+-- sum_ns = "Durations of all calls of the run, added up."
+-- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Total Time (ns)" = "Durations of these calls, added up."
+-- "Num Calls" = "How many they are."
+-- "Avg (ns)" = "Total Time (ns) / Num Calls."
+-- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
+-- "Min (ns)" = "The shortest duration."
+-- "Max (ns)" = "The longest duration."
+-- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
+-- Name = "Function name."
+-- ///
+with listed as (
+    select run, name as part, start_ns, end_ns, dur_ns
+    from api_calls
+    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
+)
+select
+    run, sum_ns,
+    percent as "Time (%)",
+    total_ns as "Total Time (ns)",
+    instances as "Num Calls",
+    avg_ns as "Avg (ns)",
+    med_ns as "Med (ns)",
+    min_ns as "Min (ns)",
+    max_ns as "Max (ns)",
+    deviation_ns as "StdDev (ns)",
+    part as "Name"
+from durations_by('listed')
+order by run, "Total Time (ns)" desc, "Name"

@@ -1,0 +1,44 @@
+-- The kernels of a run as the report cuda_gpu_kern_sum of `nsys stats` sums them up; kernel_summary has them by device.
+-- A row is one run and kernel name, template arguments and parameters included. Durations add up over kernels that run
+-- at once. A kernel without start or duration, or with a duration below 0, is left out.
+-- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
+-- compared with `nsys stats -r cuda_gpu_kern_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- /// query
+-- title = "Kernels, as nsys stats sums them up"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- sum_ns = "Durations of all kernels of the run, added up."
+-- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Total Time (ns)" = "Durations of these kernels, added up."
+-- "Instances" = "How many they are."
+-- "Avg (ns)" = "Total Time (ns) / Instances."
+-- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
+-- "Min (ns)" = "The shortest duration."
+-- "Max (ns)" = "The longest duration."
+-- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
+-- Name = "Kernel name."
+-- ///
+with listed as (
+    select run, name as part, start_ns, end_ns, dur_ns
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+)
+select
+    run, sum_ns,
+    percent as "Time (%)",
+    total_ns as "Total Time (ns)",
+    instances as "Instances",
+    avg_ns as "Avg (ns)",
+    med_ns as "Med (ns)",
+    min_ns as "Min (ns)",
+    max_ns as "Max (ns)",
+    deviation_ns as "StdDev (ns)",
+    part as "Name"
+from durations_by('listed')
+order by run, "Total Time (ns)" desc, "Name"

@@ -1,0 +1,57 @@
+-- The bytes of copies and fills as the report cuda_gpu_mem_size_sum of `nsys stats` sums them up.
+-- A row is one run and operation: a direction of copies, or the fills. One whose size is not known is left out.
+-- Behind `run` and `size_bytes` the columns are those of the report, in its order and with its titles and rounding, to be
+-- compared with `nsys stats -r cuda_gpu_mem_size_sum -f csv`; all devices, processes and ranks of a run stand together, as
+-- there. 1 MB is 1e6 bytes.
+-- /// query
+-- title = "Bytes of copies and fills, as nsys stats sums them up"
+-- needs = ["memcpys", "memsets"]
+-- chart = { kind = "bars", x = "Operation", y = ["size_bytes"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- size_bytes = "Bytes of these operations, exactly."
+-- "Total (MB)" = "Bytes of these operations, in 1e6."
+-- "Count" = "How many they are."
+-- "Avg (MB)" = "Total (MB) / Count."
+-- "Med (MB)" = "The middle size; the mean of the middle two where their number is even."
+-- "Min (MB)" = "The smallest size."
+-- "Max (MB)" = "The largest size."
+-- "StdDev (MB)" = "Standard deviation of the sizes as of a sample (n - 1); 0 where there is one."
+-- Operation = "What was done, in the words of nsys: [CUDA memcpy Host-to-Device], [CUDA memset] …"
+-- ///
+with sized as (
+    select run, operation, size_bytes
+    from memory_operations
+    where size_bytes is not null
+        and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+operations as (
+    select
+        run, operation,
+        sum(size_bytes) as total_bytes,
+        count(*) as listed,
+        in_mb(avg(size_bytes)) as avg_mb,
+        in_mb(median(size_bytes)) as med_mb,
+        in_mb(min(size_bytes)) as min_mb,
+        in_mb(max(size_bytes)) as max_mb,
+        in_mb(deviation(size_bytes)) as deviation_mb
+    from sized
+    group by run, operation
+)
+select
+    run,
+    whole(total_bytes) as size_bytes,
+    in_mb(total_bytes) as "Total (MB)",
+    listed as "Count",
+    avg_mb as "Avg (MB)",
+    med_mb as "Med (MB)",
+    min_mb as "Min (MB)",
+    max_mb as "Max (MB)",
+    deviation_mb as "StdDev (MB)",
+    operation as "Operation"
+from operations
+order by run, total_bytes desc, "Operation"
