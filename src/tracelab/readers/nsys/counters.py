@@ -1,0 +1,48 @@
+"""Samples of GPU metrics: which metric a number means, and its unit."""
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys.batch import Batch, time
+from tracelab.readers.nsys.cells import narrowed
+from tracelab.readers.nsys.export import Columns, Export, records
+
+TABLE = "GPU_METRICS"
+_UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
+_GPU_BITS = 0xFF
+"""Of a type's number, those that number the GPU."""
+
+Metrics = Mapping[tuple[int, int], str]
+"""Names by type and metric."""
+
+
+def metrics(export: Export, findings: Findings) -> Metrics:
+    """The metrics that the export names."""
+    columns: Columns = {"typeId": "int", "metricId": "int", "metricName": "text"}
+    rows = records(export, "TARGET_INFO_GPU_METRICS", columns, findings)
+    return {
+        (row["typeId"], row["metricId"]): row["metricName"]
+        for row in rows
+        if isinstance(row["typeId"], int) and isinstance(row["metricId"], int) and isinstance(row["metricName"], str)
+    }
+
+
+def counters(batch: Batch, known: Metrics) -> pa.Table:
+    """The samples as rows of `counters`; the device is the card's number in the export."""
+    keys = list(zip(*(batch.column(name).to_pylist() for name in ("typeId", "metricId")), strict=True))
+    distinct = {key: known.get(key, f"metric {key[1]}") for key in set(keys)}
+    units = {key: found[1] if (found := _UNIT.search(name)) else None for key, name in distinct.items()}
+    gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_BITS)
+    return pa.table(
+        {
+            "device": narrowed(gpu, "typeId", batch.findings),
+            "time_ns": time("timestamp")(batch),
+            "name": pa.array([distinct[key] for key in keys], pa.string()),
+            "value": batch.column("value").cast(pa.float64()),
+            "unit": pa.array([units[key] for key in keys], pa.string()),
+        }
+    )

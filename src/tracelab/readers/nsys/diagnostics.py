@@ -1,0 +1,85 @@
+"""The sentences behind the codes that reading an export can leave."""
+
+from tracelab.readers.findings import COMMON, Sentences
+
+SENTENCES: Sentences = {
+    "rows_lost": (
+        "error",
+        "The export is damaged: {n} rows or more, the first in {sample}, could not be read; what can be read was kept.",
+        "Export the report again.",
+    ),
+    "strings_lost": (
+        "error",
+        "The export is damaged: {n} texts or more could not be read; what they name has no name.",
+        "Export the report again.",
+    ),
+    "description_lost": (
+        "error",
+        "The export is damaged: {n} rows or more that describe the recording could not be read, the first in {sample}.",
+        "Export the report again.",
+    ),
+    "table_lost": (
+        "error",
+        "{n} tables could not be read at all, the first: {sample}.",
+        "Export the report again.",
+    ),
+    "log_beside": (
+        "warning",
+        "Beside the file stands {sample}: what was written last is in it, and was not read.",
+        "Close the program that has the file open, or run `sqlite3 FILE 'pragma wal_checkpoint'`.",
+    ),
+    "value_unfit": ("warning", "{n} values do not fit their column and were stored as NULL; the first: {sample}", None),
+    "time_unreadable": (
+        "warning",
+        "{n} times are beyond 73 years and were stored as NULL; the first: {sample}",
+        None,
+    ),
+    "invalid_text": ("warning", "{n} texts are not UTF-8 ({sample}); the characters were replaced.", None),
+    "string_missing": (
+        "warning",
+        "{n} ids of texts have no text in StringIds; the first: {sample}.",
+        None,
+    ),
+    "graph_whole": (
+        "warning",
+        "{n} CUDA graph launches were recorded whole; the kernels inside are not known.",
+        "Record with `nsys profile --cuda-graph-trace=node`.",
+    ),
+    "outside_session": (
+        "info",
+        "{n} events begin before the session or end after it; they were kept.",
+        None,
+    ),
+    "session_start_unknown": (
+        "info",
+        "The export does not say when the session started; times count from its start.",
+        None,
+    ),
+    "device_unknown": (
+        "info",
+        "The export lists {n} GPUs and does not say which of them a process calls device 0; their ordinal is NULL.",
+        "Export with nsys 2023.2 or newer.",
+    ),
+    "ranks_by_pid": (
+        "info",
+        "{n} processes used a GPU; their ranks are their order by process id.",
+        None,
+    ),
+    "other_left_out": (
+        "warning",
+        "{n} rows that no table is for were left out, for there are too many; the first in {sample}.",
+        "Record less: `nsys profile --sample=none --cpuctxsw=none`.",
+    ),
+    "call_stacks": ("info", "Call stacks were not stored; tables of them: {n}.", None),
+    "profiler_warning": ("warning", "Warnings of nsys itself in the export: {n}; the first: {sample}.", None),
+    "profiler_error": ("warning", "Errors of nsys itself in the export: {n}; the first: {sample}.", None),
+    "no_events": (
+        "warning",
+        "The export holds no events: nothing was traced, or nothing of it exported.",
+        "Record with `nsys profile --trace=cuda,nvtx`.",
+    ),
+    **COMMON,
+}
+
+DAMAGE = ("rows_lost", "strings_lost", "description_lost", "table_lost")
+"""What makes a source incomplete."""

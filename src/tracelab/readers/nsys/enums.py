@@ -1,0 +1,100 @@
+"""What numbers stand for: the export's own ENUM tables, and their values of today where it has none."""
+
+from collections.abc import Mapping
+
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys.export import Export, records
+
+_FALLBACK: Mapping[str, tuple[str, Mapping[int, str]]] = {
+    "ENUM_CUDA_MEMCPY_OPER": (
+        "CUDA_MEMCPY_KIND_",
+        dict(
+            enumerate(
+                (
+                    *("UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"),
+                    *("UVM_HTOD", "UVM_DTOH", "UVM_DTOD"),
+                )
+            )
+        ),
+    ),
+    "ENUM_CUDA_MEM_KIND": (
+        "CUDA_MEMOPR_MEMORY_KIND_",
+        dict(
+            enumerate(
+                ("PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN")
+            )
+        ),
+    ),
+    "ENUM_CUPTI_SYNC_TYPE": (
+        "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_",
+        dict(
+            enumerate(
+                ("UNKNOWN", "EVENT_SYNCHRONIZE", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE", "CONTEXT_SYNCHRONIZE")
+            )
+        ),
+    ),
+    "ENUM_NSYS_EVENT_CLASS": ("TRACE_PROCESS_EVENT_", {0: "CUDA_RUNTIME", 1: "CUDA_DRIVER"}),
+    "ENUM_NSYS_EVENT_TYPE": (
+        "",
+        {
+            33: "NvtxCategory",
+            34: "NvtxMark",
+            39: "NvtxThread",
+            59: "NvtxPushPopRange",
+            60: "NvtxStartEndRange",
+            75: "NvtxDomainCreate",
+            76: "NvtxDomainDestroy",
+        },
+    ),
+    "ENUM_DIAGNOSTIC_SEVERITY_LEVEL": ("", {0: "UnknownLevel", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}),
+}
+"""By table: what its names begin with, and the names by number."""
+
+Enums = Mapping[str, Mapping[int, str]]
+"""By table and number: the name without its prefix."""
+
+
+def read(export: Export, findings: Findings) -> Enums:
+    """The names of those tables that are used."""
+    found = {}
+    for table, (prefix, fallback) in _FALLBACK.items():
+        rows = records(export, table, {"id": "int", "name": "text"}, findings)
+        own = {
+            row["id"]: row["name"].removeprefix(prefix)
+            for row in rows
+            if isinstance(row["id"], int) and isinstance(row["name"], str)
+        }
+        found[table] = {**fallback, **own}
+    return found
+
+
+_DIRECTIONS = ("HTOD", "DTOH", "DTOD", "HTOH", "PTOP", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA")
+_UVM_DIRECTIONS = ("UVM_HTOD", "UVM_DTOH", "UVM_DTOD")
+
+_SYNCS = {  # as Kineto names them
+    "EVENT_SYNCHRONIZE": "Event Sync",
+    "STREAM_WAIT_EVENT": "Stream Wait Event",
+    "STREAM_SYNCHRONIZE": "Stream Sync",
+    "CONTEXT_SYNCHRONIZE": "Context Sync",
+}
+
+
+def direction(name: str | None) -> str:
+    """DTOH as DtoH, UVM_HTOD as UVM HtoD."""
+    if name in _DIRECTIONS:
+        return _arrow(name)
+    return f"UVM {_arrow(name.removeprefix('UVM_'))}" if name in _UVM_DIRECTIONS else "unknown"
+
+
+def memory(name: str | None) -> str | None:
+    """DEVICE_STATIC as Device Static; None where the kind is unknown."""
+    return None if name is None or name == "UNKNOWN" else name.replace("_", " ").title()
+
+
+def sync(name: str | None) -> str | None:
+    """What waited for what."""
+    return _SYNCS.get(name, name.replace("_", " ").title()) if name is not None else None
+
+
+def _arrow(name: str) -> str:
+    return f"{name[0]}to{name[-1]}"

@@ -1,0 +1,95 @@
+"""An export as a folder of Parquet files, one a table (`nsys export -t parquetdir`)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracelab.errors import NotProfilerDataError
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys.cells import column, text_column
+from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, is_export
+from tracelab.readers.nsys.sqlite import WHAT
+
+_BATCH_ROWS = 1 << 16
+_SUFFIX = ".parquet"
+_ENOUGH = {"NVTX_EVENTS", "OSRT_API", "META_DATA_EXPORT"} | KNOWN_TABLES
+
+
+@dataclass(frozen=True)
+class FolderExport:
+    """The tables of one folder."""
+
+    path: Path
+    tables: dict[str, Columns]
+    broken: tuple[str, ...]
+    """Tables whose file is no Parquet file."""
+
+    def parts(self, table: str) -> list[Part]:
+        """Row groups."""
+        with pq.ParquetFile(self._file(table)) as file:
+            rows = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+        return [Part(table, at, at, count) for at, count in enumerate(rows)]
+
+    def batches(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+        """The rows of a row group; where it breaks, the rest of it is lost."""
+        read = 0
+        with pq.ParquetFile(self._file(part.table)) as file:
+            wanted = file.metadata.row_group(part.first).num_rows
+            try:
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns)):
+                    yield pa.table(
+                        {name: _fitting(batch.column(name), kind, name, findings) for name, kind in columns.items()}
+                    )
+                    read += batch.num_rows
+            except (OSError, pa.ArrowException):
+                findings.note(lost, part.table, count=wanted - read)
+
+    def _file(self, table: str) -> Path:
+        return self.path / f"{table}{_SUFFIX}"
+
+
+def is_source(folder: Path) -> bool:
+    """Whether the folder holds such files, by their names."""
+    try:
+        names = {file.stem for file in folder.iterdir() if file.suffix == _SUFFIX}
+    except OSError:
+        return False
+    return "StringIds" in names or len(names & _ENOUGH) > 1 or any(name.startswith("CUPTI_") for name in names)
+
+
+def opened(folder: Path) -> FolderExport:
+    """The export in a folder. Raises NotProfilerDataError where none of its files can be read."""
+    tables: dict[str, Columns] = {}
+    broken = []
+    for file in sorted(folder.glob(f"*{_SUFFIX}")):
+        try:
+            schema = pq.read_schema(file)
+        except (OSError, pa.ArrowException):
+            broken.append(file.stem)
+            continue
+        tables[file.stem] = {field.name: _kind(field.type) for field in schema}
+    if not is_export(tables):
+        raise NotProfilerDataError(folder, f"none of its files can be read; expected {WHAT}")
+    return FolderExport(folder, tables, tuple(broken))
+
+
+def _kind(declared: pa.DataType) -> Kind:
+    if pa.types.is_floating(declared) or pa.types.is_decimal(declared):
+        return "real"
+    return "int" if pa.types.is_integer(declared) or pa.types.is_boolean(declared) else "text"
+
+
+def _fitting(values: Array, kind: Kind, name: str, findings: Findings) -> Array:
+    """A column in the type of its kind, cell by cell where it does not go as a whole."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        if kind == "text":
+            return text_column(values.cast(pa.binary()), findings)
+        return values.cast(ARROW[kind])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        cells = (cell.encode() if isinstance(cell, str) else cell for cell in values.to_pylist())
+        return column(list(cells), kind, name, findings)

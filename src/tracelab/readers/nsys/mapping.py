@@ -1,0 +1,251 @@
+"""Tables of an export to canonical tables: one mapping a table, one line a canonical column."""
+
+import re
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab.readers.nsys import enums
+from tracelab.readers.nsys.batch import (
+    Batch,
+    Value,
+    constant,
+    device,
+    duration,
+    identity,
+    label,
+    link,
+    named,
+    number,
+    pid,
+    small,
+    tid,
+    time,
+)
+from tracelab.readers.nsys.export import Array, Columns
+from tracelab.readers.nsys.strings import by_distinct
+
+GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
+"""Rows of these make a process one that uses a GPU."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """How the rows of a table become rows of a canonical one; its columns that no line reads go into `args`."""
+
+    table: str
+    columns: Dict[str, Value]
+    held: frozenset[str] = frozenset()
+    """Columns of the export that the lines read, or that say again what those say."""
+    keep_zero: bool = False
+    """Whether an argument of 0 says something."""
+    dropped: frozenset[str] = frozenset({"callchainId", "gridId", "mangledName"})
+    """Call stacks are not stored; gridId numbers a process's launches in their order; the name is there demangled."""
+
+
+_TIMES = {"start_ns": time("start"), "dur_ns": duration("start", "end")}
+_GPU = {
+    "pid": pid("globalPid"),
+    "device": device("deviceId"),
+    "context": identity("contextId"),
+    "stream": identity("streamId"),
+    **_TIMES,
+    "correlation": link("correlationId"),
+    "graph": link("graphId"),
+    "graph_node": link("graphNodeId"),
+}
+_GPU_HELD = frozenset(
+    {
+        *("globalPid", "deviceId", "contextId", "streamId", "start", "end", "correlationId"),
+        *("graphId", "graphNodeId"),
+    }
+)
+_CPU = {"pid": pid("globalTid"), "tid": tid("globalTid"), **_TIMES}
+_CPU_HELD = frozenset({"globalTid", "start", "end", "nameId", "textId"})
+
+_VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d{3,}(?:_ptsz|_ptds)?$")  # cudaMalloc_v3020; cuMemAlloc_v2 keeps its own
+_DRIVER = re.compile(r"cu(?!da)[A-Z]")
+
+
+def api_name(name: str) -> str:
+    """A function's name without the version of the table of functions that it stands in."""
+    return _VERSION.sub("", name)
+
+
+def _cuda_api(batch: Batch) -> Array:
+    """The class says which API; where it says something else (a call with its stack, say), the name does."""
+    names = batch.session.enums["ENUM_NSYS_EVENT_CLASS"]
+    apis = {"CUDA_RUNTIME": "runtime", "CUDA_DRIVER": "driver"}
+
+    def of_classes(classes: Array) -> Array:
+        return pa.array([apis.get(names.get(value, "")) for value in classes.to_pylist()], pa.string())
+
+    def of_names(texts: Array) -> Array:
+        return pa.array(["driver" if _DRIVER.match(text) else "runtime" for text in texts.to_pylist()], pa.string())
+
+    by_class = by_distinct(batch.column("eventClass"), of_classes)
+    if not by_class.null_count:
+        return by_class
+    return pc.coalesce(by_class, by_distinct(named("nameId")(batch), of_names), pa.scalar("runtime"))
+
+
+def _signed_bytes(batch: Batch) -> Array:
+    """Bytes allocated, or below 0 released."""
+    released = pc.equal(batch.column("memoryOperationType"), 1)
+    return pc.if_else(pc.fill_null(released, False), pc.negate(batch.column("bytes")), batch.column("bytes"))  # noqa: FBT003
+
+
+def _awaited(place: int) -> Value:
+    """Stream, or correlation, of the event record that a synchronisation waited for, where the export numbers them."""
+
+    def found(batch: Batch) -> Array:
+        records = batch.session.records
+        if not records:
+            return pa.nulls(batch.rows.num_rows, pa.int64())
+        keys = (pid("globalPid")(batch), batch.column("eventId"), batch.column("eventSyncId"))
+        rows = zip(*(column.to_pylist() for column in keys), strict=True)
+        return pa.array([records.get(key, (None, None))[place] for key in rows], pa.int64())
+
+    return found
+
+
+_MEMORY = ("ENUM_CUDA_MEM_KIND", enums.memory)
+
+MAPPINGS: Dict[str, Mapping] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": Mapping(
+        "kernels",
+        {
+            **_GPU,
+            "name": named("demangledName", "shortName"),
+            **{f"grid_{axis}": small(f"grid{axis.upper()}") for axis in "xyz"},
+            **{f"block_{axis}": small(f"block{axis.upper()}") for axis in "xyz"},
+            "registers": small("registersPerThread"),
+            "shared_static_bytes": number("staticSharedMemory"),
+            "shared_dynamic_bytes": number("dynamicSharedMemory"),
+        },
+        _GPU_HELD
+        | {"demangledName", "shortName", "registersPerThread", "staticSharedMemory"}
+        | {"dynamicSharedMemory", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"},
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": Mapping(
+        "memcpys",
+        {
+            **_GPU,
+            "direction": label("copyKind", "ENUM_CUDA_MEMCPY_OPER", enums.direction),
+            "src_memory": label("srcKind", *_MEMORY),
+            "dst_memory": label("dstKind", *_MEMORY),
+            "src_device": device("srcDeviceId"),
+            "dst_device": device("dstDeviceId"),
+            "size_bytes": number("bytes"),
+        },
+        _GPU_HELD | {"copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId", "bytes"},
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMSET": Mapping(
+        "memsets",
+        {
+            **_GPU,
+            "memory": label("memKind", *_MEMORY),
+            "size_bytes": number("bytes"),
+            "value": number("value"),
+        },
+        _GPU_HELD | {"memKind", "bytes", "value"},
+    ),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Mapping(
+        "graph_launches",
+        {**_GPU, "name": named("nameId")},
+        _GPU_HELD | {"nameId"},
+    ),
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Mapping(
+        "syncs",
+        {
+            **_GPU,
+            "kind": label("syncType", "ENUM_CUPTI_SYNC_TYPE", enums.sync),
+            "event_id": identity("eventId"),
+            "waits_for_stream": _awaited(0),
+            "waits_for_correlation": _awaited(1),
+        },
+        _GPU_HELD | {"syncType", "deprecatedSyncType", "eventId", "eventSyncId"},
+    ),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": Mapping(
+        "api_calls",
+        {
+            **_CPU,
+            "api": _cuda_api,
+            "name": named("nameId", change=api_name),
+            "correlation": link("correlationId"),
+            "return_value": number("returnValue"),
+        },
+        _CPU_HELD | {"correlationId", "returnValue", "eventClass"},
+    ),
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": Mapping(
+        "memory_events",
+        {
+            "pid": pid("globalPid"),
+            "time_ns": time("start"),
+            "device": device("deviceId"),
+            "address": number("address"),
+            "size_bytes": _signed_bytes,
+        },
+        frozenset({"globalPid", "start", "deviceId", "address", "bytes"}),
+    ),
+}
+"""By table of the export."""
+
+_LIBRARY = re.compile(
+    r"(?:CUPTI_ACTIVITY_KIND_)?((?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CUFFT|CURAND|MPI|UCP|UCX|NVSHMEM|OPENSHMEM|OPENACC)"
+    r"(?=_)|[A-Z0-9_]+(?=_API$))"
+)
+_SHARED_KEYS = ("globalTid", "start", "end")
+
+
+def mapping_of(table: str, columns: Columns) -> Mapping | None:
+    """How a table of the export becomes rows; None where it has no events."""
+    if table in MAPPINGS:
+        return MAPPINGS[table]
+    if table == "CUPTI_ACTIVITY_KIND_RUNTIME_V2":
+        return MAPPINGS["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    library = _LIBRARY.match(table)
+    if library and all(key in columns for key in _SHARED_KEYS):
+        return _calls("osrt" if table == "OSRT_API" else library[1].lower())
+    return other(columns) if {"start", "timestamp", "rawTimestamp"} & set(columns) or table in _UNTIMED else None
+
+
+_UNTIMED = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT",)
+"""Events whose time older versions do not export."""
+
+
+def _calls(api: str) -> Mapping:
+    return Mapping(
+        "api_calls",
+        {
+            **_CPU,
+            "api": constant(api),
+            "name": named("nameId", "textId", change=api_name),
+            "correlation": link("correlationId"),
+            "return_value": number("returnValue"),
+        },
+        _CPU_HELD | {"correlationId", "returnValue", "eventClass"},
+    )
+
+
+def other(columns: Columns) -> Mapping:
+    """How events that no canonical table is for are kept."""
+    start = next((name for name in ("start", "timestamp", "rawTimestamp") if name in columns), "start")
+    where = "globalTid" if "globalTid" in columns else "globalPid"
+    ranged = "end" in columns and columns["end"] == "int"
+    return Mapping(
+        "other_events",
+        {
+            "pid": pid(where),
+            "category": lambda batch: constant(batch.table)(batch),
+            "phase": constant("X" if ranged else "i"),
+            "name": named("nameId", "textId"),
+            **({"tid": tid(where)} if where == "globalTid" else {}),
+            "start_ns": time(start),
+            **({"dur_ns": duration(start, "end")} if ranged else {}),
+        },
+        frozenset({where, start, "end", "nameId", "textId", "callchainId"}),
+        keep_zero=True,
+    )

@@ -1,0 +1,191 @@
+"""NVTX: ranges and marks as annotations; NCCL's payloads as collectives; the names of domains and categories."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys.batch import Batch, Session, arguments, duration, outside, pid, tid, time
+from tracelab.readers.nsys.export import Array, Columns
+from tracelab.readers.nsys.nccl import collectives
+from tracelab.readers.nsys.strings import Strings
+
+TABLES = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
+RANGES = ("NvtxMark", "NvtxPushPopRange", "NvtxStartEndRange", "NvtxtMark", "NvtxtPushPopRange", "NvtxtStartEndRange")
+"""Types of events that are annotations; the others name things."""
+
+NAMING: Columns = {
+    "eventType": "int",
+    "globalTid": "int",
+    "domainId": "int",
+    "category": "int",
+    "text": "text",
+    "textId": "int",
+}
+"""What the events that name things are read of."""
+
+_VALUES = ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue")
+_HELD = {
+    *("start", "end", "eventType", "globalTid", "text", "textId", "domainId", "category", "jsonText", "jsonTextId"),
+    *_VALUES,
+}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the events that name things say, over all processes."""
+
+    domains: dict[tuple[int | None, int], str]
+    categories: dict[tuple[int | None, int, int], str]
+    mpi_ranks: dict[int, int]
+
+
+def names(batches: Iterable[pa.Table], strings: Strings, types: Mapping[int, str]) -> Names:
+    """The names of domains and categories, and the MPI ranks after which threads are named."""
+    found = Names({}, {}, {})
+    wanted = {"NvtxDomainCreate", "NvtxCategory", "NvtxtCategory", "NvtxThread"}
+    codes = pa.array([code for code, name in types.items() if name in wanted], pa.int64())
+    for rows in batches:
+        if "eventType" not in rows.column_names:
+            continue
+        for row in rows.filter(pc.is_in(rows.column("eventType"), value_set=codes)).to_pylist():
+            _note(row, types[row["eventType"]], strings, found)
+    return found
+
+
+def _note(row: dict[str, object], kind: str, strings: Strings, found: Names) -> None:
+    text, where, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
+    if text is None and isinstance(row.get("textId"), int):
+        text = strings.of(pa.array([row["textId"]], pa.int64()), Findings())[0].as_py()
+    if not isinstance(text, str) or not isinstance(domain, int):
+        return
+    process = (where >> 24) & 0xFFFFFF if isinstance(where, int) else None
+    category = row.get("category")
+    if kind == "NvtxDomainCreate":
+        found.domains[process, domain] = text
+    elif kind == "NvtxThread" and text.startswith("MPI Rank ") and text[9:].isdecimal() and process is not None:
+        found.mpi_ranks[process] = int(text[9:])
+    elif kind != "NvtxThread" and isinstance(category, int):
+        found.categories[process, domain, category] = text
+
+
+def tables(batch: Batch, extras: list[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of a batch by the canonical table that they belong into."""
+    types = batch.session.enums["ENUM_NSYS_EVENT_TYPE"]
+    codes = pa.array([code for code, name in types.items() if name in RANGES], pa.int64())
+    ranged = pc.is_in(batch.column("eventType"), value_set=codes)
+    ranges, others = (
+        Batch(batch.table, batch.rows.filter(mask), batch.session, batch.findings)
+        for mask in (ranged, pc.invert(ranged))
+    )
+    if ranges.rows.num_rows:
+        batch.findings.note("outside_session", count=outside(ranges))
+        annotations = _annotations(ranges, extras)
+        yield "annotations", annotations
+        if (noted := collectives(annotations)) is not None:
+            yield "collectives", noted
+    if others.rows.num_rows:
+        yield "other_events", _others(others, extras, types)
+
+
+def _annotations(batch: Batch, extras: list[str]) -> pa.Table:
+    return pa.table(
+        {
+            "name": _text(batch),
+            "domain": _domain(batch),
+            "category": _category(batch),
+            "scope": pa.repeat(pa.scalar("cpu"), batch.rows.num_rows),
+            "pid": pid("globalTid")(batch),
+            "tid": tid("globalTid")(batch),
+            "start_ns": time("start")(batch),
+            "dur_ns": duration("start", "end")(batch),
+            "payload": _payload(batch),
+            "args": arguments(batch, extras, keep_zero=False),
+        }
+    )
+
+
+def _others(batch: Batch, extras: list[str], types: Mapping[int, str]) -> pa.Table:
+    """Names of threads, ends of domains, and whatever newer versions add."""
+    kinds = [types.get(code, f"NVTX event type {code}") for code in batch.column("eventType").to_pylist()]
+    return pa.table(
+        {
+            "category": pa.array(kinds, pa.string()),
+            "phase": pa.repeat(pa.scalar("M"), batch.rows.num_rows),
+            "name": _text(batch),
+            "pid": pid("globalTid")(batch),
+            "tid": tid("globalTid")(batch),
+            "start_ns": time("start")(batch),
+            "dur_ns": duration("start", "end")(batch),
+            "args": arguments(batch, [*extras, "domainId", "category"], keep_zero=False),
+        }
+    )
+
+
+def _text(batch: Batch) -> Array:
+    """The event's own text, else the registered one."""
+    own = batch.column("text", "text")
+    if not own.null_count:
+        return own
+    return pc.coalesce(own, batch.session.strings.of(batch.column("textId"), batch.findings))
+
+
+def _domain(batch: Batch) -> Array:
+    """The domain's name, else its number; the default domain, 0, has none."""
+    known = batch.session.domains
+
+    def found(process: int | None, domain: int) -> str | None:
+        return known.get((process, domain)) or (str(domain) if domain else None)
+
+    return _by_keys(batch, ("domainId",), found)
+
+
+def _category(batch: Batch) -> Array:
+    """The category's name, else its number."""
+    known = batch.session.categories
+
+    def found(process: int | None, domain: int, category: int) -> str | None:
+        return known.get((process, domain, category)) or (str(category) if category else None)
+
+    return _by_keys(batch, ("domainId", "category"), found)
+
+
+def _by_keys(batch: Batch, columns: tuple[str, ...], find: Callable[..., str | None]) -> Array:
+    """What a process and some ids stand for, looked up once for each combination."""
+    keys = pa.table(
+        {
+            "process": pid("globalTid")(batch),
+            **{name: pc.coalesce(batch.column(name), pa.scalar(0, pa.int64())) for name in columns},
+        }
+    )
+    if not pc.any(pc.not_equal(keys.column(columns[-1]), 0)).as_py():
+        return pa.nulls(batch.rows.num_rows, pa.string())
+    rows = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    names = {row: find(*row) for row in set(rows)}
+    return pa.array([names[row] for row in rows], pa.string())
+
+
+def _payload(batch: Batch) -> Array:
+    """The payload as JSON: the decoded object, else the number."""
+    written = batch.column("jsonText", "text")
+    if "jsonTextId" in batch.rows.column_names:
+        written = pc.coalesce(written, batch.session.strings.of(batch.column("jsonTextId"), batch.findings))
+    for name in _VALUES:
+        values = batch.column(name)
+        if values.null_count < len(values):
+            texts = [None if value is None else json.dumps(value) for value in values.to_pylist()]
+            written = pc.coalesce(written, pa.array(texts, pa.string()))
+    return written
+
+
+def extras(columns: Columns) -> list[str]:
+    """The columns that go into args."""
+    return [name for name in columns if name not in _HELD]
+
+
+def session_with(session: Session, found: Names) -> Session:
+    """The session with the names that NVTX events gave."""
+    return replace(session, domains=found.domains, categories=found.categories)

@@ -1,0 +1,220 @@
+"""A whole export into a sink: its tables in parts, read and mapped on several threads."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab.hashing import files_of
+from tracelab.readers.base import Facts
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys import about, counters, enums, nvtx, report, strings
+from tracelab.readers.nsys.batch import Batch, Session, arguments, outside
+from tracelab.readers.nsys.ends import opened
+from tracelab.readers.nsys.export import Columns, Export, Part, all_rows
+from tracelab.readers.nsys.facts import facts_of, note_tables
+from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of
+from tracelab.readers.nsys.nvtx import Names
+from tracelab.readers.nsys.ranks import Ranks, ranks_of
+from tracelab.sink import Sink
+
+VERSION = "nsys-1"
+_OTHER_ROWS = 2_000_000
+"""Rows of a table without a canonical one that are kept: samples of processors can be many times the rest."""
+
+_NOT_EVENTS = ("DIAGNOSTIC_EVENT",)
+Mapped = Iterator[tuple[str, pa.Table]]
+
+
+@dataclass
+class Whole:
+    """What all tables together have told."""
+
+    findings: Findings = field(default_factory=Findings)
+    events_kept: int = 0
+    gpu_pids: set[int] = field(default_factory=set)
+    first_device: int | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part of a table, and what becomes of its rows."""
+
+    part: Part
+    columns: Columns
+    mapped: Callable[[Batch], Mapped]
+
+
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
+    """Put the rows of an export, or of a report that nsys can export, into a sink."""
+    with contextlib.ExitStack() as stack:
+        at = stack.enter_context(report.exported(path)) if report.is_report(path) else path
+        return _read(opened(at), path, sink_for, workers, progress)
+
+
+def _read(
+    export: Export, path: Path, sink_for: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
+) -> Facts:
+    whole = Whole()
+    start_ns = about.session_start_ns(export, whole.findings)
+    session, names = _session(export, start_ns, whole.findings)
+    assumed = ranks_of(about.gpu_processes(export), path, names.mpi_ranks, Findings())
+    sink = sink_for(assumed.first)
+    tasks = list(_tasks(export, whole.findings))
+    crew = _Crew(export, session, sink, whole, None if assumed.only is not None else assumed)
+    crew.work(tasks, workers, _progress(path, tasks, progress))
+    note_tables(export, whole.findings)
+    ranks = ranks_of(whole.gpu_pids, path, names.mpi_ranks, whole.findings)
+    devices = about.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.findings)
+    sink.put("devices", about.table("devices", [{"rank": ranks.first} | row for row in devices]))
+    run = {"profiler": "nsys", "gpu": next((row["name"] for row in devices if row["name"]), None)}
+    several = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
+    sink.put("runs", about.table("runs", [run | several]))
+    sink.close()
+    if ranks != assumed:
+        _correct_ranks(sink, assumed, ranks)
+    return facts_of(export, session, whole.findings, whole.events_kept, start_known=start_ns is not None)
+
+
+def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[Session, Names]:
+    texts, numbers = strings.read(export, findings), enums.read(export, findings)
+    naming = (rows for table in nvtx.TABLES for rows in all_rows(export, table, nvtx.NAMING, Findings(), "rows_lost"))
+    names = nvtx.names(naming, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
+    return (
+        Session(
+            strings=texts,
+            enums=numbers,
+            shift_ns=start_ns or 0,
+            dur_ns=about.session_dur_ns(export, findings),
+            domains=names.domains,
+            categories=names.categories,
+            records=about.event_records(export),
+        ),
+        names,
+    )
+
+
+def _tasks(export: Export, findings: Findings) -> Iterator[Task]:
+    """What there is to read, the largest tables first."""
+    metrics = counters.metrics(export, findings)
+    found: list[Task] = []
+    for table, columns in export.tables.items():
+        mapped = _how(table, columns, metrics)
+        if mapped is None:
+            continue
+        parts = export.parts(table)
+        if isinstance(mapped, Mapping) and mapped.table == "other_events":
+            parts = _bounded(parts, findings)
+        wanted, become = _reading(table, columns, mapped, metrics)
+        found += [Task(part, wanted, become) for part in parts]
+    yield from sorted(found, key=lambda task: -task.part.rows)
+
+
+def _how(table: str, columns: Columns, metrics: counters.Metrics) -> Mapping | str | None:
+    if table in nvtx.TABLES or (table == counters.TABLE and metrics):
+        return table
+    return None if table in _NOT_EVENTS else mapping_of(table, columns)
+
+
+def _reading(
+    table: str, columns: Columns, how: Mapping | str, metrics: counters.Metrics
+) -> tuple[Columns, Callable[[Batch], Mapped]]:
+    """The columns to read, and the function from a batch to rows."""
+    if table in nvtx.TABLES:
+        return columns, partial(nvtx.tables, extras=nvtx.extras(columns))
+    if not isinstance(how, Mapping):
+        return columns, lambda batch: iter([("counters", counters.counters(batch, metrics))])
+    wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
+    extras = [name for name in wanted if name not in how.held]
+    return wanted, partial(_mapped, mapping=how, extras=extras)
+
+
+def _mapped(batch: Batch, mapping: Mapping, extras: list[str]) -> Mapped:
+    columns = {name: value(batch) for name, value in mapping.columns.items()}
+    batch.findings.note("outside_session", count=outside(batch))
+    if mapping.table == "graph_launches":
+        batch.findings.note("graph_whole", count=batch.rows.num_rows)
+    if mapping.table != "memory_events" or extras:
+        columns["args"] = arguments(batch, extras, keep_zero=mapping.keep_zero)
+    yield mapping.table, pa.table(columns)
+
+
+def _bounded(parts: list[Part], findings: Findings) -> list[Part]:
+    kept, rows = [], 0
+    for part in parts:
+        if rows >= _OTHER_ROWS:
+            findings.note("other_left_out", part.table, count=part.rows)
+        else:
+            kept.append(part)
+        rows += part.rows
+    return kept
+
+
+def _progress(path: Path, tasks: list[Task], progress: Callable[[int], None]) -> Callable[[int], None]:
+    """Told of rows, tells of bytes: the size of the source, shared out among its rows."""
+    rows = sum(task.part.rows for task in tasks)
+    size_bytes = sum(file.stat().st_size for file in files_of(path))
+    return lambda count: progress(size_bytes * count // rows if rows else 0)
+
+
+class _Crew:
+    """The threads that read one export: they share its parts, and put their rows into one sink."""
+
+    def __init__(self, export: Export, session: Session, sink: Sink, whole: Whole, ranks: Ranks | None) -> None:
+        self._export, self._session, self._sink, self._whole, self._ranks = export, session, sink, whole, ranks
+        self._adding = threading.Lock()
+        self._stop = threading.Event()
+
+    def work(self, tasks: list[Task], workers: int, progress: Callable[[int], None]) -> None:
+        """Do all tasks; a failure stops the others too."""
+        with ThreadPoolExecutor(workers) as pool:
+            futures = [pool.submit(self._do, task, progress) for task in tasks]
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            if any(future.exception() for future in done):
+                self._stop.set()
+                pool.shutdown(cancel_futures=True)
+        for future in done:
+            future.result()
+
+    def _do(self, task: Task, progress: Callable[[int], None]) -> None:
+        findings = Findings()
+        for rows in self._export.batches(task.part, task.columns, findings, "rows_lost"):
+            if self._stop.is_set():
+                return
+            for table, part in task.mapped(Batch(task.part.table, rows, self._session, findings)):
+                self._put(table, part, findings)
+            progress(rows.num_rows)
+        with self._adding:
+            self._whole.findings.add(findings)
+
+    def _put(self, table: str, rows: pa.Table, findings: Findings) -> None:
+        if "dur_ns" in rows.column_names and table != "collectives":
+            findings.note("negative_duration", count=pc.sum(pc.less(rows.column("dur_ns"), 0)).as_py() or 0)
+        pids = rows.column("pid").combine_chunks() if "pid" in rows.column_names else None
+        with self._adding:
+            self._whole.events_kept += 0 if table == "collectives" else rows.num_rows
+            if table in GPU_TABLES and pids is not None:
+                self._whole.gpu_pids |= set(pc.unique(pids).drop_null().to_pylist())
+        if self._ranks is not None and pids is not None:
+            rows = rows.append_column("rank", self._ranks.column(pids))
+        self._sink.put(table, rows)
+
+
+def _correct_ranks(sink: Sink, assumed: Ranks, ranks: Ranks) -> None:
+    """Put right the ranks, where the rows say otherwise than the tables that describe the recording."""
+    if ranks.only is not None and ranks.only == assumed.only:
+        return
+
+    def ranked(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index("rank")
+        return rows.set_column(at, rows.schema.field(at), ranks.column(rows.column("pid").combine_chunks()))
+
+    for table in sink.rows:
+        if table not in ("devices", "runs", "counters"):
+            sink.rewrite(table, ranked)

@@ -1,0 +1,190 @@
+"""An export in SQLite: read-only, in ranges of row ids, as Arrow through ADBC; row by row where that breaks."""
+
+import contextlib
+import itertools
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_manager
+import pyarrow as pa
+from adbc_driver_sqlite import dbapi
+
+from tracelab.errors import NotProfilerDataError, SourceError
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys import salvage
+from tracelab.readers.nsys.cells import column, text_column
+from tracelab.readers.nsys.export import ARROW, Columns, Kind, Part, is_export
+
+MAGIC = b"SQLite format 3\0"
+WHAT = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
+
+_PART_ROWS = 1 << 17
+_PARTS = 4096
+_BATCH_ROWS = 1 << 16
+_ALL_ROW_IDS = (-(1 << 63), (1 << 63) - 1)
+_READABLE_WHERE_CUT = "pragma writable_schema = 1"
+"""Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""
+
+_Broken = (adbc_driver_manager.Error, pa.ArrowException, OSError)
+
+
+@dataclass(frozen=True)
+class SqliteExport:
+    """The tables of one file."""
+
+    path: Path
+    tables: dict[str, Columns]
+
+    def parts(self, table: str) -> list[Part]:
+        """Ranges of row ids; one range of all where their ends cannot be read."""
+        try:
+            with contextlib.closing(connect(self.path)) as con:
+                first, last = (con.execute(f"select {end}(rowid) from {_quoted(table)}").fetchone()[0] for end in _ENDS)
+        except sqlite3.Error:
+            return [Part(table, *_ALL_ROW_IDS, 0)]
+        if first is None:
+            return []
+        count = min(_PARTS, -(-(last - first + 1) // _PART_ROWS))
+        edges = [first + (last - first + 1) * at // count for at in range(count + 1)]
+        return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(edges)]
+
+    def batches(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+        """The rows of a part, fast; from where that breaks on row by row."""
+        after = part.first - 1
+        try:
+            for rows, last in _fast(self.path, part, columns, findings):
+                after = last
+                yield rows
+        except (*_Broken, _UnfitError):
+            rest = Part(part.table, after + 1, part.last, part.rows)
+            yield from _slow(self.path, rest, columns, findings, lost)
+
+
+_ENDS = ("min", "max")
+
+
+def opened(path: Path) -> SqliteExport:
+    """The export in a file. Raises NotProfilerDataError where it is another tool's, SourceError where it is broken."""
+    try:
+        with contextlib.closing(connect(path)) as con:
+            names = con.execute("select name from sqlite_master where type = 'table'").fetchall()
+            tables: dict[str, Columns] = {_name(name): _columns(con, _name(name)) for (name,) in names}
+    except sqlite3.DatabaseError as error:
+        raise SourceError(path, f"the SQLite file is damaged ({error}); export the report again") from error
+    tables = {name: columns for name, columns in tables.items() if columns}
+    if not is_export(tables):
+        raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {WHAT}")
+    return SqliteExport(path, tables)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, and gives text as bytes."""
+    con = sqlite3.connect(_uri(path), uri=True, check_same_thread=False)
+    con.text_factory = bytes
+    con.execute(_READABLE_WHERE_CUT)
+    return con
+
+
+def has_unmerged_rows(path: Path) -> bool:
+    """Whether a write-ahead log stands beside the file, which only a writing connection could merge."""
+    log = path.with_name(path.name + "-wal")
+    return log.is_file() and log.stat().st_size > 0
+
+
+def _uri(path: Path) -> str:
+    return f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
+
+
+def _name(name: object) -> str:
+    return name.decode(errors="surrogateescape") if isinstance(name, bytes) else str(name)
+
+
+def _columns(con: sqlite3.Connection, table: str) -> dict[str, Kind]:
+    """The columns of a table, by their declared types; none where it cannot be asked."""
+    try:
+        rows = con.execute(f"pragma table_info({_quoted(table)})").fetchall()
+    except sqlite3.DatabaseError:
+        return {}
+    return {_name(row[1]): _kind(_name(row[2])) for row in rows}
+
+
+def _kind(declared: str) -> Kind:
+    """SQLite's own rules of affinity, in their order."""
+    upper = declared.upper()
+    if "INT" in upper:
+        return "int"
+    if any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")) or not upper:
+        return "text"
+    return "real"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _UnfitError(Exception):
+    """A column came in a type that is not its kind's."""
+
+
+def _fast(path: Path, part: Part, columns: Columns, findings: Findings) -> Iterator[tuple[pa.Table, int]]:
+    """Batches through ADBC, each with its last row id. Fails where a cell does not fit the types of the first ones."""
+    selected = ", ".join(_selected(name, kind) for name, kind in columns.items())
+    query = (
+        f"select rowid, {selected} from {_quoted(part.table)} "
+        f"where rowid between {part.first} and {part.last} order by rowid"
+    )
+    with dbapi.connect(_uri(path)) as con, con.cursor() as cursor:
+        cursor.execute(_READABLE_WHERE_CUT)
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+        cursor.execute(query)
+        with cursor.fetch_record_batch() as reader:
+            for batch in reader:
+                if batch.num_rows:
+                    yield _typed(batch, columns, findings), batch.column(0)[-1].as_py()
+
+
+def _selected(name: str, kind: Kind) -> str:
+    """A column as ADBC reads it exactly: it takes the types of the first rows for those of all.
+
+    So text comes as bytes that are never NULL, beside whether they should be.
+    """
+    quoted = _quoted(name)
+    return f"coalesce(cast({quoted} as blob), x''), {quoted} is null" if kind == "text" else quoted
+
+
+def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Table:
+    arrays, at = {}, 1
+    for name, kind in columns.items():
+        values = batch.column(at)
+        if kind == "text":
+            if values.type != pa.binary():
+                raise _UnfitError
+            absent = batch.column(at + 1).cast(pa.bool_())
+            arrays[name] = text_column(pa.compute.if_else(absent, None, values), findings)
+            at += 2
+            continue
+        if values.type != ARROW[kind]:
+            if kind == "int" or values.type != pa.int64():
+                raise _UnfitError
+            values = values.cast(pa.float64())
+        arrays[name] = values
+        at += 1
+    return pa.table(arrays)
+
+
+def _slow(path: Path, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+    """Batches of rows read one by one, around places that cannot be read."""
+    names = ", ".join(map(_quoted, columns))
+    with contextlib.closing(connect(path)) as con:
+        found = salvage.rows(con, names, part, findings, lost)
+        while cells := salvage.some(found, _BATCH_ROWS):
+            yield pa.table(
+                {
+                    name: column(values, kind, name, findings)
+                    for (name, kind), values in zip(columns.items(), list(zip(*cells, strict=True))[1:], strict=True)
+                }
+            )
