@@ -16,7 +16,8 @@ _LEVEL = re.compile(r"[A-Za-z]+ \((\d+)\)")  # of a utilisation: Low (2)
 _DEVICE = re.compile(r"(.*\S)\s*\((\d{1,6})\)")
 _COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _MOST = 1 << 62
-_ABSENT = ("", "-", "n/a")
+_DIGITS_OF = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+ABSENT = frozenset(("", "-", "n/a"))
 _INVALID = ("<OVERFLOW>", "<INVALID>", "nan", "-nan", "inf", "-inf")
 
 
@@ -41,6 +42,7 @@ def amount(text: str, unit: str = "") -> Amount | None:
     return Amount(*in_base_unit(Decimal(found[1]), found[2] or unit, kilo=KILO))
 
 
+@lru_cache(maxsize=1024)
 def device_of(text: str) -> tuple[str | None, int | None]:
     """Name and ordinal of a device as `Tesla K80 (0)` gives them."""
     found = _DEVICE.fullmatch(text)
@@ -58,56 +60,76 @@ def resolution_ns(text: str, unit: str) -> Decimal:
     return scale_of(found[2] or unit, kilo=KILO).factor.scaleb(exponent if isinstance(exponent, int) else 0)
 
 
+@lru_cache(maxsize=1 << 16)
+def whole_of(text: str, column_unit: str, unit: str) -> int | None:
+    """A time or size as a whole number of its base unit; printed digits below 1 are rounded, halves to even."""
+    digits = _DIGITS_OF.get(column_unit)
+    before, _, behind = text.partition(".")
+    if digits is not None and len(behind) <= digits and before.isdigit() and (behind.isdigit() or not behind):
+        value = int(before + behind) * 10 ** (digits - len(behind))  # the same, without a Decimal: rows are many
+        return value if value < _MOST and unit == "ns" else None
+    found = amount(text, column_unit)
+    if found is None or found.unit != unit or abs(found.number) >= _MOST:
+        return None
+    return int(found.number.to_integral_value())
+
+
+@lru_cache(maxsize=1 << 16)
+def count_of(text: str, most: int = _MOST) -> int | None:
+    """A number without a unit, or an id."""
+    if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  shorter than any limit
+        return int(text)
+    found = amount(text)
+    if found is None or found.unit or found.number != found.number.to_integral_value() or abs(found.number) >= most:
+        return None
+    return int(found.number)
+
+
 @dataclass
 class Cells:
-    """One row: its cells by the names of their columns."""
+    """One row: the cells that hold something, by the names of their columns."""
 
-    place: dict[str, int]
-    units: tuple[str, ...]
+    units: dict[str, str]
     findings: Findings
-    fields: list[str] = field(default_factory=list)
+    held: dict[str, str] = field(default_factory=dict)
+
+    def take(self, columns: tuple[str, ...], fields: list[str]) -> None:
+        """Let the next row be the current one."""
+        self.held = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
 
     def text(self, *names: str) -> str | None:
         """The first of these cells that is there."""
-        for name in names:
-            at = self.place.get(name)
-            if at is not None and self.fields[at] not in _ABSENT:
-                return self.fields[at]
-        return None
+        return next((text for name in names if (text := self.held.get(name)) is not None), None)
 
     def amount(self, name: str) -> Amount | None:
         """A cell in base units."""
-        text = self.text(name)
+        text = self.held.get(name)
         if text is None:
             return None
-        found = amount(text, self.units[self.place[name]])
+        found = amount(text, self.units.get(name, ""))
         if found is None:
-            self.findings.note("value_invalid" if text in _INVALID else "value_unfit", f"{name} {text}")
+            self._note_unfit(name, text)
         return found
 
-    def exact(self, name: str, unit: str) -> Decimal | None:
-        """A cell in a base unit that it must have."""
-        found = self.amount(name)
-        if found is None or found.unit != unit or abs(found.number) >= _MOST:
-            return None
-        return found.number
-
     def whole(self, name: str, unit: str) -> int | None:
-        """A time or a size as a whole number; printed digits below 1 are rounded, halves to even."""
-        number = self.exact(name, unit)
-        return None if number is None else int(number.to_integral_value())
+        """A time or a size as a whole number of its base unit."""
+        text = self.held.get(name)
+        if text is None:
+            return None
+        found = whole_of(text, self.units.get(name, ""), unit)
+        if found is None:
+            self._note_unfit(name, text)
+        return found
 
-    def count(self, *names: str, most: int = _MOST) -> int | None:
+    def count(self, name: str, *, most: int = _MOST) -> int | None:
         """A number or an id."""
-        name = next((name for name in names if self.text(name) is not None), None)
-        if name is None:
+        text = self.held.get(name)
+        if text is None:
             return None
-        text = self.text(name) or ""
-        found = amount(text)
-        if found is None or found.unit or found.number != int(found.number) or abs(found.number) >= most:
-            self.findings.note("value_unfit", f"{name} {text}")
-            return None
-        return int(found.number)
+        found = count_of(text, most)
+        if found is None:
+            self._note_unfit(name, text)
+        return found
 
     def number(self, name: str) -> float | None:
         """A cell in base units, as a double."""
@@ -116,8 +138,8 @@ class Cells:
 
     def unit(self, *names: str) -> str | None:
         """The base unit of the first of these cells that has one."""
-        return next((found.unit for name in names if (found := self._quiet(name)) and found.unit), None)
+        found = (amount(self.held[name], self.units.get(name, "")) for name in names if name in self.held)
+        return next((each.unit for each in found if each and each.unit), None)
 
-    def _quiet(self, name: str) -> Amount | None:
-        text = self.text(name)
-        return None if text is None else amount(text, self.units[self.place[name]])
+    def _note_unfit(self, name: str, text: str) -> None:
+        self.findings.note("value_invalid" if text in _INVALID else "value_unfit", f"{name} {text}")

@@ -25,6 +25,14 @@ _KINDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("launches", frozenset({"Device", "Kernel", "Stream"})),
     ("launches", frozenset({"Device", "Name", "Stream"})),
 )
+TRACE_COLUMNS = {
+    *("Start", "Duration", "Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size"),
+    *("Registers Per Thread", "Static SMem", "Dynamic SMem", "Size", "Throughput", "SrcMemType", "DstMemType"),
+    *("Device", "Context", "Stream", "Src Dev", "Src Ctx", "Dst Dev", "Dst Ctx", "Unified Memory", "Virtual Address"),
+    *("Name", "Kernel", "Correlation_ID"),
+}
+"""Columns of a trace; any other holds a metric of each launch."""
+
 _TELLING: dict[Kind, tuple[str, ...]] = {
     "trace": ("Start", "Duration"),
     "summary": ("Time", "Calls", "Avg"),
@@ -60,6 +68,11 @@ class Layout:
     def place(self) -> dict[str, int]:
         """Where each column stands."""
         return {name: at for at, name in enumerate(self.columns)}
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Columns of a trace that hold a metric of each launch."""
+        return tuple(name for name in self.columns if name not in TRACE_COLUMNS)
 
     @property
     def free(self) -> int:

@@ -52,13 +52,12 @@ class Printed:
     def _take(self, line: str, *, is_cut: bool) -> None:
         if not line or line.isspace():
             return
-        if self._told(line):
+        if self._is_row(line) or self._told(line):
             return
         if layout := layout_of(line):
             self._open(layout)
-            return
-        if self._layout is None or self._cells is None or not self._is_of_table(line, is_cut=is_cut):
-            self._note_other(line)
+        elif not self._is_lost(line, is_cut=is_cut) and not _LEGEND.match(line):
+            self.findings.note("program_output")
 
     def _told(self, line: str) -> bool:
         """Whether this line is nvprof's own, and what it says is known now."""
@@ -91,24 +90,25 @@ class Printed:
         self._layout, self._begun, self._type = layout, False, ""
         self.tables += 1
         self.started = True
-        self._cells = Cells(layout.place, ("",) * len(layout.columns), self.findings)
+        self._cells = Cells({}, self.findings)
 
-    def _is_of_table(self, line: str, *, is_cut: bool) -> bool:
+    def _is_row(self, line: str) -> bool:
+        """Whether this line is a row of the table that is open; it is kept then."""
         layout, cells = self._layout, self._cells
         if layout is None or cells is None:
             return False
         if not self._begun and (units := units_of(line, layout)) is not None:
-            cells.units, self._begun = units, True
+            cells.units, self._begun = dict(zip(layout.columns, units, strict=True)), True
             return True
         if layout.delimiter is None and layout.columns[0] == "Type":
             line = self._with_type(line)
         fields, repaired = cells_of(line, layout)
         if fields is None:
-            return self._note_lost(line, layout, is_cut=is_cut)
+            return False
         self._begun = True
         if repaired:
             self.findings.note("row_repaired")
-        cells.fields = fields
+        cells.take(layout.columns, fields)
         self.kept += 1
         for table, row in rows_of(layout, self._where, cells, self.launches):
             self._keep(table, row)
@@ -129,26 +129,18 @@ class Printed:
             self.findings.note("name_cut", name)
 
     def _note_digits(self, layout: Layout, cells: Cells) -> None:
-        if layout.kind == "trace" and (start := cells.text("Start")):
-            unit = cells.units[layout.place["Start"]]
-            if self.kept % 64 == 1:  # a printed table has the same digits in all its rows, or about
-                self.coarsest_ns = max(self.coarsest_ns, resolution_ns(start, unit))
+        sampled = self.kept % 64 == 1  # a printed table has the same digits in all its rows, or about
+        if sampled and layout.kind == "trace" and (start := cells.text("Start")):
+            self.coarsest_ns = max(self.coarsest_ns, resolution_ns(start, cells.units.get("Start", "")))
 
-    def _note_lost(self, line: str, layout: Layout, *, is_cut: bool) -> bool:
-        """Count what began as a row and is none."""
-        if not begins_like_a_row(line, layout):
+    def _is_lost(self, line: str, *, is_cut: bool) -> bool:
+        """Whether a line that is no row began as one; it is counted then."""
+        if self._layout is None or not begins_like_a_row(line, self._layout):
             return False
         self.lost += 1
-        if is_cut:
-            self.cut = True
-            self.findings.note("cut_off")
-        else:
-            self.findings.note("row_lost", self._line)
+        self.cut = self.cut or is_cut
+        self.findings.note(*(("cut_off",) if is_cut else ("row_lost", self._line)))
         return True
-
-    def _note_other(self, line: str) -> None:
-        if not _LEGEND.match(line):
-            self.findings.note("program_output")
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Rows of nvprof's printed tables to rows of canonical tables: one mapping a kind of row, one line a column."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracelab.readers.nvprof.cells import Cells, device_of
-from tracelab.readers.nvprof.layout import Layout
+from tracelab.readers.nvprof.cells import Cells, count_of, device_of
+from tracelab.readers.nvprof.layout import TRACE_COLUMNS, Layout
 from tracelab.values import json_text
 
 Row = dict[str, Any]
@@ -21,16 +21,13 @@ _CORRELATED = re.compile(r"(.*\S) \[(\d+)\]")  # consoles: the correlation stand
 _INSTANCE = re.compile(r"(.*\S)\s+\((\d+)\)")
 _TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)")
 
-_TRACE_COLUMNS = {
-    *("Start", "Duration", "Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size"),
-    *("Registers Per Thread", "Static SMem", "Dynamic SMem", "Size", "Throughput", "SrcMemType", "DstMemType"),
-    *("Device", "Context", "Stream", "Src Dev", "Src Ctx", "Dst Dev", "Dst Ctx", "Unified Memory", "Virtual Address"),
-    *("Name", "Kernel", "Correlation_ID"),
+_PLACE = {"Start", "Duration", "Device", "Context", "Stream", "Name", "Kernel", "Correlation_ID"}
+_HELD_OF_KERNEL = _PLACE | {
+    *("Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size"),
+    *("Registers Per Thread", "Static SMem", "Dynamic SMem"),
 }
-"""Columns of a trace; any other holds a metric of each launch."""
-
-_PLACE = ("Start", "Duration", "Device", "Context", "Stream", "Name", "Kernel", "Correlation_ID")
-_SHAPE = ("Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Grid Size", "Block Size")
+_HELD_OF_COPY = _PLACE | {"SrcMemType", "DstMemType", "Src Dev", "Dst Dev", "Size"}
+_HELD_OF_FILL = _PLACE | {"SrcMemType", "DstMemType", "Size"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def rows_of(layout: Layout, where: Where, cells: Cells, launches: Launches) -> I
 
 
 def _of_trace(layout: Layout, where: Where, cells: Cells, launches: Launches) -> Iterator[tuple[str, Row]]:
-    metrics = [column for column in layout.columns if column not in _TRACE_COLUMNS]
+    metrics = layout.metrics
     if layout.kind == "trace":
         yield _traced(where, cells)
     if metrics and (name := cells.text("Name", "Kernel")) and not name.startswith("["):
@@ -109,13 +106,14 @@ def _special(what: str, detail: str, where: Where, cells: Cells) -> tuple[str, R
         known = direction in ("UVM HtoD", "UVM DtoH", "UVM DtoD")
         return "memcpys", _migration(where, cells) | {"direction": direction if known else "unknown"}
     is_place = (cells.text("Unified Memory") or "").startswith("PC")  # of a fault of the processor: its instruction
+    held = _PLACE if is_place else _PLACE | {"Unified Memory"}
     return "counters", {
         "pid": where.pid,
         "device": device_of(cells.text("Device") or "")[1],
         "time_ns": cells.whole("Start", "ns"),
         "name": f"unified_memory_{detail.lower().replace(' ', '_')}",
         "value": None if is_place else cells.number("Unified Memory"),
-        "args": _args(cells, held=("Unified Memory",)[is_place:], also={"dur_ns": cells.whole("Duration", "ns")}),
+        "args": _args(cells, held, also={"dur_ns": cells.whole("Duration", "ns")}),
     }
 
 
@@ -147,16 +145,19 @@ def _gpu(where: Where, cells: Cells) -> Row:
 
 
 def _shape(ours: str, theirs: str, cells: Cells) -> Row:
-    if triple := _TRIPLE.fullmatch(cells.text(f"{theirs} Size") or ""):  # consoles: (8 8 1)
-        sizes = [int(size) if int(size) < _INT32 else None for size in triple.groups()]
+    if triple := cells.held.get(f"{theirs} Size"):  # consoles: (8 8 1)
+        found = _TRIPLE.fullmatch(triple)
+        sizes = [count_of(size, _INT32) for size in found.groups()] if found else [None] * 3
     else:
         sizes = [cells.count(f"{theirs} {axis}", most=_INT32) for axis in "XYZ"]
-    return dict(zip((f"{ours}_x", f"{ours}_y", f"{ours}_z"), sizes, strict=True))
+    return {f"{ours}_x": sizes[0], f"{ours}_y": sizes[1], f"{ours}_z": sizes[2]}
 
 
 def _kernel(where: Where, cells: Cells) -> Row:
     name = cells.text("Name", "Kernel")
-    correlated = _CORRELATED.fullmatch(name) if name and "Correlation_ID" not in cells.place else None
+    correlated = (
+        _CORRELATED.fullmatch(name) if name and name[-1] == "]" and "Correlation_ID" not in cells.held else None
+    )
     row = _gpu(where, cells)
     return row | {
         "name": correlated[1] if correlated else name,
@@ -166,12 +167,8 @@ def _kernel(where: Where, cells: Cells) -> Row:
         "registers": cells.count("Registers Per Thread", most=_INT32),
         "shared_static_bytes": cells.whole("Static SMem", "byte"),
         "shared_dynamic_bytes": cells.whole("Dynamic SMem", "byte"),
-        "args": _args(cells, held=(*_SHAPE, "Registers Per Thread", "Static SMem", "Dynamic SMem", *_metrics(cells))),
+        "args": _args(cells, _HELD_OF_KERNEL),
     }
-
-
-def _metrics(cells: Cells) -> tuple[str, ...]:
-    return tuple(column for column in cells.place if column not in _TRACE_COLUMNS)
 
 
 def _copy(where: Where, cells: Cells) -> Row:
@@ -181,7 +178,7 @@ def _copy(where: Where, cells: Cells) -> Row:
         "src_device": device_of(cells.text("Src Dev") or "")[1],
         "dst_device": device_of(cells.text("Dst Dev") or "")[1],
         "size_bytes": cells.whole("Size", "byte"),
-        "args": _args(cells, held=("SrcMemType", "DstMemType", "Src Dev", "Dst Dev", "Size")),
+        "args": _args(cells, _HELD_OF_COPY),
     }
 
 
@@ -191,7 +188,7 @@ def _migration(where: Where, cells: Cells) -> Row:
         "src_device": device_of(cells.text("Src Dev") or "")[1],
         "dst_device": device_of(cells.text("Dst Dev") or "")[1],
         "size_bytes": cells.whole(size, "byte"),
-        "args": _args(cells, held=("Src Dev", "Dst Dev", size)),
+        "args": _args(cells, _HELD_OF_COPY | {size}),
     }
 
 
@@ -199,7 +196,7 @@ def _fill(where: Where, cells: Cells) -> Row:
     return _gpu(where, cells) | {
         "memory": cells.text("SrcMemType", "DstMemType"),
         "size_bytes": cells.whole("Size", "byte"),
-        "args": _args(cells, held=("SrcMemType", "Size")),
+        "args": _args(cells, _HELD_OF_FILL),
     }
 
 
@@ -209,20 +206,19 @@ def _other(category: str, where: Where, cells: Cells) -> tuple[str, Row]:
         "category": category,
         "name": cells.text("Name", "Kernel"),
         **_times(cells),
-        "args": _args(cells, held=()),
+        "args": _args(cells, _PLACE),
     }
 
 
-def _args(cells: Cells, held: tuple[str, ...], also: Row | None = None) -> str | None:
+def _args(cells: Cells, held: Set[str], also: Row | None = None) -> str | None:
     """What no column holds, in the source's words; a throughput in 1e9 bytes a second, for nvprof's GB has 1024³."""
     left: dict[str, object] = {name: value for name, value in (also or {}).items() if value is not None}
-    for column in cells.place:
-        if column in _PLACE or column in held or (text := cells.text(column)) is None:
-            continue
-        if column == "Throughput" and (rate := cells.amount(column)) and rate.unit == "byte/s":
+    for column in sorted((cells.held.keys() & TRACE_COLUMNS) - held):
+        rate = cells.amount(column) if column == "Throughput" else None
+        if rate and rate.unit == "byte/s":
             left["throughput_gb_per_s"] = float(rate.number / _BYTES_PER_GB)
         else:
-            left[column] = text
+            left[column] = cells.held[column]
     return json_text(left) if left else None
 
 
@@ -245,13 +241,12 @@ _LETTERS = {chr(code) for code in range(ord("A"), ord("z") + 1)}
 
 def _times_summary(where: Where, cells: Cells) -> Row:
     kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
-    mean = cells.exact("Avg", "ns")
     return {
         "kind": kind if where.scope is None else f"nvtx_{kind}",
         "name": cells.text("Name"),
         "calls": cells.count("Calls"),
         "dur_ns": cells.whole("Time", "ns"),
-        "mean_ns": None if mean is None else float(mean),
+        "mean_ns": cells.number("Avg"),
         "min_ns": cells.whole("Min", "ns"),
         "max_ns": cells.whole("Max", "ns"),
         "args": _said(cells, "Time(%)", scope=where.scope),
@@ -259,7 +254,7 @@ def _times_summary(where: Where, cells: Cells) -> Row:
 
 
 def _counters_summary(where: Where, cells: Cells) -> Row:
-    is_event = where.heading == "events" or "Metric Description" not in cells.place
+    is_event = where.heading == "events" or "Metric Description" not in cells.held
     return {
         "kind": "events" if is_event else "metrics",
         "name": cells.text("Kernel") or where.kernel,
