@@ -20,7 +20,7 @@ PARAMETER = re.compile(
 )
 """Finds `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
 
-_HEADER = re.compile(r"^-- /// query\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
+_HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
 _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "text": (str,),
     "integer": (int,),
@@ -72,18 +72,40 @@ class Query:
     sql: str
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a file with a header consists of: prose, the header's text and its values, and SQL."""
+
+    prose: str
+    toml: str
+    first_line: int
+    fields: Mapping[str, object]
+    sql: str
+
+
+def parts(path: Path, kind: str) -> Parts:
+    """Take a file with a header of this kind apart; where there is none, a UsageError with file and line."""
+    text = _text(path)
+    header = next((found for found in _HEADER.finditer(text) if found["kind"] == kind), None)
+    if header is None:
+        raise UsageError(f"{path}:1: no header between `-- /// {kind}` and `-- ///`; see the files in {QUERIES}")
+    first_line = text.count("\n", 0, header.start("toml")) + 1
+    return Parts(
+        prose=_uncommented(text[: header.start()]),
+        toml=header["toml"],
+        first_line=first_line,
+        fields=_toml(path, header["toml"], first_line),
+        sql=text[header.end() :].strip(),
+    )
+
+
 def parse(path: Path) -> Query:
     """Read a query file; a header that is not as it must be is a UsageError with file and line."""
-    text = _text(path)
-    header = _HEADER.search(text)
-    if header is None:
-        raise UsageError(f"{path}:1: no header between `-- /// query` and `-- ///`; see the files in {QUERIES}")
-    first_line = text.count("\n", 0, header.start("toml")) + 1
-    fields = _toml(path, header["toml"], first_line)
+    found = parts(path, "query")
     try:
-        return _query(path, fields, prose=_uncommented(text[: header.start()]), sql=text[header.end() :].strip())
+        return _query(path, found.fields, prose=found.prose, sql=found.sql)
     except _HeaderError as error:
-        line = _line_of(error.key, header["toml"], first_line)
+        line = _line_of(error.key, found.toml, found.first_line)
         raise UsageError(f"{path}:{line}: {error}") from error
 
 
