@@ -26,7 +26,12 @@ class Scale:
 def in_base_unit(value: Decimal, unit: str, *, kilo: int = 1000) -> tuple[Decimal, str | None]:
     """A value in base units, exactly. `kilo` is what the K of a byte unit means: 1000 to ncu, 1024 to nvprof."""
     scale = scale_of(unit, kilo=kilo)
-    return _EXACT.multiply(value, scale.factor), scale.unit
+    return multiplied(value, scale), scale.unit
+
+
+def multiplied(value: Decimal, scale: Scale) -> Decimal:
+    """A value times the factor of a scale, exactly."""
+    return _EXACT.multiply(value, scale.factor)
 
 
 @lru_cache(maxsize=4096)

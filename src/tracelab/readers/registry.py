@@ -1,9 +1,9 @@
 """The readers, in the order in which they are asked."""
 
-from tracelab.readers import kineto, nsys, nvprof
+from tracelab.readers import kineto, ncu, nsys, nvprof
 from tracelab.readers.base import FolderReader, Reader
 
-READERS: tuple[Reader, ...] = (kineto, nsys, nvprof)
+READERS: tuple[Reader, ...] = (ncu, kineto, nsys, nvprof)
 """Several may take content by how it begins; the first that finds its own data in it (`glimpse`) reads it."""
 
 FOLDER_READERS: tuple[FolderReader, ...] = (nsys,)

@@ -1,0 +1,79 @@
+"""Numbers as people's locales write them: 1,234.5 or 1.234,5, and values that list their instances."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SPACED = re.compile(r"(?<=\d)[\u00a0\u202f\u2009'\u2019 ](?=\d{3}(?!\d))")
+_SPACES = re.compile(r"[\u00a0\u202f\u2009'\u2019 ]")
+_NUMBER_LIKE = re.compile(r"[-+]?\d[\d.,'\u2019 \u00a0\u202f\u2009]*(?:[eE][-+]?\d+)?")
+_INSTANCES = re.compile(r"(?P<whole>[^()]*|\(!\) n/a)\((?P<parts>[^()]*)\)")
+_NO_NUMBER = ("nan", "-nan", "inf", "-inf", "+inf", "n/a", "(!) n/a", "no data", "")
+_LEAST_EVIDENCE = 2  # one cell can be anything: a typing error, a program's output
+
+
+def _written(group: str, point: str) -> re.Pattern[str]:
+    """A number with these marks; groups of two are Indian ones."""
+    digits = rf"(?:\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}|\d+)"
+    return re.compile(rf"[-+]?(?:{digits}(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d{{1,4}})?")
+
+
+def _certain(group: str, point: str) -> re.Pattern[str]:
+    """A number that has one meaning only: two groups or more, or digits behind the point that make no group."""
+    fraction = rf"(?:\d{{4,}}|0\d*|[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}){point}\d+"
+    short = rf"\d*{point}(?:\d{{1,2}}|\d{{4,}})"
+    groups = rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{2,3}}{group}\d{{3}}(?:{point}\d*)?"
+    return re.compile(rf"[-+]?(?:{fraction}|{short}|{groups})(?:[eE][-+]?\d{{1,4}})?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the numbers of a file are written."""
+
+    group: str
+    point: str
+    written: re.Pattern[str]
+
+    def plain(self, text: str) -> str | None:
+        """The number as float() and Decimal() take it; None where the text is no number."""
+        if _SPACES.search(text):
+            text = _SPACED.sub("", text)
+        if not self.written.fullmatch(text):
+            return None
+        return text.replace(self.group, "").replace(self.point, ".")
+
+
+ENGLISH = Dialect(",", ".", _written(",", r"\."))
+CONTINENTAL = Dialect(".", ",", _written(r"\.", ","))
+_CERTAINLY_ENGLISH = _certain(",", r"\.")
+_CERTAINLY_CONTINENTAL = _certain(r"\.", ",")
+
+
+def dialect_of(texts: Iterable[str]) -> Dialect:
+    """How these numbers are written: with a point, unless several cells can only mean a decimal comma."""
+    english = continental = 0
+    for text in texts:
+        if text.isdecimal():
+            continue
+        english += bool(_CERTAINLY_ENGLISH.fullmatch(text))
+        continental += bool(_CERTAINLY_CONTINENTAL.fullmatch(text))
+    return CONTINENTAL if continental >= _LEAST_EVIDENCE and continental > english else ENGLISH
+
+
+def looks_like_number(text: str) -> bool:
+    """Whether a text that is no number in the file's dialect was probably meant as one."""
+    return bool(_NUMBER_LIKE.fullmatch(text))
+
+
+def instances(text: str, dialect: Dialect) -> tuple[str, list[tuple[str, str]]] | None:
+    """A value and its instances, by name or else by place: "60 (0x10: 20; 0x20: 40)", "60 (20; 40)"."""
+    if not text.endswith(")") or not (match := _INSTANCES.fullmatch(text)):
+        return None
+    whole, parts = match["whole"].strip(), []
+    for place, part in enumerate(match["parts"].split(";")):
+        name, _, value = part.strip().rpartition(": ")
+        parts.append((name or str(place), value.strip()))
+    values = [whole, *(value for _, value in parts)]
+    if all(value.lower() in _NO_NUMBER or dialect.plain(value) is not None for value in values):
+        return whole, parts
+    return None

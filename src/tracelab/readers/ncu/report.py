@@ -1,0 +1,81 @@
+"""What is known of a report while it is read: its rows, its devices, ncu's own messages, what could not be read."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tracelab.readers.findings import Findings
+from tracelab.readers.ncu.advice import Advised
+from tracelab.readers.ncu.devices import Devices
+from tracelab.readers.ncu.rows import Launch, Metric, Rows
+
+_STATUS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==\s*(.*)")
+_CLOCK = re.compile(r"\b(?:ncu|nv-nsight-cu-cli)\b.*--clock-control[= ]+[\"']?(none|base|boost)\b")
+_NO_KERNELS = "No kernels were profiled"
+_NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+@dataclass
+class Report:
+    """The state of one file's reading."""
+
+    put: Callable[[str, pa.Table], None]
+    findings: Findings = field(default_factory=Findings)
+    devices: Devices = field(default_factory=Devices)
+    clock_control: str | None = None
+    version: str | None = None
+    has_header: bool = False
+    kept: int = 0
+    skipped: int = 0
+    line: int = 0
+    """The line that is being read, from 1."""
+    error: str = ""
+    """The first error of ncu itself."""
+
+    def __post_init__(self) -> None:
+        self.advised = Advised(self.findings)
+        self.rows = Rows(self.put, self.findings, self._describe)
+
+    def keep(self, rows: int = 1) -> None:
+        """Count rows that were taken."""
+        self.kept += rows
+
+    def skip(self) -> None:
+        """Count a row that could not be told apart from its surroundings."""
+        self.skipped += 1
+        self.note_here("row_lost")
+
+    def note_here(self, code: str) -> None:
+        """Count something; the sample is its place, for a row names hosts and people's programs."""
+        self.findings.note(code, f"line {self.line:,}")
+
+    def note_command(self, line: str) -> None:
+        """Learn from a command line of ncu's how clocks were set; nothing else of it is kept."""
+        if found := _CLOCK.search(line):
+            self.clock_control = found[1]
+
+    def stray(self, line: str) -> None:
+        """A line of no table: ncu's own message, or the output of the program."""
+        if not line.strip():
+            return
+        self.note_command(line)
+        status = _STATUS.search(line)
+        if status is None:
+            self.note_here("stray_line")
+        elif status[1] in ("ERROR", "WARNING"):
+            self._told(status[1], status[2].strip())
+
+    def _told(self, severity: str, text: str) -> None:
+        if _NO_PERMISSION in text:
+            self.findings.note("no_permission", text)
+        elif _NO_KERNELS in text:
+            self.findings.note("no_kernels", text)
+        else:
+            self.findings.note("tool_error" if severity == "ERROR" else "tool_warning", text)
+        if severity == "ERROR" and not self.error:
+            self.error = text
+
+    def _describe(self, launch: Launch, metric: Metric, text: str) -> None:
+        self.devices.note((launch.pid, launch.device), metric.written, text)
