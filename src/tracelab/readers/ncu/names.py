@@ -146,8 +146,14 @@ LABELS: Mapping[str, Mapping[str, str]] = {
         "Warp Cycles Per Issued Instruction": "smsp__average_warp_latency_per_inst_issued.ratio",
     },
 }
-"""By section: the metric behind a label, where it is the same in the versions we know (2022.3, 2024.1). The rest keep
-their label: what 2019's "SOL L2" or a roofline's "SM Frequency" measured depends on the version or on the curve."""
+"""By section: the metric behind a label, where it is the same in the versions we know (2022.3, 2024.1). The others
+keep their label: what 2019's "SOL L2" measured, say, depends on the version."""
+
+_FREQUENCY_OF_CURVE = {
+    "Roofline": "sm__cycles_elapsed.avg.per_second",
+    "Achieved Value": "smsp__cycles_elapsed.avg.per_second",
+}
+"""By the end of a roofline's curve: the clock that its "SM Frequency" is."""
 
 EARLIER: Mapping[str, str] = {
     "gpu__time_duration": "gpu__time_duration.sum",
@@ -176,14 +182,17 @@ EARLIER: Mapping[str, str] = {
 sums of several counters have no such name."""
 
 
-def named(section: str | None, written: str) -> tuple[str, dict[str, str]]:
-    """Today's name of a metric, and what was written instead where that differs."""
+def named(section: str | None, written: str, item: str = "") -> tuple[str, dict[str, str]]:
+    """Today's name of a metric, and what was written instead where that differs; `item` is the curve of a chart."""
     if match := _LABEL_AND_NAME.fullmatch(written):  # --print-metric-name label-name
         metric, said = named(None, match["name"])
         return metric, said if match["label"] == match["name"] else {"label": match["label"], **said}
     bare = written.removesuffix(".sum") if "__" not in written else written
     if today := EARLIER.get(written) or EARLIER.get(bare):
         return today, {"earlier_name": written}
-    if today := LABELS.get(section or "", {}).get(written):
+    today = LABELS.get(section or "", {}).get(written)
+    if written == "SM Frequency" and not today:
+        today = next((name for end, name in _FREQUENCY_OF_CURVE.items() if item.endswith(end)), None)
+    if today:
         return today, {"label": written}
     return written, {}

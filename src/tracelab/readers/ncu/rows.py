@@ -70,7 +70,7 @@ class Metric:
 
     @cached_property
     def _named(self) -> tuple[str, dict[str, str]]:
-        return named(self.section, self.written)
+        return named(self.section, self.written, dict(self.args).get("item", ""))
 
 
 @dataclass
