@@ -119,22 +119,21 @@ def units_of(line: str, layout: Layout) -> tuple[str, ...] | None:
 
 def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
     """The cells of a line that is a row, and whether it had to be put right; None where it is no row."""
-    wanted = len(layout.columns)
-    if layout.delimiter is None:
+    wanted, mark = len(layout.columns), layout.delimiter
+    if mark is None:
         cells = _GAP.split(line.strip(), wanted - 1 if layout.free == wanted - 1 else 0)
     else:
-        cells = [cell.strip() for cell in split(line, layout.delimiter)]
-        while len(cells) > wanted and not cells[-1]:
+        cells = split(line, mark)
+        while len(cells) > wanted and not cells[-1].strip():
             cells.pop()
-    repaired = False
-    if len(cells) > wanted:  # a name with delimiters in it that nobody quoted
-        surplus, at = len(cells) - wanted, layout.free
-        cells[at : at + surplus + 1] = [(layout.delimiter or "  ").join(cells[at : at + surplus + 1])]
-        repaired = True
+    surplus, at = len(cells) - wanted, layout.free
+    if surplus > 0:  # a name with delimiters in it that nobody quoted
+        cells[at : at + surplus + 1] = [(mark or "  ").join(cells[at : at + surplus + 1])]
+    cells = [cell.strip() for cell in cells]
     good = len(cells) == wanted and any(
         _NUMERIC.match(cells[layout.place[name]]) for name in _TELLING[layout.kind] if name in layout.place
     )
-    return (cells, repaired) if good else (None, False)
+    return (cells, surplus > 0) if good else (None, False)
 
 
 def begins_like_a_row(line: str, layout: Layout) -> bool:
