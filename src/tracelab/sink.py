@@ -39,8 +39,9 @@ class Sink:
     """Takes the rows of one source from several threads.
 
     Rows come as tables of the schema without `run` and `source`; columns left out are NULL, but for `rank`, which is
-    then the constant given. `source` may still be under way: rows wait for it, up to a limit at which the callers
-    wait too. The order of a table's rows is that of their coming.
+    then the constant given. Text may come as a dictionary, and is then written without being spelled out. `source` may
+    still be under way: rows wait for it, up to a limit at which the callers wait too. The order of a table's rows is
+    that of their coming.
     """
 
     def __init__(self, folder: Path, run: str, source: "Future[str]", rank: int) -> None:
@@ -96,7 +97,7 @@ class Sink:
         writer = _TableWriter(path, schema.BY_NAME[table])
         with pq.ParquetFile(old) as file:
             for group in range(file.num_row_groups):
-                writer.write(_labelled(change(file.read_row_group(group)), schema.BY_NAME[table]))
+                writer.write(_labelled(change(file.read_row_group(group))))
         writer.close()
         old.unlink()
 
@@ -135,9 +136,11 @@ class Sink:
                 columns.append(pa.repeat(pa.scalar(self._rank, pa.int32()), rows.num_rows))
             elif column.name not in given:
                 columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
+            elif column.type == "text" and pa.types.is_dictionary(rows.schema.field(column.name).type):
+                columns.append(rows.column(column.name).cast(_LABEL))
             else:
                 columns.append(rows.column(column.name).cast(schema.ARROW_TYPES[column.type]))
-        return pa.table(columns, schema=_written(schema.BY_NAME[name]))
+        return pa.table(columns, names=schema.BY_NAME[name].arrow.names)
 
 
 class _TableWriter:
@@ -150,9 +153,13 @@ class _TableWriter:
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._file: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
         self.rows = 0
 
     def write(self, rows: pa.Table) -> None:
+        if self._schema is None:
+            self._schema = _written(self._table, rows.schema)
+        rows = _in(self._schema, rows)
         self.rows += rows.num_rows
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
@@ -167,41 +174,53 @@ class _TableWriter:
             self._file.close()
 
     def _flush(self) -> None:
+        rows = pa.concat_tables(self._waiting).unify_dictionaries()  # else all but the first would be spelled out
         if self._file is None:
             columns = self._table.columns
-            narrow = [column.name for column in columns if column.type in _NARROW and column.name != "args"]
+            narrow = {column.name for column in columns if column.type in _NARROW and column.name != "args"}
+            narrow |= {field.name for field in rows.schema if pa.types.is_dictionary(field.type)}
             self._file = pq.ParquetWriter(
                 self._path,
-                _written(self._table),
+                rows.schema,
                 compression=COMPRESSION,
                 store_schema=False,  # else other readers would see dictionaries where the schema says text
-                use_dictionary=narrow,
+                use_dictionary=sorted(narrow),
                 column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
             )
-        self._file.write_table(pa.concat_tables(self._waiting), row_group_size=2 * _ROW_GROUP)
+        self._file.write_table(rows, row_group_size=2 * _ROW_GROUP)
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
-def _written(table: schema.Table) -> pa.Schema:
-    return pa.schema(
-        [pa.field(c.name, _LABEL if c.name in _LABELS else c.arrow.type, nullable=c.nullable) for c in table.columns]
-    )
+def _written(table: schema.Table, given: pa.Schema) -> pa.Schema:
+    """The schema in which rows like these are written: text as a dictionary where it comes as one."""
+
+    def written(column: schema.Column) -> pa.DataType:
+        return _LABEL if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
+
+    return pa.schema([pa.field(column.name, written(column), nullable=column.nullable) for column in table.columns])
+
+
+def _in(written: pa.Schema, rows: pa.Table) -> pa.Table:
+    """The rows in the schema of the first ones, which may have come with dictionaries where these have none."""
+    columns = [
+        rows.column(field.name).dictionary_encode()
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(rows.schema.field(field.name).type)
+        else rows.column(field.name).cast(field.type)
+        for field in written
+    ]
+    return pa.table(columns, schema=written)
 
 
 def _repeated(text: str, rows: int) -> _Values:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([text]))
 
 
-def _labelled(rows: pa.Table, table: schema.Table) -> pa.Table:
-    """Rows that were read back, as they are written."""
-    written = _written(table)
-    columns = [
-        rows.column(field.name).cast(pa.string()).dictionary_encode()
-        if field.name in _LABELS
-        else rows.column(field.name)
-        for field in written
-    ]
-    return pa.table([column.cast(field.type) for column, field in zip(columns, written, strict=True)], schema=written)
+def _labelled(rows: pa.Table) -> pa.Table:
+    """Rows that were read back, as they came."""
+    for at, name in enumerate(rows.column_names):
+        if name in _LABELS:
+            rows = rows.set_column(at, name, rows.column(name).cast(pa.string()).dictionary_encode())
+    return rows
 
 
 def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table:

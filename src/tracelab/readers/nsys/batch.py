@@ -14,13 +14,15 @@ from tracelab.readers.findings import Findings
 from tracelab.readers.nsys.cells import narrowed
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import ARROW, Array, Kind
-from tracelab.readers.nsys.strings import Strings, by_distinct
+from tracelab.readers.nsys.strings import Strings, coded_by_distinct, coded_text
 
 NO_ID = pa.array([-1, (1 << 32) - 1])
 """What stands in a field of an id where there is none: -1, signed or as 32 unsigned bits."""
 
 _NO_LINK = pa.array([0, -1, (1 << 32) - 1])
 _BEYOND = 1 << 62
+_FEW = 4_096
+"""Distinct texts of a batch that are worth a dictionary."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,6 @@ def duration(start: str, end: str) -> Value:
     return between
 
 
-def text(*names: str) -> Value:
-    """The first of some string ids that has a text."""
-    return named(*names)
-
-
 def named(*names: str, change: Callable[[str], str] | None = None) -> Value:
     """The text of the first of some string ids, changed."""
 
@@ -132,7 +129,7 @@ def named(*names: str, change: Callable[[str], str] | None = None) -> Value:
             if not ids.null_count:
                 break
             ids = pc.coalesce(ids, batch.column(name))
-        return batch.session.strings.of(ids, batch.findings, change)
+        return batch.session.strings.coded(ids, batch.findings, change)
 
     return looked_up
 
@@ -146,14 +143,14 @@ def label(name: str, table: str, change: Callable[[str | None], str | None]) -> 
         def changed(numbers: Array) -> Array:
             return pa.array([change(names.get(value)) for value in numbers.to_pylist()], pa.string())
 
-        return by_distinct(batch.column(name), changed)
+        return coded_by_distinct(batch.column(name), changed)
 
     return labelled
 
 
 def constant(value: str) -> Value:
     """The same text in every row."""
-    return lambda batch: pa.repeat(pa.scalar(value), batch.rows.num_rows)
+    return lambda batch: pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0), batch.rows.num_rows), pa.array([value]))
 
 
 def outside(batch: Batch) -> int:
@@ -190,7 +187,8 @@ def arguments(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
     else:
         _, places, inverse = np.unique(codes, return_index=True, return_inverse=True)
     distinct = batch.rows.select(used).take(pa.array(places)).to_pylist()
-    return pa.array([_object(row, keep_zero=keep_zero) for row in distinct], pa.string()).take(pa.array(inverse))
+    texts = pa.array([_object(row, keep_zero=keep_zero) for row in distinct], pa.string())
+    return coded_text(pa.array(inverse), texts) if len(texts) < _FEW else texts.take(pa.array(inverse))
 
 
 def _object(row: dict[str, Any], *, keep_zero: bool) -> str | None:

@@ -1,6 +1,6 @@
 """What an export offers, however it is stored: tables, their columns, and their rows as Arrow, some at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -48,10 +48,13 @@ class Export(Protocol):
     def parts(self, table: str) -> list[Part]:
         """The whole table in parts."""
 
-    def batches(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+    def batches(
+        self, part: Part, columns: Columns, findings: Findings, lost: str, steady: Collection[str] = ()
+    ) -> Iterator[pa.Table]:
         """The rows of a part in order; a cell that is not of its kind is NULL, and noted.
 
-        Rows that cannot be read are noted under the code `lost`.
+        Rows that cannot be read are noted under the code `lost`. Columns called `steady` likely have one value in
+        most rows, which can make reading them cheaper.
         """
 
 

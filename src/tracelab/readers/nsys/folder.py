@@ -1,6 +1,6 @@
 """An export as a folder of Parquet files, one a table (`nsys export -t parquetdir`)."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,14 @@ class FolderExport:
             rows = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
         return [Part(table, at, at, count) for at, count in enumerate(rows)]
 
-    def batches(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+    def batches(
+        self,
+        part: Part,
+        columns: Columns,
+        findings: Findings,
+        lost: str,
+        steady: Collection[str] = (),  # noqa: ARG002 - Parquet stores such a column as one value anyway
+    ) -> Iterator[pa.Table]:
         """The rows of a row group; where it breaks, the rest of it is lost."""
         read = 0
         with pq.ParquetFile(self._file(part.table)) as file:

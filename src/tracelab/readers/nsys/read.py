@@ -48,6 +48,7 @@ class Task:
 
     part: Part
     columns: Columns
+    steady: tuple[str, ...]
     mapped: Callable[[Batch], Mapped]
 
 
@@ -111,8 +112,8 @@ def _tasks(export: Export, findings: Findings) -> Iterator[Task]:
         parts = export.parts(table)
         if isinstance(mapped, Mapping) and mapped.table == "other_events":
             parts = _bounded(parts, findings)
-        wanted, become = _reading(table, columns, mapped, metrics)
-        found += [Task(part, wanted, become) for part in parts]
+        wanted, extras, become = _reading(table, columns, mapped, metrics)
+        found += [Task(part, wanted, extras, become) for part in parts]
     yield from sorted(found, key=lambda task: -task.part.rows)
 
 
@@ -124,15 +125,16 @@ def _how(table: str, columns: Columns, metrics: counters.Metrics) -> Mapping | s
 
 def _reading(
     table: str, columns: Columns, how: Mapping | str, metrics: counters.Metrics
-) -> tuple[Columns, Callable[[Batch], Mapped]]:
-    """The columns to read, and the function from a batch to rows."""
+) -> tuple[Columns, tuple[str, ...], Callable[[Batch], Mapped]]:
+    """The columns to read, those of them that only go into args, and the function from a batch to rows."""
     if table in nvtx.TABLES:
-        return columns, partial(nvtx.tables, extras=nvtx.extras(columns))
+        extras = nvtx.extras(columns)
+        return columns, tuple(extras), partial(nvtx.tables, extras=extras)
     if not isinstance(how, Mapping):
-        return columns, lambda batch: iter([("counters", counters.counters(batch, metrics))])
+        return columns, (), lambda batch: iter([("counters", counters.counters(batch, metrics))])
     wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
     extras = [name for name in wanted if name not in how.held]
-    return wanted, partial(_mapped, mapping=how, extras=extras)
+    return wanted, tuple(extras), partial(_mapped, mapping=how, extras=extras)
 
 
 def _mapped(batch: Batch, mapping: Mapping, extras: list[str]) -> Mapped:
@@ -184,7 +186,7 @@ class _Crew:
 
     def _do(self, task: Task, progress: Callable[[int], None]) -> None:
         findings = Findings()
-        for rows in self._export.batches(task.part, task.columns, findings, "rows_lost"):
+        for rows in self._export.batches(task.part, task.columns, findings, "rows_lost", task.steady):
             if self._stop.is_set():
                 return
             for table, part in task.mapped(Batch(task.part.table, rows, self._session, findings)):

@@ -4,13 +4,14 @@ import contextlib
 import itertools
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import adbc_driver_manager
 import pyarrow as pa
+import pyarrow.compute as pc
 from adbc_driver_sqlite import dbapi
 
 from tracelab.errors import NotProfilerDataError, SourceError
@@ -25,6 +26,9 @@ WHAT = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
 _PART_ROWS = 1 << 17
 _PARTS = 4096
 _BATCH_ROWS = 1 << 16
+_SAMPLES = 64
+_SAMPLED_ROWS = 32
+"""Rows of a part for each sample, below which comparing is not worth it."""
 _ALL_ROW_IDS = (-(1 << 63), (1 << 63) - 1)
 _READABLE_WHERE_CUT = "pragma writable_schema = 1"
 """Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""
@@ -52,11 +56,14 @@ class SqliteExport:
         edges = [first + (last - first + 1) * at // count for at in range(count + 1)]
         return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(edges)]
 
-    def batches(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+    def batches(
+        self, part: Part, columns: Columns, findings: Findings, lost: str, steady: Collection[str] = ()
+    ) -> Iterator[pa.Table]:
         """The rows of a part, fast; from where that breaks on row by row."""
         after = part.first - 1
         try:
-            for rows, last in _fast(self.path, part, columns, findings):
+            same = _same(self.path, part, [name for name in steady if columns.get(name) == "int"])
+            for rows, last in _fast(self.path, part, columns, findings, same):
                 after = last
                 yield rows
         except (*_Broken, _UnfitError):
@@ -130,21 +137,66 @@ class _UnfitError(Exception):
     """A column came in a type that is not its kind's."""
 
 
-def _fast(path: Path, part: Part, columns: Columns, findings: Findings) -> Iterator[tuple[pa.Table, int]]:
-    """Batches through ADBC, each with its last row id. Fails where a cell does not fit the types of the first ones."""
-    selected = ", ".join(_selected(name, kind) for name, kind in columns.items())
+def _fast(
+    path: Path, part: Part, columns: Columns, findings: Findings, same: Mapping[str, int | None]
+) -> Iterator[tuple[pa.Table, int]]:
+    """Batches through ADBC, each with its last row id. Fails where a cell does not fit the types of the first ones.
+
+    Columns that should be the `same` in all rows are only compared: that costs a third of reading them. A batch in
+    which one is not is read again.
+    """
+    differing = {name: kind for name, kind in columns.items() if name not in same}
+    selected = ", ".join(_selected(name, kind) for name, kind in differing.items())
+    alike = " + ".join(f"({_quoted(name)} is {_literal(value)})" for name, value in same.items())
     query = (
-        f"select rowid, {selected} from {_quoted(part.table)} "
+        f"select {selected}, {alike or 0}, rowid from {_quoted(part.table)} "
         f"where rowid between {part.first} and {part.last} order by rowid"
     )
+    first = part.first
     with dbapi.connect(_uri(path)) as con, con.cursor() as cursor:
         cursor.execute(_READABLE_WHERE_CUT)
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
         cursor.execute(query)
         with cursor.fetch_record_batch() as reader:
             for batch in reader:
-                if batch.num_rows:
-                    yield _typed(batch, columns, findings), batch.column(0)[-1].as_py()
+                if not batch.num_rows:
+                    continue
+                last = batch.column(batch.num_columns - 1)[-1].as_py()
+                if pc.min(batch.column(batch.num_columns - 2)).as_py() == len(same):
+                    rows = _typed(batch, differing, findings)
+                    yield _with_same(rows, columns, same), last
+                else:
+                    yield from _fast(path, Part(part.table, first, last, 0), columns, findings, {})
+                first = last + 1
+
+
+def _same(path: Path, part: Part, names: list[str]) -> dict[str, int | None]:
+    """The columns that have one value in some rows, far from each other: likely in all of the part."""
+    if not names or part.rows < _SAMPLED_ROWS * _SAMPLES:
+        return {}
+    at = ", ".join(str(part.first + (part.last - part.first) * place // _SAMPLES) for place in range(_SAMPLES + 1))
+    query = f"select {', '.join(map(_quoted, names))} from {_quoted(part.table)} where rowid in ({at})"
+    try:
+        with contextlib.closing(connect(path)) as con:
+            values = list(zip(*con.execute(query), strict=True))
+    except sqlite3.Error:
+        return {}
+    found = zip(names, values, strict=bool(values))
+    return {
+        name: cells[0] for name, cells in found if set(map(type, cells)) <= {int, type(None)} and len(set(cells)) == 1
+    }
+
+
+def _with_same(rows: pa.Table, columns: Columns, same: Mapping[str, int | None]) -> pa.Table:
+    """The rows with those columns that are the same in all of them, in order."""
+    scalars = {name: pa.scalar(value, pa.int64()) for name, value in same.items()}
+    return pa.table(
+        {name: pa.repeat(scalars[name], rows.num_rows) if name in scalars else rows.column(name) for name in columns}
+    )
+
+
+def _literal(value: int | None) -> str:
+    return "null" if value is None else str(value)
 
 
 def _selected(name: str, kind: Kind) -> str:
@@ -157,14 +209,14 @@ def _selected(name: str, kind: Kind) -> str:
 
 
 def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Table:
-    arrays, at = {}, 1
+    arrays, at = {}, 0
     for name, kind in columns.items():
         values = batch.column(at)
         if kind == "text":
             if values.type != pa.binary():
                 raise _UnfitError
             absent = batch.column(at + 1).cast(pa.bool_())
-            arrays[name] = text_column(pa.compute.if_else(absent, None, values), findings)
+            arrays[name] = text_column(pc.if_else(absent, None, values), findings)
             at += 2
             continue
         if values.type != ARROW[kind]:

@@ -22,6 +22,10 @@ class Strings:
         """The texts of the ids, each changed; NULL where the id is, or has none."""
         return by_distinct(ids, lambda distinct: self._looked_up(distinct, findings, change))
 
+    def coded(self, ids: Array, findings: Findings, change: Callable[[str], str] | None = None) -> Array:
+        """The same as a dictionary."""
+        return coded_by_distinct(ids, lambda distinct: self._looked_up(distinct, findings, change))
+
     def _looked_up(self, ids: Array, findings: Findings, change: Callable[[str], str] | None) -> Array:
         wanted = ids.to_numpy(zero_copy_only=False)
         places = np.searchsorted(self.ids, wanted)
@@ -53,3 +57,16 @@ def by_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
     """What each distinct value changes to, where it stands; NULL stays."""
     coded = values.dictionary_encode()
     return change(coded.dictionary).take(coded.indices)
+
+
+def coded_by_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
+    """The same as a dictionary, which need not be spelled out; as plain text where that has a NULL."""
+    coded = values.dictionary_encode()
+    return coded_text(coded.indices, change(coded.dictionary))
+
+
+def coded_text(indices: Array, texts: Array) -> Array:
+    """Texts by place, as a dictionary where none is NULL."""
+    if texts.null_count or not len(texts):
+        return texts.take(indices)
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), texts)
