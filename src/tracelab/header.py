@@ -12,7 +12,7 @@ from tracelab.errors import UsageError
 from tracelab.resources import QUERIES
 
 ParamType = Literal["text", "integer", "number", "flag"]
-ChartKind = Literal["bars", "stacked", "scatter", "line"]
+ChartKind = Literal["bars", "stacked", "scatter", "line", "roofline"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
@@ -34,7 +34,8 @@ _KEYS = {"title", "needs", "chart", "params", "columns"}
 class Param:
     """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction.
 
-    `example` is the value that the help shows; the default where the header names none.
+    `example` is the value that the help shows; the default where the header names none. Where there are `choices`,
+    only they can be given.
     """
 
     name: str
@@ -42,13 +43,15 @@ class Param:
     default: Value
     about: str
     example: Value = None
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Chart:
     """What to draw: `y` columns over `x`, one panel or series per value of `by`.
 
-    bars: one bar a row and y column; stacked: the y columns on top of each other; scatter and line: points over x.
+    bars: one bar a row and y column; stacked: the y columns on top of each other; scatter and line: points over x;
+    roofline: the answer's kernels under its ceilings.
     """
 
     kind: ChartKind
@@ -176,9 +179,12 @@ def _param(name: str, entry: object) -> Param:
     example = entry.get("example", default)
     if example is not None and type(example) not in _PYTHON_TYPES[kind]:
         raise _HeaderError(name, f"parameter {name!r} has an example that is not of type {kind}")
-    if unknown := set(entry) - {"type", "default", "about", "example"}:
+    if unknown := set(entry) - {"type", "default", "about", "example", "choices"}:
         raise _HeaderError(name, f"parameter {name!r} has an unknown key {sorted(unknown)[0]!r}")
-    return Param(name, kind, default, entry["about"], example)
+    choices = tuple(entry.get("choices", ()))
+    if choices and (kind != "text" or not {default, example} <= {None, *choices}):
+        raise _HeaderError(name, f"parameter {name!r} has choices, so it must be text, and its default one of them")
+    return Param(name, kind, default, entry["about"], example, choices)
 
 
 def _chart(entry: object, columns: Mapping[str, str]) -> Chart:

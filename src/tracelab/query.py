@@ -48,6 +48,10 @@ CAPTURE: dict[str, str] = {
 """What to do when a store has no rows of a table."""
 
 
+RUN_PARAMS = ("run", "timeline", "ceilings_run")
+"""Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
+
+
 @cache
 def library() -> dict[str, Query]:
     """The queries that tracelab ships, by name; the folder is the registry."""
@@ -73,7 +77,8 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     """Answer a query on a session. `values` are those that differ from the defaults, typed or as text."""
     bound = bind(query, values)
     _check_needs(con, query)
-    _check_run(con, bound.get("run"))
+    for name in RUN_PARAMS:
+        _check_run(con, bound.get(name))
     answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
     if not answer.num_rows:
         _check_filters(con, query, bound)
@@ -105,7 +110,7 @@ def _typed(query: Query, param: Param, value: Value) -> Value:
         return param.default
     try:
         match param.type, value:
-            case "text", str():
+            case "text", str() if not param.choices or value in param.choices:
                 return value
             case "flag", bool():
                 return value
@@ -117,7 +122,8 @@ def _typed(query: Query, param: Param, value: Value) -> Value:
                 return float(value)
     except ValueError:
         pass
-    raise UsageError(f"{query.name}: {param.name} = {value!r} is not of type {param.type} ({param.about})")
+    wanted = f"one of {', '.join(param.choices)}" if param.choices else f"of type {param.type}"
+    raise UsageError(f"{query.name}: {param.name} = {value!r} is not {wanted} ({param.about})")
 
 
 def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:

@@ -3,6 +3,7 @@
 import csv
 import math
 import tomllib
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tracelab import query, schema, session
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/*/case.toml"))
 PARSERS = {"int32": int, "int64": int, "double": float, "text": str, "bool": lambda text: text == "true"}
+PARSERS["timestamp"] = datetime.fromisoformat
 
 
 def _rows(path: Path) -> list[dict[str, object]]:

@@ -19,10 +19,19 @@ ROWS = {
     "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
     "annotations": [{"name": "step", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
+    "kernel_metrics": [
+        {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
+    ],
 }
 HEADER = (
     '-- What.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n-- [params]\n-- [columns]\n-- n = "N."\n-- ///\n'
 )
+
+
+def _some_value(param: query.Param) -> query.Value:
+    if param.choices:
+        return param.choices[0]
+    return {"text": "r", "run": "r", "integer": 0, "number": 0.0, "flag": True}[param.type]
 
 
 @pytest.fixture
@@ -65,7 +74,7 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
     for field in answer.schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
-        elif field.name.endswith(("_ratio", "_per_s")):
+        elif field.name.endswith(("_ratio", "_per_s", "_per_byte")):
             expected = pa.float64()
         elif re.search(r"[(](%|MB)[)]$", field.name):
             expected = pa.decimal128(24, 3 if field.name.endswith("(MB)") else 1)
@@ -88,7 +97,7 @@ def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query,
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
 def test_shown_sql_runs_in_any_duckdb_after_init(each: query.Query, store: Path) -> None:
-    values = {param.name: {"text": "r", "integer": 0, "number": 0.0, "flag": True}[param.type] for param in each.params}
+    values = {param.name: _some_value(param) for param in each.params}
     with session.connect(store) as con:
         ours = query.run(con, each, values).to_pylist()
     with duckdb.connect() as other:
@@ -186,6 +195,20 @@ def test_values_come_as_text_or_typed() -> None:
     }
 
 
+def test_a_choice_is_one_of_its_choices() -> None:
+    each = query.find("roofline")
+    assert query.bind(each, {"half": "scalar"})["half"] == "scalar"
+    with pytest.raises(UsageError, match="half = 'both' is not one of packed, scalar"):
+        query.bind(each, {"half": "both"})
+
+
+@pytest.mark.parametrize("name", query.RUN_PARAMS[1:])
+def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, store: Path) -> None:
+    each = next(each for each in QUERIES if name in {param.name for param in each.params})
+    with session.connect(store) as con, pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+        query.run(con, each, {name: "rr"})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -209,6 +232,10 @@ def test_values_come_as_text_or_typed() -> None:
             "q.sql:6: parameter 'x' has an example that is not of type integer",
         ),
         (HEADER.replace('"N."', "1"), "q.sql:7: column 'n' needs its meaning"),
+        (
+            HEADER.replace("[params]", '[params]\n-- x = { default = "c", choices = ["a", "b"], about = "X" }'),
+            "q.sql:6: parameter 'x' has choices, so it must be text, and its default one of them",
+        ),
         (HEADER.replace('n = "N."', '"N (%)" = ""'), "q.sql:7: column 'N (%)' needs its meaning"),
         (
             HEADER.replace("-- [params]", '-- chart = { kind = "pie", x = "n", y = ["n"] }'),
@@ -254,5 +281,12 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
     tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}
     tables |= {"api_calls": [span | {"api": "driver", "correlation": 1} for span in spans]}
     tables |= {"annotations": [span | {"scope": "cpu", "args": '{"style": "push_pop"}'} for span in spans]}
+    numbers = (-1.7e308, 0.0, 1.7e308)
+    metrics = ("gpu__time_duration.sum", "dram__bytes.sum", "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
+    tables["kernel_metrics"] = [
+        {"launch": at, "device": 0, "kernel": "what", "metric": metric, "value": number}
+        for at, number in enumerate(numbers)
+        for metric in metrics
+    ]
     with session.connect(build_store(tmp_path / "lab", tables)) as con:
         assert query.run(con, each, {}).num_rows > 0

@@ -180,7 +180,7 @@ _KINDS: dict[str, "click.ParamType[Any]"] = {
 def _option(param: "Param") -> click.Option:
     return click.Option(
         ["--" + param.name.replace("_", "-"), param.name],
-        type=_KINDS[param.type],
+        type=click.Choice(param.choices) if param.choices else _KINDS[param.type],
         default=param.default,
         show_default=param.default is not None,
         help=param.about,

@@ -14,6 +14,7 @@ from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
 from tracelab.plot.labels import constants, drawable
 from tracelab.plot.points import line, scatter
+from tracelab.plot.roofline import roofline
 from tracelab.plot.style import STYLE
 
 Row = dict[str, Any]
@@ -54,4 +55,5 @@ _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "stacked": stacked,
     "scatter": scatter,
     "line": line,
+    "roofline": roofline,
 }

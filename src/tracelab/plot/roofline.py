@@ -1,0 +1,183 @@
+"""Rooflines: kernels by intensity and speed on logarithmic axes, below what memory and arithmetic allow."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from tracelab.errors import NoDataError
+from tracelab.header import Chart
+from tracelab.names import NO_NAME, plain_kernel, shortened, visible
+from tracelab.plot.labels import IDENTITY, drawable, named, varying
+from tracelab.plot.placing import Label, place
+from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, is_positive, roofs_of, view_of
+from tracelab.plot.style import OKABE_ITO, REST
+
+Row = dict[str, Any]
+
+MOST_PANELS = 6
+MOST_LABELS = 5
+_LEAST_SHARE = 0.03  # of the time; kernels below it are not labelled
+_LABEL_CELLS = 30
+_SOURCES = {"measured": "measured", "ncu": "by the report", "specification": "by the data sheet"}
+_LARGEST = 24.0  # points across, of a kernel that takes all the time; the area is in proportion
+_SMALLEST = 4.0
+
+
+def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a panel for each device: its roofs, its kernels, and all of them together."""
+    by = varying(rows, dict.fromkeys(IDENTITY))
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    panels = [(key, members) for key, members in groups.items() if points_of(members, chart)]
+    if not panels:
+        raise NoDataError("no kernel has both FLOPs and bytes to draw; `flop_missing` names the metrics to take")
+    shown = panels[:MOST_PANELS]
+    drawn, grid = _sheet(len(shown))
+    colors = _colors([point for _, members in shown for point in points_of(members, chart)])
+    for axes, (key, members) in zip(grid, shown, strict=False):
+        axes.set_title(named(by, key) if by else "")
+        _panel(axes, members, chart, colors)
+    _legend(drawn, [row for _, members in shown for row in members], colors)
+    notes = [f"{len(shown)} of {len(groups)} devices shown"] if len(shown) < len(groups) else []
+    return drawn, [*_cards(rows), "area is time", *_taken(rows), *notes]
+
+
+def points_of(rows: Sequence[Row], chart: Chart) -> list[Row]:
+    """Of each kernel its total; where that is unknown, the precisions that are known. The longest come first."""
+    known = [row for row in rows if is_positive(row[chart.x]) and is_positive(row[chart.y[0]])]
+    totals = {(row["kernel"], row["launch"]) for row in known if row["precision"] == "all"}
+    points = [row for row in known if row["precision"] == "all" or (row["kernel"], row["launch"]) not in totals]
+    return sorted(points, key=lambda row: -(row["dur_ns"] or 0))
+
+
+def whole(rows: Sequence[Row]) -> tuple[float, float] | None:
+    """Intensity and GFLOP/s of all kernels together, those that only move data too; None where a total is unknown."""
+    totals = [row for row in rows if row["precision"] == "all"]
+    sums = [sum(row[name] or 0 for row in totals) for name in ("flop", "dram_bytes", "dur_ns")]
+    if any(row[name] is None for row in totals for name in ("flop", "dram_bytes", "dur_ns")) or not all(sums):
+        return None
+    return sums[0] / sums[1], sums[0] / sums[2]
+
+
+def _sheet(panels: int) -> tuple[Figure, list[Axes]]:
+    across = min(panels, 2)
+    down = math.ceil(panels / across)
+    width, height = (8.0, 5.8) if panels == 1 else (12.4, 4.5 * down + 1.0)
+    drawn = Figure(figsize=(width, height))
+    FigureCanvasAgg(drawn)  # measures the labels
+    drawn.subplots_adjust(
+        0.65 / width, 1.05 / height, 1 - 0.8 / width, 1 - (0.75 if panels == 1 else 0.95) / height, 0.36, 0.26
+    )
+    grid = list(drawn.subplots(down, across, squeeze=False).flatten())
+    for axes in grid[panels:]:
+        axes.set_visible(False)
+    return drawn, grid
+
+
+def _panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str]) -> None:
+    points = points_of(rows, chart)
+    roofs = roofs_of(rows)
+    together = whole(rows)
+    spots = [(float(row[chart.x]), float(row[chart.y[0]])) for row in points]
+    view = view_of([*spots, *([together] if together else [])], roofs)
+    _scales(axes, view)
+    lines = draw_roofs(axes, roofs, view)
+    ridges = draw_ridges(axes, roofs, view)
+    marks = _draw_points(axes, points, spots, colors, view)
+    total_ns = sum(row["dur_ns"] or 0 for row in points)
+    told = [mark for row, mark in zip(points, marks, strict=True) if (row["dur_ns"] or 0) >= _LEAST_SHARE * total_ns]
+    labels = [*ridges, *told[:MOST_LABELS]]
+    if together:
+        x, y = together[0], together[1] / view.unit
+        axes.plot([x], [y], "*", color="black", markersize=13, markeredgecolor="white", zorder=5)
+        marks.append(Label("all kernels", x, y, 6))
+        labels.insert(len(ridges), marks[-1])
+    place(axes, labels, [*marks, *ridges], lines)
+
+
+def _draw_points(
+    axes: Axes, points: Sequence[Row], spots: Sequence[tuple[float, float]], colors: dict[str, str], view: View
+) -> list[Label]:
+    """Draw the kernels, hollow where only a part of the FLOPs is known; return their names as labels."""
+    total_ns = sum(row["dur_ns"] or 0 for row in points) or 1
+    marks = []
+    for row, (x, y) in zip(points, spots, strict=True):
+        across = max(_LARGEST * ((row["dur_ns"] or 0) / total_ns) ** 0.5, _SMALLEST)
+        ink = colors.get(row["class"], REST)
+        style: dict[str, Any] = {"color": ink, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        if row["precision"] != "all":
+            style = {"color": "none", "markeredgecolor": ink, "markeredgewidth": 1.4}
+        axes.plot([x], [y / view.unit], "o", markersize=across, zorder=4, **style)
+        marks.append(Label(_name(row), x, y / view.unit, across / 2))
+    return marks
+
+
+def _scales(axes: Axes, view: View) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(view.left, view.right)
+    axes.set_ylim(view.low / view.unit, view.high / view.unit)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=12))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.grid(visible=True)
+    axes.set_xlabel("arithmetic intensity (FLOP per byte of DRAM)")
+    axes.set_ylabel(f"performance ({'T' if view.unit == TERA else 'G'}FLOP/s)")
+
+
+def _name(row: Row) -> str:
+    """A kernel's name for a label: without arguments, and with the precision where it stands for a part only."""
+    text = plain_kernel(visible(row["kernel"] or "")) or NO_NAME
+    name = drawable(shortened(text.split("<", maxsplit=1)[0] or text, _LABEL_CELLS))
+    return name if row["precision"] == "all" else f"{name} ({row['precision'].replace('_', ' ')})"
+
+
+def _colors(points: Sequence[Row]) -> dict[str, str]:
+    """A colour for each class, those that take the most time first; one for the others."""
+    times: dict[str, float] = {}
+    for row in points:
+        times[row["class"]] = times.get(row["class"], 0) + (row["dur_ns"] or 0)
+    inks = OKABE_ITO[:-1]  # black is for all kernels together
+    return dict(zip(sorted(times, key=lambda name: -times[name]), inks, strict=False))
+
+
+def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", color=ink, markersize=7, label=drawable(name.replace("_", " ")))
+        for name, ink in colors.items()
+    ]
+    if any(row["class"] not in colors for row in rows):
+        handles.append(Line2D([], [], marker="o", linestyle="none", color=REST, markersize=7, label="other classes"))
+    if any(row["precision"] == "all" and row["flop"] is None for row in rows):
+        style: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "none", "markeredgecolor": INK}
+        handles.append(Line2D([], [], **style, markersize=7, label="one precision, others not counted"))
+    told = [row["ceiling_source"] or "" for row in rows]
+    if sources := [said for name, said in _SOURCES.items() if any(name in source for source in told)]:
+        handles.append(Line2D([], [], color=INK, linewidth=1.8, label=f"ceiling ({' and '.join(sources)})"))
+    roofs = roofs_of(rows)
+    if roofs.theoretical or roofs.theoretical_memory is not None:
+        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label="ceiling (theoretical)"))
+    drawn.legend(handles=handles, loc="lower center", ncols=min(len(handles), 4))
+
+
+def _cards(rows: Sequence[Row]) -> list[str]:
+    cards = {row["device_name"] for row in rows if row["device_name"]}
+    return [drawable(visible(card)) for card in cards] if len(cards) == 1 else []
+
+
+def _taken(rows: Sequence[Row]) -> list[str]:
+    """Where the times are from, and from which run the ceilings."""
+    times = sorted({row["time_source"] for row in rows if row["time_source"]})
+    runs = sorted({row["ceiling_run"] for row in rows if row["ceiling_run"] and row["ceiling_run"] != row["run"]})
+    return [
+        *([f"time of {' and '.join(times)}"] if times else []),
+        *([f"ceilings of {drawable(visible(', '.join(runs)))}"] if runs else []),
+    ]

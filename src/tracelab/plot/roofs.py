@@ -1,0 +1,195 @@
+"""The roofs of a roofline: what memory and arithmetic allow, drawn with their names."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
+
+from tracelab.plot.axis import is_finite
+from tracelab.plot.placing import HALO, Label, along
+from tracelab.units import significant
+
+Row = dict[str, Any]
+
+DASHED = (0, (5, 3))
+INK = "#333333"
+TERA = 1e3  # of the giga that the columns have
+_DECADES = 7  # left of the rightmost ridge: a kernel further out would squeeze all others
+_THINNEST = 0.005
+_RIDGE_ANGLES = (160, 145, 130, -35, -50, -20, -65, -90, 115, 90, 180)  # off the roofs
+_NAME_HEIGHT = 20  # points
+_SOLID: dict[str, Any] = {"color": INK, "linewidth": 1.8}
+_THEORETICAL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": DASHED}
+_LEVELS = (
+    ("l1", "L1", "ceiling_l1_gb_per_s", {"color": "#8C8C8C", "linewidth": 1.0}),
+    ("l2", "L2", "ceiling_l2_gb_per_s", {"color": "#8C8C8C", "linewidth": 1.0}),
+    ("dram", "DRAM", "ceiling_gb_per_s", {"color": INK, "linewidth": 1.8}),
+)
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """The ceilings of a panel, in GFLOP/s by precision and GB/s by level; the theoretical ones where they differ."""
+
+    arithmetic: dict[str, float]
+    memory: dict[str, float]
+    theoretical: dict[str, float]
+    theoretical_memory: float | None
+
+    def ridges(self) -> dict[str, float]:
+        """By precision, the intensity from which on arithmetic is the lower ceiling."""
+        if "dram" not in self.memory:
+            return {}
+        return {name: peak / self.memory["dram"] for name, peak in self.arithmetic.items()}
+
+    def peaks(self) -> list[float]:
+        """Every flat roof."""
+        return [*self.arithmetic.values(), *self.theoretical.values()]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a panel shows: its limits in FLOP/byte and GFLOP/s, and how many GFLOP/s the unit of its axis is."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    unit: float
+
+
+def roofs_of(rows: Sequence[Row]) -> Roofs:
+    """The highest ceiling of each kind: those of a report vary a little, with the clock of each launch."""
+    arithmetic: dict[str, float] = {}
+    theoretical: dict[str, float] = {}
+    for row in rows:
+        if row["precision"] != "all" and row["flop"]:
+            for found, name in ((arithmetic, "ceiling_gflop_per_s"), (theoretical, "theoretical_gflop_per_s")):
+                if is_positive(row[name]):
+                    found[row["precision"]] = max(found.get(row["precision"], 0.0), row[name])
+    memory = {level: max(speeds) for level, _, column, _ in _LEVELS if (speeds := _speeds(rows, column))}
+    bandwidth = max(_speeds(rows, "theoretical_gb_per_s"), default=None)
+    return Roofs(
+        arithmetic,
+        memory,
+        {name: peak for name, peak in theoretical.items() if _differs(peak, arithmetic.get(name))},
+        bandwidth if bandwidth is not None and _differs(bandwidth, memory.get("dram")) else None,
+    )
+
+
+def is_positive(value: object) -> bool:
+    """Whether a value has a place on a logarithmic axis."""
+    return isinstance(value, int | float) and is_finite(value) and value > 0
+
+
+def _speeds(rows: Sequence[Row], column: str) -> list[float]:
+    return [row[column] for row in rows if is_positive(row[column])]
+
+
+def _differs(one: float, other: float | None) -> bool:
+    return other is None or abs(one / other - 1) > _THINNEST
+
+
+def view_of(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
+    """Limits that hold the points and the ridges."""
+    xs, ys = zip(*points, strict=True)
+    ridges = list(roofs.ridges().values())
+    right = max([*(x * 2.5 for x in xs), *(ridge * 12 for ridge in ridges)])
+    left = max(min([*xs, *ridges]) / 2.5, max(ridges, default=0.0) / 10**_DECADES)
+    high = max([*ys, *roofs.peaks()]) * 2.5
+    low = min(y for x, y in points if x >= left or x == max(xs)) / 2.5
+    return View(left, right, low, high, TERA if high > 6 * TERA else 1.0)
+
+
+def draw_roofs(axes: Axes, roofs: Roofs, view: View) -> list[Bbox]:
+    """Draw the ceilings, those that count solid, with their names; return the room that they take, in pixels."""
+    top = max(roofs.arithmetic.values(), default=max(roofs.peaks(), default=view.high))
+    boxes = []
+    for level, name, _, style in _LEVELS:
+        if level in roofs.memory:
+            speed = roofs.memory[level]
+            boxes += _diagonal(axes, speed, top, view, style)
+            boxes += _name_along(axes, f"{name} {_rate(speed, 'B/s')}", speed, view, is_below=level == "dram")
+    if roofs.theoretical_memory is not None:
+        boxes += _diagonal(
+            axes, roofs.theoretical_memory, max(roofs.theoretical.values(), default=top), view, _THEORETICAL
+        )
+    steepest = max(roofs.memory.values(), default=None)
+    for peak in roofs.arithmetic.values():
+        boxes += _flat(axes, view.left if steepest is None else peak / steepest, peak, view, _SOLID)
+    for peak in roofs.theoretical.values():
+        start = view.left if steepest is None else peak / (roofs.theoretical_memory or steepest)
+        boxes += _flat(axes, start, peak, view, _THEORETICAL)
+    _name_at_ends(axes, roofs.theoretical | roofs.arithmetic, view)
+    return boxes
+
+
+def draw_ridges(axes: Axes, roofs: Roofs, view: View) -> list[Label]:
+    """Mark where memory and arithmetic allow the same; return what to write there."""
+    labels = []
+    for name, ridge in roofs.ridges().items():
+        y = roofs.arithmetic[name] / view.unit
+        axes.plot([ridge], [y], "o", color="white", markeredgecolor=INK, markersize=4.5, zorder=3)
+        labels.append(Label(f"ridge {significant(ridge, digits=3)}", ridge, y, 2.5, _RIDGE_ANGLES))
+    return labels
+
+
+def _diagonal(axes: Axes, speed: float, top: float, view: View, style: dict[str, Any]) -> list[Bbox]:
+    start, end = (view.left, view.left * speed / view.unit), (top / speed, top / view.unit)
+    axes.plot([start[0], end[0]], [start[1], end[1]], zorder=2, **style)
+    return along(axes, start, end)
+
+
+def _flat(axes: Axes, start: float, peak: float, view: View, style: dict[str, Any]) -> list[Bbox]:
+    axes.plot([start, view.right], [peak / view.unit] * 2, zorder=2, **style)
+    return along(axes, (start, peak / view.unit), (view.right, peak / view.unit))
+
+
+def _name_along(axes: Axes, text: str, speed: float, view: View, *, is_below: bool) -> list[Bbox]:
+    """Write along a diagonal, near the lower left end that is in sight."""
+    x = max(view.left, view.low / speed) * (view.right / view.left) ** 0.03
+    ends = axes.transData.transform([(x, x * speed / view.unit), (x * 10, x * 10 * speed / view.unit)])
+    angle = math.degrees(math.atan2(ends[1][1] - ends[0][1], ends[1][0] - ends[0][0]))
+    written = axes.annotate(
+        text,
+        (x, x * speed / view.unit),
+        (3, -4) if is_below else (-3, 4),
+        textcoords="offset points",
+        rotation=angle,
+        rotation_mode="anchor",
+        fontsize=7,
+        color=INK,
+        va="top" if is_below else "bottom",
+    )
+    written.set_path_effects(HALO)
+    box = written.get_window_extent()  # of a slanted text: much of it is free
+    start, end = axes.transData.inverted().transform([(box.x0, box.y0), (box.x1, box.y1)])
+    return along(axes, (start[0], start[1]), (end[0], end[1]))
+
+
+def _name_at_ends(axes: Axes, peaks: dict[str, float], view: View) -> None:
+    """Write the names of the flat roofs beside the panel, in two lines each, moved apart where roofs are near."""
+    lowest = math.inf
+    for name, peak in sorted(peaks.items(), key=lambda item: -item[1]):
+        y = math.log(peak / view.low) / math.log(view.high / view.low)
+        y = min(y, lowest - _NAME_HEIGHT / (axes.get_window_extent().height * 72 / axes.figure.figure.dpi))
+        lowest = y
+        text = f"{name.replace('_', ' ')}\n{_rate(peak, 'FLOP/s')}"
+        axes.annotate(
+            text,
+            (1, y),
+            (4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=7,
+            color=INK,
+            va="center",
+        )
+
+
+def _rate(giga: float, unit: str) -> str:
+    size, prefix = (TERA, "T") if giga >= TERA else (1.0, "G")
+    return f"{significant(giga / size, digits=3)} {prefix}{unit}"
