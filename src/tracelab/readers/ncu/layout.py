@@ -70,7 +70,7 @@ class Layout:
         numbers = {self.at["id"], self.at.get("process id")}
         text = rf'(?:"(?:[^"]|"")*"|[^"{self.separator}]*)'
         parts = [r'\s*"?\d+"?' if place in numbers else text for place in range(last + 1)]
-        return re.compile(self.separator.join(parts) + self.separator)
+        return re.compile(f"{self.separator.join(parts)}(?:{self.separator}|$)")
 
     @cached_property
     def inside(self) -> re.Pattern[str] | None:
