@@ -33,6 +33,7 @@ _ALL_ROW_IDS = (-(1 << 63), (1 << 63) - 1)
 _READABLE_WHERE_CUT = "pragma writable_schema = 1"
 """Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""
 
+_Plain = int | str | None
 _Broken = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 
 
@@ -62,7 +63,7 @@ class SqliteExport:
         """The rows of a part, fast; from where that breaks on row by row."""
         after = part.first - 1
         try:
-            same = _same(self.path, part, [name for name in steady if columns.get(name) == "int"])
+            same = _same(self.path, part, {name: columns[name] for name in steady})
             for rows, last in _fast(self.path, part, columns, findings, same):
                 after = last
                 yield rows
@@ -138,7 +139,7 @@ class _UnfitError(Exception):
 
 
 def _fast(
-    path: Path, part: Part, columns: Columns, findings: Findings, same: Mapping[str, int | None]
+    path: Path, part: Part, columns: Columns, findings: Findings, same: Mapping[str, _Plain]
 ) -> Iterator[tuple[pa.Table, int]]:
     """Batches through ADBC, each with its last row id. Fails where a cell does not fit the types of the first ones.
 
@@ -170,7 +171,7 @@ def _fast(
                 first = last + 1
 
 
-def _same(path: Path, part: Part, names: list[str]) -> dict[str, int | None]:
+def _same(path: Path, part: Part, names: Columns) -> dict[str, _Plain]:
     """The columns that have one value in some rows, far from each other: likely in all of the part."""
     if not names or part.rows < _SAMPLED_ROWS * _SAMPLES:
         return {}
@@ -182,21 +183,30 @@ def _same(path: Path, part: Part, names: list[str]) -> dict[str, int | None]:
     except sqlite3.Error:
         return {}
     found = zip(names, values, strict=bool(values))
-    return {
-        name: cells[0] for name, cells in found if set(map(type, cells)) <= {int, type(None)} and len(set(cells)) == 1
-    }
+    return {name: _plain(cells[0]) for name, cells in found if len(set(cells)) == 1 and _fits(cells[0], names[name])}
 
 
-def _with_same(rows: pa.Table, columns: Columns, same: Mapping[str, int | None]) -> pa.Table:
+def _fits(cell: object, kind: Kind) -> bool:
+    """Whether a cell is of its column's kind, and can stand in a query as it is."""
+    if isinstance(cell, bytes):
+        return kind == "text" and (cell in (b"", b"[]") or cell.isalnum())
+    return cell is None or (kind == "int" and isinstance(cell, int))
+
+
+def _plain(cell: int | bytes | None) -> _Plain:
+    return cell.decode() if isinstance(cell, bytes) else cell
+
+
+def _with_same(rows: pa.Table, columns: Columns, same: Mapping[str, _Plain]) -> pa.Table:
     """The rows with those columns that are the same in all of them, in order."""
-    scalars = {name: pa.scalar(value, pa.int64()) for name, value in same.items()}
+    scalars = {name: pa.scalar(value, ARROW[columns[name]]) for name, value in same.items()}
     return pa.table(
         {name: pa.repeat(scalars[name], rows.num_rows) if name in scalars else rows.column(name) for name in columns}
     )
 
 
-def _literal(value: int | None) -> str:
-    return "null" if value is None else str(value)
+def _literal(value: _Plain) -> str:
+    return f"'{value}'" if isinstance(value, str) else "null" if value is None else str(value)
 
 
 def _selected(name: str, kind: Kind) -> str:
