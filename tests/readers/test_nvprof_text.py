@@ -14,7 +14,8 @@ GPU_TRACE = (
     HELLO
     + RESULT
     + '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread",'
-    '"Static SMem","Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name","Correlation_ID"\n'
+    '"Static SMem","Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context",'
+    '"Stream","Name","Correlation_ID"\n'
     "ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,,\n"
     '10.000001,2.500000,,,,,,,,,,4.000000,1.500000,"Pinned","Device","Tesla X (1)","1","7","[CUDA memcpy HtoD]",11\n'
     '10.010000,1.000000,,,,,,,,,,1.000000,1.000000,"Device",,"Tesla X (1)","1","7","[CUDA memset]",12\n'
@@ -442,8 +443,10 @@ def test_other_delimiters_of_spreadsheets(tmp_path: Path, mark: str) -> None:
     assert stored == [SUMMARIES[0]]
 
 
-SUMMARY_CSV = "Type,Time(%),Time,Calls,Avg,Min,Max,Name\n,%,ms,,ms,ms,ms,\n"
+SUMMARY_CSV = (
+    "Type,Time(%),Time,Calls,Avg,Min,Max,Name\n,%,ms,,ms,ms,ms,\n"
     "GPU activities,75.0,3.0,2,1.5,0.001234,2.9988,scale(float*)\n"
+)
 
 
 def test_decimal_commas_of_spreadsheets(tmp_path: Path) -> None:

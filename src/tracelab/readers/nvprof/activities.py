@@ -116,6 +116,14 @@ def _sample(name: str, value: str, unit: str, where: str) -> Mapping:
     return Mapping("counters", columns | {"value": value, "unit": f"'{unit}'"}, where, ("environmentKind", "data"))
 
 
+OTHER = {
+    "pid": '"processId"',
+    "tid": '"threadId"',
+    "start_ns": 'coalesce("timestamp", nullif("start", 0))',
+    "dur_ns": 'case when "start" <> 0 and "end" <> 0 then try("end" - "start") end',
+    "name": '"name"',
+}
+
 MAPPINGS: dict[str, tuple[Mapping, ...]] = {
     "KERNEL": (_KERNEL,),
     "CONCURRENT_KERNEL": (_KERNEL,),
@@ -190,7 +198,13 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
                 "dur_ns": 'try("end_timestamp" - "timestamp")',
                 "payload": 'payload("payload_kind", "payload")',
             },
-            also_held=("flags", "id"),
+            where='"flags" & 4 = 0',
+            also_held=("id",),
+        ),
+        Mapping(
+            "other_events",
+            {**_OBJECT, "category": "'marker'", "phase": "'end'", "start_ns": '"timestamp"'},
+            where='"flags" & 4 <> 0',
         ),
     ),
     "OVERHEAD": (
@@ -212,17 +226,10 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
         _sample("temperature", 'int_at("data", 0)', "°C", '"environmentKind" = 2'),
         _sample("power", 'int_at("data", 0) / 1000', "W", '"environmentKind" = 3'),
         _sample("fan_speed", 'int_at("data", 0)', "%", '"environmentKind" = 4'),
+        Mapping("other_events", OTHER | {"category": "'environment'"}, '"environmentKind" not in (1, 2, 3, 4)'),
     ),
 }
 """By activity kind; the rows of any other become `other_events`."""
-
-OTHER = {
-    "pid": '"processId"',
-    "tid": '"threadId"',
-    "start_ns": 'coalesce("timestamp", nullif("start", 0))',
-    "dur_ns": 'case when "start" <> 0 and "end" <> 0 then try("end" - "start") end',
-    "name": '"name"',
-}
 
 NOT_EVENTS = {"DEVICE", "MARKER_DATA"}
 """Activity kinds whose rows become part of others' rows, or rows of `devices`."""

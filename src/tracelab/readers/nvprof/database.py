@@ -54,8 +54,9 @@ class Question:
 
 @dataclass
 class Lost:
-    """What a read could not give: values of the wrong kind, and whether the file breaks."""
+    """What a read could not give: rows, values of the wrong kind, and whether the file breaks."""
 
+    rows: int = 0
     values: int = 0
     sample: str = ""
     broken: str = ""
@@ -64,8 +65,17 @@ class Lost:
 def opened(path: Path) -> sqlite3.Connection:
     """The file, read-only, as it stands; texts that are no UTF-8 with their bad characters replaced."""
     con = sqlite3.connect(_uri(path), uri=True)
+    con.execute("pragma writable_schema = on")  # the only way to have SQLite open a file that lacks its last pages
     con.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return con
+
+
+def is_cut(path: Path) -> bool:
+    """Whether the file is shorter than its own header says."""
+    with path.open("rb") as file:
+        head = file.read(100)
+    page_bytes = int.from_bytes(head[16:18], "big")
+    return path.stat().st_size < int.from_bytes(head[28:32], "big") * (65_536 if page_bytes == 1 else page_bytes)
 
 
 def columns_of(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
@@ -177,11 +187,14 @@ def _chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
 def _checked(question: Question, rows: list[tuple[Any, ...]], lost: Lost) -> pa.Table:
     """The rows as a table; a value of another kind than its column's is NULL, and counted."""
     columns = []
-    for field, values in zip(question.fields, zip(*rows, strict=True), strict=False):  # behind the fields: the rowid
+    whole = [row for row in rows if any(value not in (None, "") for value in row[:-1])]
+    lost.rows += len(rows) - len(whole)  # on a page that was cut SQLite sees rows of nothing
+    for field, values in zip(question.fields, zip(*whole, strict=True), strict=False):  # behind the fields: the rowid
         fits = _FITS[field.kind]
         kept = [value if value is None or fits(value) else None for value in values]
         if bad := [value for value, good in zip(values, kept, strict=True) if value is not None and good is None]:
             lost.values += len(bad)
             lost.sample = lost.sample or f"{field.name} {bad[0]!r}"
         columns.append(pa.array(kept, KINDS[field.kind]))
-    return pa.table(columns, names=[field.name for field in question.fields])
+    schema = pa.schema([(field.name, KINDS[field.kind]) for field in question.fields])
+    return pa.table(columns, schema=schema) if columns else schema.empty_table()

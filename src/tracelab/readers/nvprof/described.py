@@ -77,9 +77,9 @@ def _device(row: dict[str, object]) -> dict[str, object]:
         value = row.get(key)
         return value if isinstance(value, int) and abs(value) < most else None
 
-    def times(key: str, factor: float) -> float | None:
+    def kilo(key: str, *, per: float) -> float | None:
         value = number(key)
-        return value * factor if value else None
+        return value * 1_000 / per if value else None
 
     major, minor = number("computeCapabilityMajor"), number("computeCapabilityMinor")
     warps, threads = number("maxWarpsPerMultiprocessor", most=1 << 20), number("numThreadsPerWarp", most=1 << 10)
@@ -93,8 +93,8 @@ def _device(row: dict[str, object]) -> dict[str, object]:
         "l2_bytes": number("l2CacheSize"),
         "async_engines": number("numMemcpyEngines", most=1 << 31),
         "max_threads_per_sm": warps * threads if warps and threads else None,
-        "spec_bandwidth_gb_per_s": times("globalMemoryBandwidth", 1e-6),  # kB/s
-        "spec_clock_hz": times("coreClockRate", 1e3),  # kHz
+        "spec_bandwidth_gb_per_s": kilo("globalMemoryBandwidth", per=1e9),
+        "spec_clock_hz": kilo("coreClockRate", per=1),
     }
 
 

@@ -8,6 +8,11 @@ SENTENCES: Sentences = {
         "The file ends in the middle of a row; the rows before it were kept.",
         "Copy the file again, or profile again and leave nvprof the time to write.",
     ),
+    "database_cut": (
+        "error",
+        "The database is shorter than its header says; the rows that could be read were kept.",
+        "Copy the file again; nvprof leaves such a file where it is killed while it writes.",
+    ),
     "table_broken": (
         "error",
         "The database breaks in {n} of its tables, the first {sample}; the rows that could be read were kept.",

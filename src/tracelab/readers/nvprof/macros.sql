@@ -1,7 +1,7 @@
 -- hex_at(text, byte, length): little-endian bytes of a text in hex as a number.
 create macro hex_at(text, byte, length) as
     try_cast('0x' || list_reduce(
-        list_transform(range(length), lambda place: substr(text, (2 * (byte + length - 1 - place) + 1)::bigint, 2)),
+        list_transform(range(length), lambda place: substr(text::varchar, (2 * (byte + length - 1 - place) + 1)::bigint, 2)),
         lambda high, low: high || low
     ) as ubigint);
 
@@ -14,7 +14,7 @@ create macro metric_value(text) as (
     select case
         when bits is null then null
         when bits < 4503599627370496 then bits::double
-        when (bits >> 52) & 2047 = 2047 and bits >> 63 = 1 then bits::double - 18446744073709551616.0
+        when (bits >> 52) & 2047 = 2047 and bits >> 63 = 1 then (bits::hugeint - 18446744073709551616)::double
         when (bits >> 52) & 2047 = 2047 then null
         else (case when bits >> 63 = 1 then -1.0 else 1.0 end)
             * (1.0 + (bits & 4503599627370495)::double / 4503599627370496.0)
@@ -25,7 +25,7 @@ create macro metric_value(text) as (
 
 -- payload(kind, text): the payload of a marker as JSON; NULL where it has none.
 create macro payload(kind, text) as
-    case when text is null or replace(text, '0', '') = '' then null else to_json({'kind': kind, 'value': metric_value(text)}) end;
+    case when replace(text::varchar, '0', '') <> '' then to_json({'kind': kind, 'value': metric_value(text)}) end;
 
 create macro api_name(of_api, number) as
     coalesce((select name from cbids where cbids.api = of_api and cbids.cbid = number), 'cbid ' || number);

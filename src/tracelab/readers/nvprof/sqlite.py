@@ -64,7 +64,9 @@ class Whole:
 def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> Facts:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
     rank = rank_in_name(source.given)
-    whole = Whole(findings=source.findings)
+    whole = Whole(findings=source.findings, broken=database.is_cut(source.file))
+    if whole.broken:
+        whole.findings.note("database_cut")
     if rank is None:
         whole.findings.note("rank_assumed")
     sink = sink_for(rank or 0)
@@ -160,7 +162,7 @@ def _named(mapping: Mapping) -> set[str]:
 
 def _select(mapping: Mapping, raw: pa.Table) -> str:
     types = {column.name: column.duckdb for column in schema.BY_NAME[mapping.table].columns}
-    columns = [f"try_cast({text} as {types[name]}) as {name}" for name, text in mapping.columns.items()]
+    columns = [f"{_cast(text, types[name])} as {name}" for name, text in mapping.columns.items()]
     held = _named(mapping) | set(mapping.also_held) | {name for name in raw.column_names if name.startswith("kernel_")}
     left = [name for name in raw.column_names if name not in held]
     entries = ", ".join(f"{_literal(name)}: {_if_any(name, raw)}" for name in left)
@@ -168,8 +170,14 @@ def _select(mapping: Mapping, raw: pa.Table) -> str:
     return f"select {', '.join(columns)}, {args} as args from raw where {mapping.where}"
 
 
+def _cast(text: str, kind: str) -> str:
+    return f"nullif(try_cast({text} as {kind}), '')" if kind == "varchar" else f"try_cast({text} as {kind})"
+
+
 def _if_any(name: str, raw: pa.Table) -> str:
     """A value that says something: 0 is what CUPTI writes where there is nothing, or nothing was asked for."""
+    if name == "completed" and "end" in raw.column_names:  # differs only for kernels that launched others
+        return 'case when "completed" <> "end" then nullif("completed", 0) end'
     if pa.types.is_string(raw.schema.field(name).type):
         return f"case when {quoted(name)} not in {_ABSENT} then {quoted(name)} end"
     return f"nullif({quoted(name)}, 0)"
@@ -184,7 +192,7 @@ def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
         whole.findings.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
     if lost.broken:
         whole.broken = True
-        whole.lost += 1
+        whole.lost += max(1, lost.rows)
         whole.findings.note("table_broken", f"{kind} ({lost.broken})")
 
 
