@@ -3,7 +3,7 @@
 from tracelab.readers import kineto, ncu, nsys, nvprof
 from tracelab.readers.base import FolderReader, Reader
 
-READERS: tuple[Reader, ...] = (ncu, kineto, nsys, nvprof)
+READERS: tuple[Reader, ...] = (ncu, kineto, nvprof, nsys)
 """Several may take content by how it begins; the first that finds its own data in it (`glimpse`) reads it."""
 
 FOLDER_READERS: tuple[FolderReader, ...] = (nsys,)
