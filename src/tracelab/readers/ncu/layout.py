@@ -76,20 +76,31 @@ class Layout:
     def inside(self) -> re.Pattern[str] | None:
         """How a row begins behind a program's unfinished line."""
         if self.at["id"] == 0 and self.at.get("process id") == 1:
-            return re.compile(rf'"\d+"{self.separator}"\d+"{self.separator}"')
+            return re.compile(rf'"\d+"{self.separator}"\d+"{self.separator}"(?!\()')
         return None
 
     def fields(self, record: str) -> list[str] | None:
         """The fields of a row; None where they are not those of the header."""
-        found = self._sound(_split(record, self.separator))
-        if found is None and record.startswith('"') and record.rstrip(self.separator).endswith('"'):
-            bare = record.rstrip(self.separator)[1:-1]  # a quote that was not doubled: between fields stand three marks
-            found = self._sound([part.replace('""', '"') for part in bare.split(f'"{self.separator}"')])
-        return found
+        found = None if record.count('"') % 2 else self._sound(_split(record, self.separator))
+        if found is None:
+            found = self._sound(self._between_marks(record))
+        cut = self.details and found is not None and len(found) == self.least and self._ends_open(record)
+        return None if cut else found
+
+    def _ends_open(self, record: str) -> bool:
+        """Whether a row whose fields all stand in quotes ends before one."""
+        return record.startswith('"') and record.endswith(self.separator)
+
+    def _between_marks(self, record: str) -> list[str] | None:
+        """The fields of a row in which a quote was not doubled: what stands between `","`."""
+        bare = record.rstrip(self.separator)
+        if not bare.startswith('"') or not bare.endswith('"') or bare.endswith(f'{self.separator}"'):
+            return None
+        return [part.replace('""', '"') for part in bare[1:-1].split(f'"{self.separator}"')]
 
     def cut(self, record: str, fields: list[str]) -> bool:
         """Whether a raw page's row lacks metrics; the last that it has may then lack digits, unless it is closed."""
-        if self.details or len(fields) >= len(self.header):
+        if self.details or len(fields) - self._ends_open(record) >= len(self.header):
             return False
         if not record.endswith(('"', self.separator)):
             fields.pop()

@@ -61,8 +61,15 @@ class Pages:
             self._units = units
             return True
         if layout.inside and (found := layout.inside.search(line)):
-            self.report.note_here("stray_line")
-            self._begin(line[found.start() :])
+            row = line[found.start() :]
+            if row.count('"') % 2 or layout.fields(row) is not None:
+                self.report.note_here("stray_line")
+                self._begin(row)
+                return True
+        if (
+            line.count(f'"{layout.separator}"') >= layout.least - 1
+        ):  # as many cells as a row has, behind a broken number
+            self.report.skip()
             return True
         return False
 
