@@ -42,6 +42,15 @@ def test_bars_are_sorted_and_in_the_unit_that_fits() -> None:
     assert [bar.get_width() for bar in drawn.axes[0].patches] == [3.0, 1.5]
 
 
+def test_differences_stand_on_both_sides_of_zero_the_largest_first() -> None:
+    rows = [kernel("slower", 1_000_000), kernel("faster", -3_000_000)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    left, right = drawn.axes[0].get_xlim()
+    assert labels(drawn) == ["faster", "slower"]
+    assert [bar.get_width() for bar in drawn.axes[0].patches] == [-3.0, 1.0]
+    assert (left < -3.0, right > 1.0, drawn.axes[0].get_xlabel()) == (True, True, "duration (ms)")
+
+
 def test_what_does_not_fit_is_added_up() -> None:
     rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))

@@ -17,11 +17,17 @@ _GROUP_WORDS = {Quantity.DURATION: "time", Quantity.BYTES: "size", Quantity.PLAI
 
 @dataclass(frozen=True)
 class Axis:
-    """The unit in which an axis shows its columns."""
+    """The unit in which an axis shows its columns, and where it begins (at 0, or below it) and ends."""
 
     size: float
     label: str
+    least: float
     limit: float
+
+    @property
+    def width(self) -> float:
+        """From one end to the other, in the axis's unit."""
+        return self.limit - self.least
 
     def scaled(self, value: object) -> float:
         """The value in the axis's unit."""
@@ -31,16 +37,19 @@ class Axis:
 def fitted_axis(names: Sequence[str], rows: Iterable[Row], *, stacked: bool) -> Axis:
     """The axis for columns of one kind, wide enough for all rows."""
     totals = [[number(row.get(name)) for name in names] for row in rows]
-    largest = max((sum(each) if stacked else max(each) for each in totals), default=0.0)
+    largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
+    smallest = min([0.0, *(number for each in totals for number in each)]) if not stacked else 0.0
     kind = quantity(as_column(names[0]))
     said = words(as_column(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
     if kind in {Quantity.DURATION, Quantity.BYTES}:
-        scale = fitting([largest], kind)
+        scale = fitting([largest, smallest], kind)
         size, symbol = scale.size, scale.symbol
     else:
         size, symbol = 1.0, unit(names[0]) or ("ratio" if kind is Quantity.RATIO else "")
-    limit = largest / size * (1.02 if stacked else 1.12) or 1.0
-    return Axis(size, f"{said} ({symbol})" if symbol and said else said or symbol, limit)
+    room = (largest - smallest) / size * (0.02 if stacked else 0.12)
+    limit = largest / size + (room if largest or not smallest else room / 4)
+    least = smallest / size - room if smallest else 0.0
+    return Axis(size, f"{said} ({symbol})" if symbol and said else said or symbol, least, limit or 1.0)
 
 
 def measures(names: Sequence[str]) -> list[list[str]]:

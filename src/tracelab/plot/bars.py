@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
 from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
-from tracelab.plot.style import DARK, REST, color
+from tracelab.plot.style import DARK, REST, ZERO, color
 from tracelab.units import Quantity, as_column, quantity, significant
 
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ def _differ(panels: Sequence[tuple[str, list[Row]]], names: Sequence[str], *, st
     if quantity(names[0]) is Quantity.RATIO:
         return False
     axes = [fitted_axis(names, bars, stacked=stacked) for _, bars in panels]
-    longest = [axis.limit * axis.size for axis in axes]
+    longest = [axis.width * axis.size for axis in axes]
     return max(longest) > _ALIKE * min(longest)
 
 
@@ -90,7 +90,9 @@ def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Ax
             _write_values(axes, places, lengths, [bar[name] for bar in bars], axis)
     margin = 0.6 + max(0, _LEAST_PLACES - len(bars)) / 2
     axes.set_ylim(len(bars) - 1 + margin, -margin)  # the first bar on top
-    axes.set_xlim(0, axis.limit)
+    axes.set_xlim(axis.least, axis.limit)
+    if axis.least < 0:
+        axes.axvline(0, color=ZERO, linewidth=0.8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.grid(axis="x")
@@ -103,7 +105,8 @@ def _write_values(
     for place, length, value in zip(places, lengths, values, strict=True):
         whole = isinstance(value, int) and axis.size == 1
         text = "no value" if value is None else f"{value:,}" if whole else significant(length, digits=3)
-        axes.text(length + axis.limit * 0.008, place, text, va="center", fontsize=7, color="#333333")
+        gap, side = (-0.008, "right") if length < 0 else (0.008, "left")
+        axes.text(length + axis.width * gap, place, text, va="center", ha=side, fontsize=7, color="#333333")
 
 
 def _write_shares(
@@ -149,7 +152,7 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     most = _most_bars([len(members) for _, members in shown])
     panels = []
     for key, members in shown:
-        ordered = members if over_identity else sorted(members, key=lambda row: -number(row[chart.y[0]]))
+        ordered = members if over_identity else sorted(members, key=lambda row: -abs(number(row[chart.y[0]])))
         bars, rest = ordered[:most], ordered[most:]
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         if rest and all(map(is_additive, chart.y)):

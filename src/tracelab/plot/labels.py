@@ -14,7 +14,7 @@ from tracelab.units import spoken
 
 Row = dict[str, Any]
 
-IDENTITY = ("run", "rank", "device")
+IDENTITY = ("run", "before", "after", "rank", "device")
 LABEL_CELLS = 44
 
 
@@ -58,7 +58,7 @@ def constants(rows: list[Row], chart: Chart) -> list[str]:
 
 def named(names: Sequence[str], values: Sequence[object]) -> str:
     """Values with what they are: mordred · rank 0 · GPU 1."""
-    said = {"device": "GPU", "rank": "rank"}
+    said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:"}
     parts = []
     for name, value in zip(names, values, strict=True):
         text = drawable(shortened(visible(str(value)), LABEL_CELLS)) if value is not None else "none"

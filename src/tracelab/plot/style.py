@@ -5,6 +5,7 @@ from typing import Any
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Eight colours that colour-blind readers tell apart (Okabe and Ito, 2008), the darker ones first."""
 REST = "#BBBBBB"
+ZERO = "#555555"
 
 DARK = {"#0072B2", "#009E73", "#D55E00", "#000000"}
 
