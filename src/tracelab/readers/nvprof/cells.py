@@ -118,7 +118,8 @@ class Cells:
             return None
         found = whole_of(text, self.units.get(name, ""), unit)
         if found is None:
-            self._note_unfit(name, text)
+            bare = amount(text, self.units.get(name, ""))
+            self._note_unfit(name, text, code="unit_missing" if bare and not bare.unit else "value_unfit")
         return found
 
     def count(self, name: str, *, most: int = _MOST) -> int | None:
@@ -141,5 +142,5 @@ class Cells:
         found = (amount(self.held[name], self.units.get(name, "")) for name in names if name in self.held)
         return next((each.unit for each in found if each and each.unit), None)
 
-    def _note_unfit(self, name: str, text: str) -> None:
-        self.findings.note("value_invalid" if text in _INVALID else "value_unfit", f"{name} {text}")
+    def _note_unfit(self, name: str, text: str, code: str = "value_unfit") -> None:
+        self.findings.note("value_invalid" if text in _INVALID else code, f"{name} {text}")

@@ -52,7 +52,7 @@ SENTENCES: Sentences = {
     "value_invalid": ("warning", "nvprof marks {n} values as invalid or overflowed; the first: {sample}", None),
     "unit_missing": (
         "warning",
-        "{n} tables have no row of units and no units in their cells; their times and sizes are NULL.",
+        "{n} times and sizes have no unit and are NULL; the first: {sample}",
         "Keep the row below the column names when a file is edited.",
     ),
     "invalid_text": ("warning", "{n} characters are not in the file's encoding and were replaced.", None),

@@ -50,7 +50,10 @@ _HEADER = re.compile(
 )
 _UNITS = {*("s", "ms", "us", "ns", "%", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"), "MHz"}
 _GAP = re.compile(r"\s{2,}|\t")
-_STARTS_WITH_NUMBER = re.compile(r"\s*\"?-?\d[\d.,e+-]*(?:ns|us|ms|s|%)?\"?(?:[,;\t]|\s{2,}|\s*$)")
+_STARTS_WITH_NUMBER = re.compile(r'\s*"?-?\d')
+_STARTS_WITH_CELL = re.compile(r"\s*-?\d[\d.e+-]*(?:ns|us|ms|s|%)\s{2,}")
+_STARTS_WITH_COUNT = re.compile(r"\s*\d+\s{2,}")
+_STARTS_WITH_DELIMITED = re.compile(r'\s*"?-?\d[\d.,e+-]*"?[,;\t]')
 _STARTS_WITH_DEVICE = re.compile(r'\s*"?[^",;\t]*\S \(\d+\)"?[,;\t]')
 _STARTS_WITH_TYPE = re.compile(r'\s*"?(?:GPU activities|API calls|OpenACC[^",]*|OpenMP[^",]*|Range)\b')
 _NUMERIC = re.compile(r"[-+]?\d.*")
@@ -112,7 +115,8 @@ def units_of(line: str, layout: Layout) -> tuple[str, ...] | None:
         cells = line.split()
         return ("",) * len(layout.columns) if cells and set(cells) <= _UNITS else None
     cells = [cell.strip() for cell in split(line, layout.delimiter)]
-    if len(cells) < 2 or not {cell for cell in cells if cell} <= _UNITS:  # noqa: PLR2004  a table has two columns
+    named = {cell for cell in cells if cell}
+    if not named <= _UNITS or (not named and len(cells) != len(layout.columns)):
         return None
     return tuple((cells + [""] * len(layout.columns))[: len(layout.columns)])
 
@@ -136,10 +140,15 @@ def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
     return (cells, surplus > 0) if good else (None, False)
 
 
-def begins_like_a_row(line: str, layout: Layout) -> bool:
-    """Whether a line that is no row began as one."""
-    if layout.kind == "launches" or (layout.kind in ("metrics", "migrations") and layout.place.get("Device") == 0):
+def begins_like_a_row(line: str, layout: Layout, *, is_cut: bool) -> bool:
+    """Whether a line that is no row began as one; of a line that the file's end cuts, little may be left."""
+    if layout.place.get("Device") == 0:
         return bool(_STARTS_WITH_DEVICE.match(line))
-    if layout.columns[0] == "Type":
-        return bool(_STARTS_WITH_TYPE.match(line) or (layout.delimiter is None and _STARTS_WITH_NUMBER.match(line)))
-    return bool(_STARTS_WITH_NUMBER.match(line)) and (layout.delimiter is None or layout.delimiter in line)
+    if layout.columns[0] == "Type" and _STARTS_WITH_TYPE.match(line):
+        return True
+    if is_cut:
+        return bool(_STARTS_WITH_NUMBER.match(line))
+    if layout.delimiter:
+        return layout.columns[0] != "Type" and bool(_STARTS_WITH_DELIMITED.match(line)) and layout.delimiter in line
+    counted = layout.kind in ("metrics", "migrations")
+    return bool((_STARTS_WITH_COUNT if counted else _STARTS_WITH_CELL).match(line))

@@ -135,7 +135,7 @@ class Printed:
 
     def _is_lost(self, line: str, *, is_cut: bool) -> bool:
         """Whether a line that is no row began as one; it is counted then."""
-        if self._layout is None or not begins_like_a_row(line, self._layout):
+        if self._layout is None or not begins_like_a_row(line, self._layout, is_cut=is_cut):
             return False
         self.lost += 1
         self.cut = self.cut or is_cut
