@@ -126,6 +126,17 @@ def test_numbers_beyond_64_bits_are_null(tmp_path: Path) -> None:
     assert (lab.one("kernels")["start_ns"], lab.one("kernels")["correlation"]) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["1e99999999", "-1e99999999", "1e-99999999", "9" * 5000, "0." + "9" * 5000, "²", "٣", "1.2.3", "1e", "--1", "nan"],
+)
+def test_no_number_is_too_odd_to_be_read(tmp_path: Path, number: str) -> None:
+    text = GPU_TRACE.replace("10.020000,30.250000,8", f"{number},30.250000,{number}") + SUMMARY.replace("75.00", number)
+    lab = ingest_bytes(tmp_path, text.replace("1.500000,", f"{number},"), "log.csv")
+    assert lab.file.status in ("stored", "salvaged")
+    assert [row["dur_ns"] for row in lab.rows("kernels")] == [30_250]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_damage_is_survived(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -16,6 +16,8 @@ _LEVEL = re.compile(r"[A-Za-z]+ \((\d+)\)")  # of a utilisation: Low (2)
 _DEVICE = re.compile(r"(.*\S)\s*\((\d{1,6})\)")
 _COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _MOST = 1 << 62
+_MOST_DIGITS = 300  # what has more is no double
+_DIGITS_OF_INT = 18
 _DIGITS_OF = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 ABSENT = frozenset(("", "-", "n/a"))
 _INVALID = ("<OVERFLOW>", "<INVALID>", "nan", "-nan", "inf", "-inf")
@@ -39,7 +41,8 @@ def amount(text: str, unit: str = "") -> Amount | None:
         found = _NUMBER.fullmatch(text.replace(",", "."))
     if not found:
         return None
-    return Amount(*in_base_unit(Decimal(found[1]), found[2] or unit, kilo=KILO))
+    number, base = in_base_unit(Decimal(found[1]), found[2] or unit, kilo=KILO)
+    return Amount(number, base) if number.is_finite() and number.adjusted() < _MOST_DIGITS else None
 
 
 @lru_cache(maxsize=1024)
@@ -54,10 +57,10 @@ def device_of(text: str) -> tuple[str | None, int | None]:
 def resolution_ns(text: str, unit: str) -> Decimal:
     """What the last digit of a printed time stands for."""
     found = _NUMBER.fullmatch(text)
-    if not found:
+    exponent = Decimal(found[1]).as_tuple().exponent if found else None
+    if not found or not isinstance(exponent, int) or abs(exponent) > _DIGITS_OF_INT:
         return Decimal(0)
-    exponent = Decimal(found[1]).as_tuple().exponent
-    return scale_of(found[2] or unit, kilo=KILO).factor.scaleb(exponent if isinstance(exponent, int) else 0)
+    return scale_of(found[2] or unit, kilo=KILO).factor.scaleb(exponent)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -65,7 +68,8 @@ def whole_of(text: str, column_unit: str, unit: str) -> int | None:
     """A time or size as a whole number of its base unit; printed digits below 1 are rounded, halves to even."""
     digits = _DIGITS_OF.get(column_unit)
     before, _, behind = text.partition(".")
-    if digits is not None and len(behind) <= digits and before.isdigit() and (behind.isdigit() or not behind):
+    plain = text.isascii() and before.isdigit() and (behind.isdigit() or not behind) and len(before) <= _DIGITS_OF_INT
+    if plain and digits is not None and len(behind) <= digits:
         value = int(before + behind) * 10 ** (digits - len(behind))  # the same, without a Decimal: rows are many
         return value if value < _MOST and unit == "ns" else None
     found = amount(text, column_unit)
