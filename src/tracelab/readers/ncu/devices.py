@@ -1,8 +1,9 @@
 """The GPUs a report describes: what their attributes say, as rows of `devices`."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from tracelab import schema
 
 _PREFIX = "device__attribute_"
 _HZ_PER_KHZ = 1000
+_WHOLE = re.compile(r"(\d{1,19})(?:\.0*)?")
 
 _COLUMNS: Mapping[str, str] = {
     "display_name": "name",
@@ -71,13 +73,8 @@ def _row(attributes: Mapping[str, str]) -> dict[str, object]:
 
 def _whole(text: str | None) -> int | None:
     """An attribute's value; ncu writes these without marks, and some exports with a fraction of zeros."""
-    if text is None:
-        return None
-    try:
-        number = Decimal(text.replace(",", ""))
-    except InvalidOperation:
-        return None
-    return int(number) if number.is_finite() and abs(number) < 1 << 63 else None
+    found = _WHOLE.fullmatch(text.replace(",", "")) if text is not None else None
+    return int(found[1]) if found and int(found[1]) < 1 << 63 else None
 
 
 def _fits(column: str, value: object) -> bool:

@@ -81,7 +81,7 @@ class Layout:
 
     def fields(self, record: str) -> list[str] | None:
         """The fields of a row; None where they are not those of the header."""
-        found = None if record.count('"') % 2 else self._sound(_split(record, self.separator))
+        found = None if record.count('"') % 2 else self._sound(split(record, self.separator))
         if found is None:
             found = self._sound(self._between_marks(record))
         cut = self.details and found is not None and len(found) == self.least and self._ends_open(record)
@@ -125,7 +125,7 @@ def layout_of(line: str) -> Layout | None:
     start = line.find('"ID"')
     whole = line if start < 0 or line[:start].endswith((",", ";", "\t")) else line[start:]
     for separator in _SEPARATORS:
-        names = _split(whole, separator) or []
+        names = split(whole, separator) or []
         if {"ID", "Kernel Name"} <= {name.strip() for name in names}:
             return Layout(separator, tuple(name.strip() for name in names))
     return None
@@ -133,7 +133,7 @@ def layout_of(line: str) -> Layout | None:
 
 def units_of(layout: Layout, line: str) -> tuple[str, ...] | None:
     """The units of a raw page's columns, if the line is that row: no launch, and a cell for every column."""
-    fields = _split(line, layout.separator)
+    fields = split(line, layout.separator)
     if fields is None or not len(layout.header) - 1 <= len(fields) <= len(layout.header) + 1:
         return None
     if any(fields[layout.at[name]].strip() for name in ("id", _KERNEL)):
@@ -141,7 +141,8 @@ def units_of(layout: Layout, line: str) -> tuple[str, ...] | None:
     return tuple(field.strip() for field in [*fields, ""][: len(layout.header)])
 
 
-def _split(record: str, separator: str) -> list[str] | None:
+def split(record: str, separator: str) -> list[str] | None:
+    """The fields of a line; None where its quotes are not closed."""
     try:
         return next(csv.reader([record], delimiter=separator), None)
     except csv.Error:  # a field beyond csv's limit: hundreds of thousands of instances

@@ -1,9 +1,9 @@
 """The page `session`: the command line's clock setting, ncu's version, and the attributes of the devices."""
 
-import csv
 import re
 from dataclasses import dataclass, field
 
+from tracelab.readers.ncu.layout import split
 from tracelab.readers.ncu.report import Report
 
 _TITLES = ("Launch Settings", "Session Info", "Processes", "Device Attributes")
@@ -45,7 +45,7 @@ class Session:
 
     def _cells(self, line: str) -> list[str]:
         if line.startswith('"'):
-            return next(csv.reader([line]), [])
+            return split(line, ",") or []
         if self._columns:
             ends = [*self._columns[1:], len(line)]
             return [line[start:end].strip() for start, end in zip(self._columns, ends, strict=True)]

@@ -1,0 +1,96 @@
+"""The tolerant parsers as functions of bytes: whatever they get, they may raise nothing but the readers' errors."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, golden_roofline, raw_csv
+from tests.readers.small import kernel, op
+from tracelab.readers.findings import Findings, diagnostics
+from tracelab.readers.kineto import clean
+from tracelab.readers.kineto.diagnostics import SENTENCES as OF_KINETO
+from tracelab.readers.ncu import ends
+from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
+from tracelab.readers.ncu.lines import lines_of
+from tracelab.readers.ncu.read import read_text
+from tracelab.readers.ncu.report import Report
+
+
+@dataclass(frozen=True)
+class Target:
+    """One parser, what it should begin with, and the marks of its format."""
+
+    run: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+    words: tuple[str, ...]
+
+
+def ncu_text(data: bytes) -> None:
+    """All of a report but for the store."""
+    ends.sniff(data)
+    ends.glimpse(Path("x.csv"))
+    report = Report(lambda name, rows: rows.validate(full=True))
+    read_text(lines_of(io.BytesIO(data), report.findings), report)
+    report.devices.table(lambda _: 0)
+    diagnostics(report.findings, OF_NCU)
+
+
+def kineto_clean(data: bytes) -> None:
+    """A damaged piece of a trace, and a text as one event's arguments."""
+    findings = Findings()
+    clean.events(data, 1_700_000_000_000_000_000, findings)
+    clean.whole_arguments(data.decode(errors="replace"), findings)
+    diagnostics(findings, OF_KINETO)
+
+
+_AXPY = Kernel("void axpy<float, (int)4>(T1 *, T1)")
+_ROWS = (
+    (_AXPY, Cell("Duration", "us", "1,234.56", "GPU Speed Of Light Throughput")),
+    (_AXPY, Cell("inst_executed", "inst", "60 (0x10: 20; 0x20: 40)")),
+    (_AXPY, Rule("SOLBottleneck", "OPT", "Est. Local Speedup: 12.5%")),
+    (_AXPY.numbered(1), Cell("dram__bytes.sum", "Mbyte", "n/a")),
+)
+_SESSION = 'Device Attributes\n"Device Attribute","Device 0"\n"clock_rate","1410000"\n'
+_MESSAGES = "==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM\n==WARNING== No kernels were profiled.\n"
+_PAGES = (
+    details_csv(_ROWS),
+    details_csv(_ROWS, separator=";"),
+    raw_csv({"dram__bytes.sum": "Kbyte", "device__attribute_total_memory": ""}, [(_AXPY, ["1.5", "42949672960"])]),
+    console_text(_ROWS),
+    console_text(_ROWS, widths=(23, 13, 12), headings=True),
+    golden_roofline(),
+    _SESSION,
+    _MESSAGES,
+)
+_ALLREDUCE = kernel("ncclKernel_AllReduce", ts="1.5", **{"Process Group Ranks": "[0, 1]", "In msg nelems": 5})
+_PIECES = (
+    ",\n".join(json.dumps(event) for event in (kernel(), op(), _ALLREDUCE)),
+    '{"ph":"X","cat":"kernel","name":"a","ts":1700000000000000.123,"dur":NaN,"args":{"stream":-1,"x":[1,2',
+    '{"ph":"X","ts":1,"args":{"Process Group Ranks": [0, 1, ..., 7], "a": none}} , {"ph":"i","ts":"2"} ], ]',
+)
+
+TARGETS = {
+    "ncu_text": Target(
+        ncu_text,
+        (*(page.encode() for page in _PAGES), _PAGES[0].encode("utf-16")),
+        (
+            '","',
+            '"0","4242",',
+            "Metric Value",
+            "Section: ",
+            "----- ",
+            ", Context 1, Stream 7",
+            "[1] a@b",
+            "==ERROR==",
+            "1e9",
+        ),
+    ),
+    "kineto_clean": Target(
+        kineto_clean,
+        tuple(text.encode() for text in _PIECES),
+        ('{"ph":', '"args":{', '"ts":', "},", "NaN", "\\u00", "]"),
+    ),
+}
+"""One line for each parser."""

@@ -1,0 +1,49 @@
+"""A few thousand damaged inputs to each tolerant parser, the same ones each time; none may raise.
+
+Longer runs are made by hand, see CONTRIBUTING.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import TARGETS
+
+RUNS = 3000
+ROOT = Path(__file__).resolve().parents[2]
+
+needs_atheris = pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="atheris is not installed; it exists for Linux only"
+)
+
+
+def fuzz(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.run", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@needs_atheris
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_damaged_input_raises(tmp_path, target):
+    done = fuzz(tmp_path, target, "--runs", str(RUNS), "--seconds", "120")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"Done {RUNS} runs" in done.stderr
+    assert list(tmp_path.glob("crash-*")) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_the_fuzzer_begins_with_raises_nothing(target):
+    for seed in (b"", *TARGETS[target].seeds):
+        TARGETS[target].run(seed)
