@@ -93,7 +93,7 @@ _places as (select run, {'rank': rank, 'device': device} as place from query_tab
 _only as (select run, any_value(place) as place from _places group by run having count(*) = 1),
 _executions as materialized (
     select
-        e.run, e.source, e.rank, e.device, e.name, e.start_ns, e.dur_ns, e.correlation, e.ncu_run,
+        e.run, e.source, e.rank, e.pid, e.device, e.name, e.start_ns, e.dur_ns, e.correlation, e.ncu_run,
         coalesce(p.place, o.place) as place,
         n.signature, n.function,
         {'x': e.grid_x, 'y': e.grid_y, 'z': e.grid_z} as grid,
@@ -150,7 +150,7 @@ _launches as (
     where key is not null
 )
 select
-    n.run, n.source, n.rank, n.device, n.name, n.grid, n.block, n.start_ns, n.dur_ns, n.correlation, n.ncu_run,
+    n.run, n.source, n.rank, n.pid, n.device, n.name, n.grid, n.block, n.start_ns, n.dur_ns, n.correlation, n.ncu_run,
     n.place.rank as ncu_rank,
     l.id,
     case
@@ -166,3 +166,6 @@ from _numbered as n
 left join _launches as l
     on n.ncu_run = l.run and n.place = l.place and n.key = l.key
     and case when n.key is not null then (n.number - 1) % n.launches + 1 end = l.number;
+
+-- shown_shape(shape): a grid or block as text, NULL where it is unknown.
+create or replace macro shown_shape(shape) as printf('%d, %d, %d', shape.x, shape.y, shape.z);

@@ -48,7 +48,7 @@ CAPTURE: dict[str, str] = {
 """What to do when a store has no rows of a table."""
 
 
-RUN_PARAMS = ("run", "timeline", "ceilings_run")
+RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
 

@@ -1,0 +1,101 @@
+-- What each kernel of a timeline computed and moved, by the counters that ncu took of the same program.
+-- A row is one run, rank, device, kernel, launch shape and kind of match. The counts come from --ncu RUN, else from the
+-- timeline's own run, else from the newest run of the same `program`, else from the only run that has any; the time is the
+-- timeline's. `match` says how sure it is: exact (as many executions as profiled launches of that name, grid, block and
+-- shared memory), periodic (a multiple of them: one step profiled, many traced), shape (another number of them), function
+-- (name without template arguments, grid and block), grid (name and grid), name, or none. The n-th execution is the n-th
+-- launch, and begins anew where fewer were profiled. A rank that was not profiled takes the counts of the only one that was.
+-- /// query
+-- title = "FLOPs and bytes of a timeline's kernels"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
+-- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- kernel = "Kernel name."
+-- grid = "Thread blocks in x, y, z."
+-- block = "Threads of a block in x, y, z."
+-- match = "exact, periodic, shape, function, grid, name or none."
+-- executions = "Executions on the timeline."
+-- launches = "Profiled launches whose counts they take."
+-- dur_ns = "Time of the executions on the timeline, added up."
+-- flop = "Floating-point operations of the executions; NULL where a metric is missing."
+-- dram_bytes = "Bytes read from and written to device memory."
+-- achieved_gflop_per_s = "flop / dur_ns."
+-- achieved_gb_per_s = "dram_bytes / dur_ns."
+-- intensity_flop_per_byte = "flop / dram_bytes."
+-- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- matched_ns = "Of the device's kernels: the durations of those with a match of name, grid and block, added up."
+-- matched_ratio = "matched_ns / kernel_sum_ns."
+-- ncu_run = "The run that the counters are of."
+-- ncu_rank = "The rank that they are of."
+-- flop_missing = "The metrics without which flop is NULL."
+-- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- ///
+with executions as (
+    select k.*, p.ncu_run
+    from kernels as k
+    join paired_runs($ncu) as p on k.run = p.run
+    where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device) and measured(k.start_ns, k.end_ns)
+),
+profiled as materialized (
+    from ncu_launches where run in (select ncu_run from executions)
+),
+totals as (
+    select l.id, l.dram_bytes, f.flop, f.missing
+    from launch_flop('profiled', $half) as f
+    join profiled as l on f.id = l.id
+    where f.precision = 'all'
+),
+shapes as (
+    select
+        m.run, m.rank, m.device, m.name, m.grid, m.block, m.match, m.ncu_run, m.ncu_rank,
+        count(*) as executions,
+        count(distinct m.id) as launches,
+        sum(m.dur_ns) as dur_ns,
+        complete_sum(t.flop) as flop,
+        complete_sum(t.dram_bytes) as dram_bytes,
+        list_sort(list_distinct(flatten(list(coalesce(t.missing, []))))) as missing
+    from matched('executions', 'profiled') as m
+    left join totals as t on m.id = t.id
+    group by m.run, m.rank, m.device, m.name, m.grid, m.block, m.match, m.ncu_run, m.ncu_rank
+),
+shares as (
+    select
+        *,
+        sum(dur_ns) over alike as kernel_sum_ns,
+        coalesce(sum(dur_ns) filter (match in ('exact', 'periodic', 'shape')) over alike, 0) as matched_ns
+    from shapes
+    window alike as (partition by run, rank, device)
+)
+select
+    s.run, s.rank, s.device,
+    s.name as kernel,
+    shown_shape(s.grid) as grid,
+    shown_shape(s.block) as block,
+    s.match, s.executions, s.launches,
+    whole(s.dur_ns) as dur_ns,
+    whole(round(s.flop)) as flop,
+    whole(s.dram_bytes) as dram_bytes,
+    s.flop / nullif(s.dur_ns, 0) as achieved_gflop_per_s,
+    s.dram_bytes / nullif(s.dur_ns, 0) as achieved_gb_per_s,
+    s.flop / nullif(s.dram_bytes, 0) as intensity_flop_per_byte,
+    whole(s.kernel_sum_ns) as kernel_sum_ns,
+    s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    whole(s.matched_ns) as matched_ns,
+    s.matched_ns / nullif(s.kernel_sum_ns, 0) as matched_ratio,
+    s.ncu_run,
+    s.ncu_rank::bigint as ncu_rank,
+    nullif(array_to_string(s.missing, ', '), '') as flop_missing,
+    c.class
+from shares as s
+join classify('shapes') as c on s.name is not distinct from c.name
+order by s.run, s.rank, s.device, s.dur_ns desc, kernel, grid, block, match

@@ -1,0 +1,218 @@
+-- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilisation (MFU), or why it is not told.
+-- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
+-- the processor's ranges that are named like --step-name, else the device's window. The FLOPs are those of --flop-per-step;
+-- else, with --passes, the model's own (flop_per_sample and batch_size of the run); else what ncu counted in a run of the
+-- same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
+-- utilisation of the hardware. The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else
+-- the data sheet's, else a measured ceiling, else the report's own.
+-- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid and block, or
+-- the result exceeds the peak, the figures are NULL and `refused` says why. Communication kernels need no counts.
+-- /// query
+-- title = "Model FLOP/s utilisation"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["mfu_ratio"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
+-- step_name = { default = "ProfilerStep#%", about = "ranges so named are steps; % stands for anything" }
+-- steps = { type = "integer", example = 3, about = "how many steps the time holds, where no range tells" }
+-- flop_per_step = { type = "number", example = 1.5e12, about = "FLOPs of a step on one GPU, from elsewhere" }
+-- passes = { type = "number", example = 3.0, about = "what a step costs in forward passes: 3 in training, 1 in inference" }
+-- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
+-- peak_gflop_per_s = { type = "number", about = "the peak of one GPU, from elsewhere" }
+-- min_coverage = { default = 0.9, about = "least share of the kernels' time whose counts must be known" }
+-- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- ceilings = { type = "text", choices = ["measured", "ncu", "specification"], about = "only ceilings of this source" }
+-- ceilings_run = { type = "text", about = "the run whose measured ceilings are taken" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- steps = "Steps."
+-- step_ns = "window_ns / steps, rounded."
+-- flop_per_step = "FLOPs of a step on this GPU."
+-- achieved_gflop_per_s = "flop / window_ns."
+-- peak_gflop_per_s = "What this GPU could reach."
+-- mfu_ratio = "achieved_gflop_per_s / peak_gflop_per_s."
+-- precision = "The precision whose peak is taken."
+-- flop_source = "given, model or ncu."
+-- peak_source = "given, specification, measured or ncu."
+-- refused = "Why there is no figure."
+-- flop = "FLOPs in the time."
+-- window_ns = "The time: first start to last end of the steps, else of the device's activity."
+-- kernel_ns = "Durations of the kernels in the time that do not communicate, added up."
+-- matched_ns = "Durations of those of them whose FLOPs are known, added up."
+-- matched_ratio = "matched_ns / kernel_ns."
+-- device_name = "Model of the GPU."
+-- ncu_run = "The run that the counters are of."
+-- peak_run = "The run that a measured peak is of."
+-- ///
+with calls as (
+    select run, source, pid, correlation, min(start_ns) as called_ns
+    from api_calls
+    where correlation is not null and picked(run, $run) and picked(rank, $rank)
+    group by run, source, pid, correlation
+),
+ranges as (
+    select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
+    from annotations
+    where scope = 'cpu' and name like $step_name and measured(start_ns, end_ns) and picked(run, $run) and picked(rank, $rank)
+    group by run, source, rank
+),
+activity as (
+    select run, source, rank, device, start_ns, end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as materialized (
+    select k.*, p.ncu_run
+    from kernels as k
+    join paired_runs($ncu) as p on k.run = p.run
+    left join calls as c
+        on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
+    left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
+    where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device) and measured(k.start_ns, k.end_ns)
+        and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
+),
+times as (
+    select
+        w.run, w.rank, w.device,
+        coalesce(any_value(r.window_ns), any_value(w.window_ns)) as window_ns,
+        coalesce($steps, any_value(r.steps)) as steps
+    from windows('activity') as w
+    left join (
+        select run, rank, whole(sum(end_ns - start_ns)) as window_ns, whole(sum(steps)) as steps from ranges group by run, rank
+    ) as r on w.run = r.run and w.rank = r.rank
+    group by w.run, w.rank, w.device
+),
+profiled as materialized (
+    from ncu_launches where run in (select ncu_run from executions)
+),
+flops as materialized (
+    select id, precision, flop from launch_flop('profiled', $half)
+),
+matches as materialized (
+    select m.*, c.class
+    from matched('executions', 'profiled') as m
+    join classify('executions') as c on m.name is not distinct from c.name
+),
+found as materialized (
+    select m.run, m.rank, m.device, m.ncu_run, m.dur_ns, m.class, m.id, f.flop
+    from matches as m
+    left join flops as f on m.id = f.id and f.precision = 'all' and m.match in ('exact', 'periodic', 'shape')
+),
+sums as (
+    select
+        run, rank, device,
+        any_value(ncu_run) as ncu_run,
+        coalesce(sum(dur_ns) filter (class <> 'communication'), 0) as kernel_ns,
+        coalesce(sum(dur_ns) filter (class <> 'communication' and flop is not null), 0) as matched_ns,
+        sum(flop) as flop
+    from found
+    group by run, rank, device
+),
+dominant as (
+    select run, rank, device, arg_max(precision, flop) as precision
+    from (
+        select m.run, m.rank, m.device, f.precision, sum(f.flop) as flop
+        from found as m
+        join flops as f on m.id = f.id
+        where m.flop is not null and f.precision <> 'all' and f.flop > 0
+        group by m.run, m.rank, m.device, f.precision
+    )
+    group by run, rank, device
+),
+chosen as (
+    select
+        t.run, t.rank, t.device, t.window_ns, t.steps,
+        s.ncu_run, s.kernel_ns, s.matched_ns,
+        s.matched_ns / nullif(s.kernel_ns, 0) as coverage,
+        case
+            when $flop_per_step is not null then 'given'
+            when $passes is not null then 'model'
+            when s.flop is not null then 'ncu'
+        end as flop_source,
+        case flop_source
+            when 'given' then $flop_per_step * t.steps
+            when 'model' then $passes * r.flop_per_sample * r.batch_size * t.steps
+            when 'ncu' then s.flop
+        end as flop,
+        coalesce(
+            $precision,
+            l.precision,
+            case r.precision when 'fp32' then 'fp32' else 'tensor_' || r.precision end
+        ) as precision
+    from times as t
+    left join sums as s on t.run = s.run and t.rank = s.rank and t.device is not distinct from s.device
+    left join dominant as l on t.run = l.run and t.rank = l.rank and t.device is not distinct from l.device
+    left join runs as r on t.run = r.run
+),
+reported as (
+    select w.run as ncu_run, k.ceiling, max(k.per_s) as per_s
+    from launch_peaks('profiled') as k
+    join profiled as w on k.id = w.id
+    group by w.run, k.ceiling
+),
+peaked as (
+    select
+        c.*, d.name as device_name,
+        case when coalesce($ceilings, 'specification') = 'specification' then s.per_s end as specified,
+        case when coalesce($ceilings, 'measured') = 'measured' then m.per_s end as measured,
+        case when coalesce($ceilings, 'ncu') = 'ncu' then n.per_s end as reported,
+        coalesce($peak_gflop_per_s, specified, measured, reported) as peak,
+        case
+            when $peak_gflop_per_s is not null then 'given'
+            when specified is not null then 'specification'
+            when measured is not null then 'measured'
+            when reported is not null then 'ncu'
+        end as peak_source,
+        case when peak_source = 'measured' then m.of_run end as peak_run,
+        c.flop / nullif(c.window_ns, 0) as achieved
+    from chosen as c
+    left join card_facts('times') as d on c.run = d.run and c.rank = d.rank and c.device is not distinct from d.device
+    left join specified_ceilings('times') as s
+        on c.run = s.run and c.rank = s.rank and c.device is not distinct from s.device and c.precision = s.ceiling
+    left join measured_ceilings('times', $ceilings_run) as m
+        on c.run = m.run and c.rank = m.rank and c.device is not distinct from m.device and c.precision = m.ceiling
+    left join reported as n on c.ncu_run = n.ncu_run and c.precision = n.ceiling
+),
+judged as (
+    select
+        *,
+        case
+            when flop_source = 'given' and flop is null then 'no step is known: name their ranges with --step-name, or --steps'
+            when flop_source = 'model' and flop is null
+            then 'the run does not say flop_per_sample and batch_size, or no step is known (--step-name, --steps)'
+            when flop_source in ('given', 'model') then null
+            when ncu_run is null then 'no run with counters of this program: name one with --ncu, or give --flop-per-step'
+            when coalesce(coverage, 0) < $min_coverage
+            then printf('the FLOPs of %.1f %% of the kernels'' time are known, below min_coverage', 100 * coalesce(coverage, 0))
+        end as no_flop,
+        case
+            when no_flop is not null then no_flop
+            when peak is null
+            then 'no peak of ' || coalesce(precision, 'any precision') || ' is known: measure ceilings, or give --peak-gflop-per-s'
+            when achieved > peak
+            then printf('%.1f %% of the peak cannot be: the FLOPs, the time, the precision or the peak are wrong', 100 * achieved / peak)
+        end as refused
+    from peaked
+)
+select
+    run, rank, device,
+    steps::bigint as steps,
+    whole(round(window_ns / nullif(steps, 0))) as step_ns,
+    case when no_flop is null then whole(round(flop / nullif(steps, 0))) end as flop_per_step,
+    case when no_flop is null then achieved end as achieved_gflop_per_s,
+    peak as peak_gflop_per_s,
+    case when refused is null then achieved / nullif(peak, 0) end as mfu_ratio,
+    precision, flop_source, peak_source, refused,
+    case when no_flop is null then whole(round(flop)) end as flop,
+    window_ns,
+    whole(coalesce(kernel_ns, 0)) as kernel_ns,
+    whole(coalesce(matched_ns, 0)) as matched_ns,
+    coverage as matched_ratio,
+    device_name, ncu_run, peak_run
+from judged
+order by run, rank, device

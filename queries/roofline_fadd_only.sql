@@ -1,0 +1,72 @@
+-- How far a sum of additions alone falls short of the FLOPs: the metric of a study that counted only FADD.
+-- A row is one run, rank and device. `fadd` adds up one counter, single-precision additions, over all profiled launches, as
+-- `grep sum | awk` over a console log does; `flop` adds up all that counts, a multiply-add as two. Convolutions and matrix
+-- products are multiply-adds, on tensor cores or not, so additions are what is left: biases, residuals, normalisation.
+-- /// query
+-- title = "FADD only, beside the FLOPs"
+-- needs = ["kernel_metrics"]
+-- chart = { kind = "bars", x = "run", y = ["fadd", "flop"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- samples = { type = "integer", example = 256, about = "samples that were profiled; else the batch size that the run notes" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- launches = "Profiled launches."
+-- fadd = "Single-precision additions; NULL where a launch does not tell them."
+-- flop = "Floating-point operations; NULL where a metric is missing."
+-- fadd_of_flop_ratio = "fadd / flop."
+-- underestimate_factor = "flop / fadd: how many times too small fadd is."
+-- samples = "Samples that were profiled."
+-- fadd_per_sample = "fadd / samples, rounded."
+-- flop_per_sample = "flop / samples, rounded."
+-- verdict = "The finding in a sentence."
+-- flop_missing = "The metrics without which flop is NULL."
+-- ///
+with launches as materialized (
+    from ncu_launches where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+additions as (
+    select id, executed from counted('launches') where family = 'thread' and op = 'fadd'
+),
+sums as (
+    select
+        l.run, l.rank, l.device,
+        count(*) as launches,
+        complete_sum(a.executed) as fadd,
+        complete_sum(f.flop) as flop,
+        list_sort(list_distinct(flatten(list(f.missing)))) as missing
+    from launches as l
+    join launch_flop('launches', $half) as f on l.id = f.id and f.precision = 'all'
+    left join additions as a on l.id = a.id
+    group by l.run, l.rank, l.device
+),
+sampled as (
+    select s.*, coalesce($samples, r.batch_size)::bigint as samples
+    from sums as s
+    left join runs as r on s.run = r.run
+)
+select
+    run, rank, device, launches,
+    whole(round(fadd)) as fadd,
+    whole(round(flop)) as flop,
+    fadd / nullif(flop, 0) as fadd_of_flop_ratio,
+    flop / nullif(fadd, 0) as underestimate_factor,
+    samples,
+    whole(round(fadd / nullif(samples, 0))) as fadd_per_sample,
+    whole(round(flop / nullif(samples, 0))) as flop_per_sample,
+    case
+        when fadd is null then 'FADD was not counted in every launch'
+        when flop is null then 'FADD is there, and the FLOPs are not: other counters are missing'
+        when flop = 0 then 'no launch computed anything'
+        when fadd = 0 then 'FADD alone is 0, and the FLOPs are not'
+        when flop < 1.05 * fadd then 'FADD alone is nearly all that was computed'
+        else printf('FADD alone counts %.2f %% of the FLOPs: %.0f times too few', 100 * fadd / flop, flop / fadd)
+    end as verdict,
+    nullif(array_to_string(missing, ', '), '') as flop_missing
+from sampled
+order by run, rank, device
