@@ -1,5 +1,6 @@
 """An nvprof database (`nvprof -o`, .nvprof or .nvvp) into a sink."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -165,13 +166,20 @@ def _select(mapping: Mapping, raw: pa.Table) -> str:
     columns = [f"{_cast(text, types[name])} as {name}" for name, text in mapping.columns.items()]
     held = _named(mapping) | set(mapping.also_held) | {name for name in raw.column_names if name.startswith("kernel_")}
     left = [name for name in raw.column_names if name not in held]
-    entries = ", ".join(f"{_literal(name)}: {_if_any(name, raw)}" for name in left)
-    args = f"nullif(json_merge_patch('{{}}', to_json({{{entries}}}))::varchar, '{{}}')" if left else "null"
+    entries = ", ".join(_entry(name, raw) for name in left)
+    args = f"nullif('{{' || concat_ws(',', {entries}) || '}}', '{{}}')" if left else "null"
     return f"select {', '.join(columns)}, {args} as args from raw where {mapping.where}"
 
 
 def _cast(text: str, kind: str) -> str:
     return f"nullif(try_cast({text} as {kind}), '')" if kind == "varchar" else f"try_cast({text} as {kind})"
+
+
+def _entry(name: str, raw: pa.Table) -> str:
+    """A key and its value as JSON, by joining texts: objects would take five times as long."""
+    kind = raw.schema.field(name).type
+    value = _if_any(name, raw)
+    return f"{_literal(json.dumps(name) + ':')} || {value if pa.types.is_integer(kind) else f'to_json({value})'}"
 
 
 def _if_any(name: str, raw: pa.Table) -> str:
