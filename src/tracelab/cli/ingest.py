@@ -141,11 +141,19 @@ def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:
             seen.setdefault((diagnostic.severity, diagnostic.code), []).append((result, diagnostic))
     for (severity, _), found in list(seen.items())[:_DIAGNOSTICS_SHOWN]:
         first_result, first = found[0]
-        where = f" (and {len(found) - 1:,} files more)" if len(found) > 1 else ""
+        where = _how_many_more(found)
         name = f"{_name(first_result)}: " if len(results) > 1 else ""
         cure = f" {first.how_to_fix}" if first.how_to_fix else ""
         end = "" if first.message.endswith((".", "!", "?")) else "."
         yield f"  {severity}: {name}{first.message}{end}{cure}{where}"
+
+
+def _how_many_more(found: list[tuple[FileResult, Diagnostic]]) -> str:
+    """Beside the first message: how many files say the same, else how many messages like it one file has."""
+    files = len({result.path for result, _ in found})
+    if files > 1:
+        return f" (and {files - 1:,} files more)"
+    return f" (and {len(found) - 1:,} messages more like it)" if len(found) > 1 else ""
 
 
 def _folder_lines(report: Report) -> Iterator[str]:
