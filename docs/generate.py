@@ -9,7 +9,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tracelab import query, schema
+from tracelab import doctor, query, schema
 from tracelab.cli import main
 from tracelab.cli.group import VERBS
 from tracelab.header import Query
@@ -26,7 +26,7 @@ library a sum that leaves 64 bits is NULL."""
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    return {"cli.md": _cli(), "schema.md": _schema(), "queries.md": _queries()}
+    return {"cli.md": _cli(), "schema.md": _schema(), "queries.md": _queries(), "doctor.md": _doctor()}
 
 
 def _cli() -> str:
@@ -82,6 +82,21 @@ def _query(each: Query) -> list[str]:
         parts.append(_table(("option", "type", "default", "meaning"), rows))
     parts.append(_table(("column", "meaning"), [(f"`{column}`", meaning) for column, meaning in each.columns.items()]))
     return parts
+
+
+def _doctor() -> str:
+    listed = [(f"[{check.code}](#{check.code})", check.severity, check.title) for check in doctor.checks()]
+    listed += [(code, "info", title) for code, title in doctor.NOT_FILES.items()]
+    parts = [
+        "# Checks of the doctor",
+        _generated(),
+        "What `tracelab doctor` looks for. Each check is a file of SQL in `queries/doctor`; "
+        "`tracelab doctor --check NAME --show-sql` prints it.",
+        _table(("check", "severity", "title"), listed),
+    ]
+    for check in doctor.checks():
+        parts += [f"## {check.code}", check.prose, f"To do: {check.how_to_fix}" if check.how_to_fix else ""]
+    return _joined(parts)
 
 
 def _generated() -> str:

@@ -1,6 +1,8 @@
 """The errors tracelab raises on purpose: one sentence each, saying what, where and what to do."""
 
+import difflib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -44,3 +46,10 @@ class NotProfilerDataError(SourceError):
     """The file was read, and holds nothing that a profiler wrote."""
 
     exit_code = 3
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    """The sentence for a name that is not known, with the nearest that is."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+    return f"no {kind} {name!r}; {hint}"

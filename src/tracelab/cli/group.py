@@ -1,6 +1,5 @@
 """The group of verbs, and the one place where expected errors become a sentence and an exit code."""
 
-import difflib
 import errno
 import importlib
 import io
@@ -11,12 +10,13 @@ from typing import IO, Any
 import click
 
 from tracelab import __version__
-from tracelab.errors import TracelabError
+from tracelab.errors import TracelabError, unknown
 
 VERBS = {
     "ingest": "Store trace files, so that they can be asked.",
     "query": "Answer a question of the library, or one in a file of yours.",
     "sql": "Run one SELECT over the store.",
+    "doctor": "Say what may be wrong with the data, and what is missing.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",
 }
@@ -101,13 +101,6 @@ class Verbs(click.Group):
         except KeyboardInterrupt:
             click.echo("tracelab: interrupted", err=True)
             ctx.exit(INTERRUPTED)
-
-
-def unknown(kind: str, name: str, known: list[str]) -> str:
-    """The sentence for a name that is not known, with the nearest that is."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-    return f"no {kind} {name!r}; {hint}"
 
 
 @click.group(

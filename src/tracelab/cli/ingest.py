@@ -50,7 +50,7 @@ def command(
     from tracelab.lab import store_path
 
     pa.set_memory_pool(pa.system_memory_pool())  # gives pages back less eagerly than Arrow's own: less to fault in anew
-    with _progress(shown=sys.stderr.isatty() and not quiet) as progress:
+    with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
     for line in _told(report, problems_only=quiet):
         click.echo(line, err=True)
@@ -71,7 +71,7 @@ def _begin_hashing(paths: tuple[str, ...]) -> None:
 
 
 @contextlib.contextmanager
-def _progress(*, shown: bool) -> Iterator[Progress | None]:
+def progress_bar(*, shown: bool) -> Iterator[Progress | None]:
     """A progress bar over the bytes of all files."""
     if not shown:
         yield None

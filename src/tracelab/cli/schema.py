@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from tracelab.cli import options
-from tracelab.cli.group import unknown
 from tracelab.cli.output import Output
-from tracelab.errors import UsageError
+from tracelab.errors import UsageError, unknown
 
 _EPILOG = """\b
 Examples:

@@ -1,0 +1,16 @@
+-- GPU activity that names no device.
+-- A row is one run and rank. It stands under the device NULL, apart from the devices that are known.
+-- /// check
+-- title = "No device named"
+-- severity = "warning"
+-- how_to_fix = "Use a profiler that notes the device of each kernel."
+-- ///
+select
+    run,
+    rank,
+    count(*) as count,
+    format('{} without a device.', counted(count(*), 'GPU event is', 'GPU events are')) as message
+from gpu_activity
+where device is null
+group by run, rank
+order by run, rank

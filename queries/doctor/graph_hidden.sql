@@ -1,0 +1,19 @@
+-- CUDA graphs that were recorded as a whole: which kernels ran inside is not known.
+-- A row is one run and rank. Such a graph counts as compute, whatever ran in it, and its kernels are in no summary.
+-- /// check
+-- title = "Graphs hide their kernels"
+-- severity = "warning"
+-- how_to_fix = "Record with `nsys profile --cuda-graph-trace=node`, or with the PyTorch profiler."
+-- ///
+select
+    run,
+    rank,
+    count(*) as count,
+    format(
+        '{} as a whole, {} in all; the kernels inside are not known.',
+        counted(count(*), 'CUDA graph was recorded', 'CUDA graphs were recorded'),
+        in_words(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0))
+    ) as message
+from graph_launches
+group by run, rank
+order by run, rank

@@ -1,0 +1,41 @@
+-- A rank that was recorded without anything that ran on a device.
+-- A row is one run and rank with API calls or ops, and no kernel, copy, fill or graph. Where kernels were launched their
+-- record is missing, which is a warning; a run on the processor has none to record.
+-- /// check
+-- title = "No GPU activity"
+-- severity = "info"
+-- how_to_fix = "Nothing, if the run used no GPU; else record with the GPU's activity on."
+-- ///
+with recorded as (
+    select run, rank, count(*) filter (name similar to '(cuda|cu|hip)(Module)?LaunchKernel.*') as launches
+    from api_calls
+    group by run, rank
+    union all
+    select distinct run, rank, 0 from ops
+),
+active as (
+    select distinct run, rank from gpu_activity
+),
+idle as (
+    select run, rank, sum(launches)::bigint as launches
+    from recorded
+    anti join active using (run, rank)
+    group by run, rank
+)
+select
+    run,
+    rank,
+    greatest(launches, 1) as count,
+    case
+        when launches > 0
+        then format('{}, and nothing that ran on a GPU.', counted(launches, 'kernel launch', 'kernel launches'))
+        else 'Nothing ran on a GPU, or it was not recorded.'
+    end as message,
+    case when launches > 0 then 'warning' end as severity,
+    case
+        when launches > 0
+        then 'Record with the GPU''s activity on: ProfilerActivity.CUDA, or nsys with --trace=cuda; '
+            || 'another profiler on the same GPU hides it.'
+    end as how_to_fix
+from idle
+order by run, rank

@@ -1,0 +1,28 @@
+-- What the reader noticed while it read a file: the rows of `diagnostics`, with their own severity, code and advice.
+-- A row is one code of one run; what several of its sources have in common is told once.
+-- /// check
+-- title = "Noticed while reading"
+-- severity = "info"
+-- how_to_fix = ""
+-- ///
+with notes as (
+    select run, source, path, d.severity, d.code, d.count, d.message, d.how_to_fix
+    from diagnostics as d
+    join sources using (run, source)
+    where d.code <> 'negative_duration'  -- that check counts what is stored, over all tables
+)
+select
+    run,
+    null::integer as rank,
+    whole(sum(count)) as count,
+    format('{}: {}', parse_filename(min_by(path, source)), min_by(message, source))
+    || case when count(distinct source) > 1
+        then format(' (The same of {}.)', counted(count(distinct source) - 1, 'more source', 'more sources'))
+        else ''
+    end as message,
+    severity,
+    code,
+    min_by(how_to_fix, source) as how_to_fix
+from notes
+group by run, severity, code
+order by run, severity, code

@@ -1,0 +1,32 @@
+-- Kernels of one stream that run at once, where a stream runs one after the other.
+-- A row is one run and rank; kernels of CUDA graphs are left out, for a graph runs its branches at once whatever stream
+-- it was launched on. Programmatic dependent launch lets two kernels overlap a little, by design.
+-- /// check
+-- title = "Kernels of one stream overlap"
+-- severity = "warning"
+-- how_to_fix = "A little is rounding, or programmatic dependent launch; much means that two processes or captures stand in one source or rank."
+-- ///
+with ordered as (
+    select
+        run, rank, start_ns, end_ns,
+        max(end_ns) over (
+            partition by run, source, rank, pid, device, context, stream order by start_ns, end_ns
+            rows between unbounded preceding and 1 preceding
+        ) as busy_until_ns
+    from kernels
+    where measured(start_ns, end_ns) and dur_ns > 0 and stream is not null and graph is null
+)
+select
+    run,
+    rank,
+    count(*) filter (start_ns < busy_until_ns) as count,
+    format(
+        '{} of {} before the previous one of their stream has ended, by {} at most.',
+        format('{:,}', count(*) filter (start_ns < busy_until_ns)),
+        counted(count(*), 'kernel begins', 'kernels begin'),
+        in_words(max(least(end_ns, busy_until_ns) - start_ns) filter (start_ns < busy_until_ns))
+    ) as message
+from ordered
+group by run, rank
+having count(*) filter (start_ns < busy_until_ns) > 0
+order by run, rank

@@ -1,0 +1,171 @@
+"""`tracelab doctor`: what may be wrong with a store, a run or a trace file; the worst first."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.ingest import progress_bar
+from tracelab.cli.output import Output, written_whole
+from tracelab.errors import NoDataError, TracelabError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+_EPILOG = """\b
+Examples:
+  tracelab doctor
+  tracelab doctor --run mordred --format json
+  tracelab doctor trace.json.gz --strict
+  tracelab doctor --check kernel_before_launch --show-sql
+"""
+_COLORS = {"error": "red", "warning": "yellow", "info": None}
+_INDENT = " " * 9
+_WIDEST = 110
+_WIDTH_IN_A_PIPE = 100
+
+
+class Doctor(click.Command):
+    """The verb, whose help lists the checks."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the checks behind the options."""
+        from tracelab import doctor
+
+        super().format_options(ctx, formatter)
+        with formatter.section("Checks"):
+            formatter.write_dl([*((check.code, check.title) for check in doctor.checks()), *doctor.NOT_FILES.items()])
+
+
+@click.command(cls=Doctor, epilog=_EPILOG, params=[options.store(), *options.output()])
+@click.argument("paths", nargs=-1, metavar="[PATH]…")
+@click.option("--run", metavar="NAME", help="Only this run.")
+@click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; may be given several times.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
+def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  # noqa: ANN401  options have all types
+    """Say what may be wrong with the data, what is missing from it, and what to do.
+
+    PATH is a store, a trace file, or a folder or pattern of such; files are looked at in a store that is removed
+    afterwards. Without PATH: the store. Exits with 0 when no error was found, 1 when one was, 3 when there is no data.
+    """
+    from tracelab import doctor
+
+    only = doctor.chosen(given["codes"])
+    if given["show_sql"]:
+        click.echo("\n".join(doctor.shown_sql(check, given["run"]) for check in only or doctor.checks()), nl=False)
+        return
+    answer = Output.of(given["fmt"], given["output"], force=given["force"])
+    with _store(paths, store) as (examined, unread):
+        findings = _examined(examined, given["run"], only)
+    if answer.fmt != "table":
+        answer.emit(findings)
+    elif answer.path is not None:
+        text = "".join(f"{line}\n" for line in _lines(findings.to_pylist(), _WIDTH_IN_A_PIPE, color=False))
+        written_whole(answer.path, lambda stream: _write(stream, text), force=answer.force)
+    else:
+        for line in _lines(findings.to_pylist(), _width(), color=sys.stdout.isatty()):
+            click.echo(line)
+    severities = [str(severity) for severity in findings.column("severity").to_pylist()]
+    click.echo(_sum_line(severities), err=True)
+    if unread or "error" in severities or (given["strict"] and "warning" in severities):
+        raise click.exceptions.Exit(1)
+
+
+def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
+    from tracelab import box, damage, doctor, session
+
+    with session.connect(store) as con, damage.named(store), box.reading_errors():
+        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+        return box.interruptible(con, lambda: doctor.examine(con, run, only or None))
+
+
+@contextlib.contextmanager
+def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
+    """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
+    from tracelab import damage
+    from tracelab.lab import store_path
+
+    if not paths:
+        yield store_path(given), False
+        return
+    if given is not None:
+        raise UsageError("--store and a PATH were given; name one of them")
+    if len(paths) == 1 and Path(paths[0]).is_dir() and damage.has_files(Path(paths[0]), "sources"):
+        yield Path(paths[0]), False
+        return
+    with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder), _ingested(paths, Path(folder))
+
+
+def _ingested(paths: tuple[str, ...], store: Path) -> bool:
+    """Store the files; whether some could not be read. Raises when none could be stored."""
+    from tracelab.ingest import ingest
+
+    with progress_bar(shown=sys.stderr.isatty()) as progress:
+        report = ingest(paths, store, progress=progress)
+    refused = [item for item in report.files if item.status in ("failed", "not_profiler_data")]
+    failed = any(item.status == "failed" for item in refused)
+    if len(refused) < len(report.files):
+        for item in refused:
+            click.echo(item.message, err=True)
+        return failed
+    raise (TracelabError if failed else NoDataError)("; ".join(item.message for item in refused) or "there is no file")
+
+
+def _write(stream: Any, text: str) -> None:  # noqa: ANN401  a binary stream
+    stream.write(text.encode())
+
+
+def _width() -> int:
+    if sys.stdout.isatty():
+        return min(shutil.get_terminal_size().columns, _WIDEST)
+    columns = os.environ.get("COLUMNS", "").lstrip("0")
+    return int(columns) if columns.isdecimal() else _WIDTH_IN_A_PIPE
+
+
+def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> Iterator[str]:
+    """The findings as people read them; what several ranks of a run have in common is told of the first."""
+    for (severity, code, run), alike in itertools.groupby(
+        findings, lambda row: (row["severity"], row["code"], row["run"])
+    ):
+        first, *others = alike
+        label = f"{severity:<8}"
+        if color:
+            label = click.style(label, fg=_COLORS[severity], bold=severity != "info")
+        yield f"{label} {code}{_place(run, first['rank'], len(others))}"
+        yield from _wrapped(first["message"], width)
+        if first["how_to_fix"]:
+            yield from _wrapped("→ " + first["how_to_fix"], width)
+
+
+def _place(run: str | None, rank: int | None, others: int) -> str:
+    parts = [run or "", f"rank {rank}" if rank is not None else ""]
+    more = f" (and {others:,} more)" if others else ""
+    return "".join(f"  {part}" for part in parts if part) + more
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    from tracelab.names import visible
+
+    return textwrap.wrap(
+        visible(text), max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+    )
+
+
+def _sum_line(severities: Sequence[str]) -> str:
+    counts = [(severities.count(name), name) for name in _COLORS]
+    told = ", ".join(f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count)
+    return told or "Nothing to say: every check passed."

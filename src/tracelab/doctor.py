@@ -1,0 +1,148 @@
+"""The doctor: what may be wrong with a store's data or missing from it; each check is a file in queries/doctor."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from tracelab import header, query, schema
+from tracelab.errors import NoDataError, UsageError, unknown
+from tracelab.resources import QUERIES
+
+SEVERITIES = ("error", "warning", "info")
+NOT_FILES = {"not_answerable": "Questions that cannot be answered"}
+"""The check that is no file, for it looks at the library of queries; with its title."""
+
+_FIELDS = ("title", "severity", "how_to_fix")
+_COLUMNS: dict[str, pa.DataType] = {
+    "severity": pa.string(),
+    "code": pa.string(),
+    "run": pa.string(),
+    "rank": pa.int32(),
+    "count": pa.int64(),
+    "message": pa.string(),
+    "how_to_fix": pa.string(),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that may be wrong: everything its file says.
+
+    Its SQL gives run, rank, count and message, and may give a severity, code and how_to_fix of its own for a row.
+    """
+
+    code: str
+    title: str
+    prose: str
+    severity: str
+    how_to_fix: str
+    sql: str
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """All checks, by name; the folder is the registry."""
+    return tuple(parse(path) for path in sorted((QUERIES / "doctor").glob("*.sql")))
+
+
+def chosen(codes: Sequence[str]) -> tuple[Check, ...]:
+    """The checks of these names (those that are files); UsageError for a name that none has."""
+    known = {check.code: check for check in checks()}
+    for code in codes:
+        if code not in known:
+            raise UsageError(unknown("check", code, list(known)))
+    return tuple(known[code] for code in codes)
+
+
+def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
+    """What the checks find in a store, or in one run of it; the worst first. Without `only`: all checks."""
+    _check_run(con, run)
+    findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
+    if only is None:
+        findings.extend(_unanswered(con, run))
+    findings.sort(key=lambda row: (SEVERITIES.index(str(row["severity"])), row["run"] is not None, str(row["run"])))
+    return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
+
+
+def shown_sql(check: Check, run: str | None) -> str:
+    """The check as SQL that runs in any DuckDB shell that has read `tracelab sql --init`."""
+    prose = "".join(f"-- {line}".rstrip() + "\n" for line in check.prose.splitlines())
+    one_run = "" if run is None else "where run = '" + run.replace("'", "''") + "'\n"
+    return f"-- {check.code}: {check.title}\n{prose}from (\n{check.sql}\n)\n".removesuffix("\n") + f"\n{one_run};\n"
+
+
+def parse(path: Path) -> Check:
+    """Read the file of a check; a header that is not as it must be is a UsageError with file and line."""
+    found = header.parts(path, "check")
+    texts = {name: found.fields.get(name) for name in _FIELDS}
+    if set(found.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
+        raise UsageError(f"{path}:{found.first_line}: the header of a check has {', '.join(_FIELDS)}, each a text")
+    if texts["severity"] not in SEVERITIES:
+        raise UsageError(f"{path}:{found.first_line}: severity is one of {', '.join(SEVERITIES)}")
+    title, severity, how_to_fix = map(str, texts.values())
+    return Check(path.stem, title, found.prose, severity, how_to_fix, found.sql)
+
+
+def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> Iterator[dict[str, object]]:
+    rows = con.sql(f"from (\n{check.sql}\n) where $run is null or run = $run", params={"run": run}).to_arrow_table()
+    for row in rows.to_pylist():
+        severity = row.get("severity")
+        yield {
+            "severity": severity if severity in SEVERITIES else check.severity,
+            "code": row.get("code") or check.code,
+            "run": row["run"],
+            "rank": row["rank"],
+            "count": row["count"],
+            "message": row["message"],
+            "how_to_fix": row.get("how_to_fix") or check.how_to_fix or None,
+        }
+
+
+def _unanswered(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dict[str, object]]:
+    """The questions whose tables are all empty: a finding for each set of runs and way to get what they lack."""
+    runs = [run] if run is not None else _runs_with(con, "sources")
+    filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
+    lacks: dict[tuple[tuple[str, ...], str], list[query.Query]] = {}
+    for each in query.library().values():
+        lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
+        if each.needs and lacking:
+            lacks.setdefault((lacking, _ways(each.needs)), []).append(each)
+    for (lacking, ways), questions in lacks.items():
+        yield {
+            "severity": "info",
+            "code": "not_answerable",
+            "run": lacking[0] if len(lacking) == 1 else None,
+            "count": len(questions),
+            "message": _lack(questions, len(lacking), len(runs)),
+            "how_to_fix": ways,
+        }
+
+
+def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    """The runs that have rows in a table, by name."""
+    return [str(run) for (run,) in con.sql(f"select distinct run from {table} order by run").fetchall()]
+
+
+def _ways(needs: Sequence[str]) -> str:
+    ways = dict.fromkeys(query.CAPTURE[table] for table in needs)
+    text = "; ".join([way for way in ways if not way.startswith("nothing")] or ways)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _check_run(con: duckdb.DuckDBPyConnection, run: str | None) -> None:
+    if run is not None and run not in (runs := _runs_with(con, "sources")):
+        near = difflib.get_close_matches(run, runs, n=3, cutoff=0.0)
+        raise NoDataError(f"the store has no run {run!r}; near to it: {', '.join(near)}")
+
+
+def _lack(questions: Sequence[query.Query], lacking: int, runs: int) -> str:
+    tables = ", ".join(dict.fromkeys(table for each in questions for table in each.needs))
+    of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
+    names = ", ".join(each.name for each in questions)
+    number = f"{len(questions)} question{'s' * (len(questions) != 1)}"
+    return f"{number}{of_runs} cannot be answered for lack of {tables}: {names}."

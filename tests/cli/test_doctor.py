@@ -1,0 +1,156 @@
+"""`tracelab doctor`: a store, a run or a trace file; what it prints, and how it exits."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.build import build_store
+from tests.cli.conftest import HOSTILE
+from tests.traces import write_trace
+
+Run = Callable[..., Result]
+
+KERNEL = {"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 10, "dur_ns": 5}
+CUT = {"sources": [{"path": "rank-0.json", "complete": False, "events_skipped": 2, "events_read": 9}]}
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Path:
+    return build_store(tmp_path / "cut", CUT | {"kernels": [KERNEL, KERNEL | {"rank": 1}, KERNEL | {"rank": 2}]})
+
+
+def test_an_error_is_found_and_exits_with_1(run: Run, cut: Path) -> None:
+    result = run("doctor", "--store", cut, "--check", "source_incomplete", "--format", "json")
+    assert (result.exit_code, result.stderr) == (1, "1 error\n")
+    assert json.loads(result.stdout) == [
+        {
+            "severity": "error",
+            "code": "source_incomplete",
+            "run": "r",
+            "rank": None,
+            "count": 1,
+            "message": "rank-0.json was stored in part: 2 of 9 events could not be read.",
+            "how_to_fix": "Copy or export the trace again, giving the process time to write all, and ingest that.",
+        }
+    ]
+
+
+def test_people_get_sentences_that_are_not_cut(run: Run, cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    result = run("doctor", cut, "--check", "source_incomplete", "--check", "calls_missing", "--format", "table")
+    assert result.stdout.splitlines() == [
+        "error    source_incomplete  r",
+        "         rank-0.json was stored in part: 2 of 9 events could not be",
+        "         read.",
+        "         → Copy or export the trace again, giving the process time to",
+        "         write all, and ingest that.",
+        "info     calls_missing  r  rank 0 (and 2 more)",
+        "         1 kernel and no API call: nothing tells what launched them.",
+        "         → Record the CPU's activity too: ProfilerActivity.CPU beside",
+        "         CUDA, or nsys with --trace=cuda.",
+    ]
+
+
+def test_without_an_error_it_exits_with_0(run: Run) -> None:
+    result = run("doctor", "--check", "device_unknown")
+    assert (result.exit_code, result.stdout) == (0, "severity,code,run,rank,count,message,how_to_fix\n")
+    assert result.stderr == "Nothing to say: every check passed.\n"
+
+
+def test_a_warning_fails_only_where_strict_is_asked_for(run: Run, cut: Path) -> None:
+    arguments = ("doctor", cut, "--check", "negative_duration", "--check", "stream_overlap")
+    assert run(*arguments).exit_code == 0
+    build_store(cut, {"kernels": [KERNEL | {"source": "b", "dur_ns": -1}]})
+    assert run(*arguments).exit_code == 0
+    assert run(*arguments, "--strict").exit_code == 1
+
+
+def test_a_run_can_be_named(run: Run, cut: Path) -> None:
+    build_store(cut, {"kernels": [KERNEL | {"run": "s", "source": "b"}]})
+    rows = json.loads(run("doctor", "--store", cut, "--run", "s", "--format", "json").stdout)
+    assert {row["run"] for row in rows} == {"s"}
+
+
+def test_a_trace_file_is_looked_at_and_nothing_is_left(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(aside))
+    path = write_trace(tmp_path / "rank-0.json", kernels=9)
+    text = path.read_text()
+    path.write_text(text[: text.rindex(", {")])
+    result = run("doctor", path, "--format", "json")
+    codes = {row["code"] for row in json.loads(result.stdout) if row["severity"] == "error"}
+    assert (result.exit_code, codes) == (1, {"source_incomplete", "cut_off"})
+    assert list(aside.iterdir()) == []
+
+
+def test_files_of_several_ranks_are_one_run(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in (0, 1):
+        write_trace(folder / f"rank{rank}.json", kernels=3 + rank, rank=rank)
+    rows = json.loads(run("doctor", folder, "--check", "calls_missing", "--format", "json").stdout)
+    assert [(row["run"] is not None, row["rank"], row["count"]) for row in rows] == [(True, 0, 3), (True, 1, 4)]
+
+
+def test_a_file_that_cannot_be_read_beside_one_that_can_is_said(run: Run, tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "rank-0.json", kernels=3)
+    result = run("doctor", path, tmp_path / "none.json")
+    assert (result.exit_code, f"{tmp_path / 'none.json'}: no such file" in result.stderr) == (1, True)
+
+
+def test_a_file_for_people_has_no_colour(run: Run, cut: Path, tmp_path: Path) -> None:
+    run("doctor", cut, "--check", "source_incomplete", "-o", tmp_path / "told.txt")
+    assert (tmp_path / "told.txt").read_text().splitlines()[0] == "error    source_incomplete  r"
+
+
+def test_a_hostile_name_prints_no_control_character(run: Run, tmp_path: Path) -> None:
+    store = build_store(tmp_path / "hostile", {"kernels": [KERNEL | {"name": HOSTILE}]})
+    text = run("doctor", store, "--check", "unclassified", "--format", "table").stdout
+    assert ("\x1b" in text, r"\n\x1b[2J" in text) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--store", "elsewhere"], 3, "the store elsewhere does not exist"),
+        (["elsewhere.json"], 1, "elsewhere.json: no such file"),
+        (["{tmp}/other.txt"], 3, "other.txt"),
+        (["{tmp}/empty"], 3, "there is no file"),
+        (["{tmp}/other.txt", "--store", "lab"], 2, "--store and a PATH were given"),
+        (["--run", "2024-01-06"], 3, "the store has no run '2024-01-06'; near to it: 2024-01-05"),
+        (["--check", "graph_hiden"], 2, "did you mean 'graph_hidden'?"),
+    ],
+)
+def test_what_cannot_be_examined_is_said_in_one_line(
+    run: Run, tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "other.txt").write_text("no trace")
+    (tmp_path / "empty").mkdir()
+    result = run("doctor", *(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_help_lists_the_checks(run: Run) -> None:
+    text = run("doctor", "--help").stdout
+    assert all(name in text for name in ("stream_overlap", "not_answerable", "Two ranks on one card"))
+
+
+def test_the_checks_are_shown_as_sql(run: Run) -> None:
+    text = run("doctor", "--check", "device_unknown", "--run", "it's", "--show-sql").stdout
+    assert text.startswith("-- device_unknown: No device named\n-- GPU activity that names no device.\n")
+    assert text.endswith("\n)\nwhere run = 'it''s'\n;\n")
+
+
+def test_a_damaged_store_is_said(run: Run, cut: Path) -> None:
+    shutil.copy(__file__, next(cut.glob("kernels/run=r/*.parquet")))
+    result = run("doctor", cut)
+    assert (result.exit_code, "is damaged" in result.stderr) == (1, True)

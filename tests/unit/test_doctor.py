@@ -1,0 +1,479 @@
+"""Each check of the doctor finds what it is for, counts it, and leaves what is sound alone."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.build import build_store
+from tracelab import doctor, query, session
+from tracelab.errors import NoDataError, UsageError
+
+DAY_NS = 1_700_000_000_000_000_000
+KERNEL = {"name": "volta_sgemm_128x32_nt", "pid": 1, "device": 0, "context": 1, "stream": 7}
+CALL = {"api": "runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2}
+SOUND: dict[str, list[dict[str, object]]] = {
+    "sources": [{"path": "traces/rank-0.json", "clock": "unix", "complete": True, "events_read": 9}],
+    "devices": [{"rank": 0, "device": 0, "uuid": "GPU-a"}],
+    "api_calls": [CALL | {"start_ns": DAY_NS, "dur_ns": 5, "correlation": 1}],
+    "kernels": [KERNEL | {"start_ns": DAY_NS + 10, "dur_ns": 20, "correlation": 1}],
+    "memcpys": [{"direction": "HtoD", "device": 0, "pid": 1, "start_ns": DAY_NS + 40, "dur_ns": 5}],
+    "ops": [{"name": "aten::mm", "pid": 1, "tid": 2, "start_ns": DAY_NS, "dur_ns": 9}],
+    "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "tid": 2, "start_ns": DAY_NS, "dur_ns": 90}],
+}
+
+
+def source(label: str, **columns: object) -> dict[str, object]:
+    return {"source": label, "path": f"traces/{label}.json", "clock": "unix", "complete": True} | columns
+
+
+def kernel(start: int, duration: int | None = 10, **columns: object) -> dict[str, object]:
+    return KERNEL | {"start_ns": DAY_NS + start, "dur_ns": duration} | columns
+
+
+def call(start: int, **columns: object) -> dict[str, object]:
+    return CALL | {"start_ns": DAY_NS + start, "dur_ns": 5} | columns
+
+
+Case = tuple[str, dict[str, list[dict[str, object]]], list[tuple[object, ...]]]
+CASES: list[Case] = [
+    (
+        "source_incomplete",
+        {
+            "sources": [
+                source("cut", complete=False, events_skipped=0),
+                source("bad", complete=False, events_skipped=12, events_read=1000),
+                source("whole"),
+            ]
+        },
+        [
+            ("error", None, 1, "bad.json was stored in part: 12 of 1,000 events could not be read."),
+            ("error", None, 1, "cut.json was stored in part: it is cut off or damaged."),
+        ],
+    ),
+    (
+        "run_failed",
+        {"runs": [{"status": "oom", "error": "Out of memory."}, {"run": "fine", "source": "b", "status": "ok"}]},
+        [("warning", None, 1, "The run ended with status oom: Out of memory.")],
+    ),
+    (
+        "no_gpu_activity",
+        {
+            "api_calls": [call(0), call(9), call(0, rank=1, name="cudaMalloc"), call(0, rank=2)],
+            "kernels": [kernel(5, rank=2)],
+        },
+        [
+            ("info", 1, 1, "Nothing ran on a GPU, or it was not recorded."),
+            ("warning", 0, 2, "2 kernel launches, and nothing that ran on a GPU."),
+        ],
+    ),
+    (
+        "calls_missing",
+        {"kernels": [kernel(0), kernel(0, rank=1)], "api_calls": [call(0, rank=1)]},
+        [("info", 0, 1, "1 kernel and no API call: nothing tells what launched them.")],
+    ),
+    (
+        "clock_mixed",
+        {"sources": [source("a"), source("b", clock="session"), source("c", clock="session")]},
+        [
+            (
+                "warning",
+                None,
+                3,
+                "Times count from 1970 in 1 source, and from the capture's own start in 2 sources: "
+                "they cannot be compared.",
+            )
+        ],
+    ),
+    (
+        "clock_unshared",
+        {
+            "sources": [
+                source("a", clock="session"),
+                source("b", clock="session"),
+                source("c", run="alone", clock="session"),
+                source("d", run="unix"),
+                source("e", run="unix"),
+            ]
+        },
+        [
+            (
+                "warning",
+                None,
+                2,
+                "Times of each of its 2 sources count from the start of its own capture: they cannot be compared.",
+            )
+        ],
+    ),
+    (
+        "windows_apart",
+        {
+            "sources": [source("a"), source("b"), source("c")],
+            "kernels": [
+                kernel(0, source="a"),
+                kernel(0, 5_000_000, source="b", rank=1),
+                kernel(2_000_010, source="c", rank=2),
+            ],
+        },
+        [
+            (
+                "warning",
+                2,
+                3,
+                "The recordings of its 3 ranks share no instant: rank 2 begins 2 ms after rank 0 has ended.",
+            )
+        ],
+    ),
+    (
+        "ranks_missing",
+        {"runs": [{"world_size": 8}], "kernels": [kernel(0), kernel(0, rank=3)]},
+        [("info", None, 6, "The job had 8 ranks, and 2 are in the store.")],
+    ),
+    (
+        "rank_twice",
+        {
+            "sources": [source("a"), source("b"), source("later")],
+            "kernels": [
+                kernel(0, 100, source="a"),
+                kernel(90, 100, source="b"),
+                kernel(500, source="later"),
+                kernel(0, 100, source="b", rank=1),
+            ],
+        },
+        [("error", 0, 1, "a.json and b.json are both of this rank and share 10 ns of time, which counts twice.")],
+    ),
+    (
+        "source_twice",
+        {
+            "sources": [source("a", run=run, path="x.json", sha256="same") for run in ("r", "s", "t", "u", "v", "w")]
+            + [source("b", sha256="other")]
+        },
+        [("warning", None, 6, "x.json is also in s, t, u and 2 runs more.")],
+    ),
+    (
+        "card_shared",
+        {
+            "devices": [
+                {"source": label, "rank": rank, "device": 0, "uuid": uuid, "name": "H100"}
+                for label, rank, uuid in (("a", 0, "GPU-a"), ("b", 1, "GPU-a"), ("c", 2, "GPU-b"))
+            ]
+            + [{"source": "c", "rank": 2, "device": 1, "uuid": "GPU-a"}],  # seen, and not used
+            "kernels": [kernel(0, source=label, rank=rank) for label, rank in (("a", 0), ("b", 1), ("c", 2))],
+        },
+        [("warning", 0, 2, "Ranks 0, 1 ran on one card (H100).")],
+    ),
+    (
+        "device_unknown",
+        {"kernels": [kernel(0, device=None), kernel(20)], "memsets": [{"device": None}]},
+        [("warning", 0, 2, "2 GPU events are without a device.")],
+    ),
+    (
+        "process_unknown",
+        {"kernels": [kernel(0, pid=None), kernel(20)], "api_calls": [call(0)]},
+        [("warning", 0, 1, "1 kernel names no process, so no launch is known to be theirs.")],
+    ),
+    (
+        "unmeasured",
+        {"kernels": [kernel(0, None), kernel(0)], "memcpys": [{"device": 0, "dur_ns": 4}]},
+        [("warning", 0, 2, "2 GPU events have no start or no duration.")],
+    ),
+    (
+        "negative_duration",
+        {"kernels": [kernel(0, -3), kernel(0, -2000), kernel(0, 0)], "ops": [{"start_ns": 5, "dur_ns": -1}]},
+        [("warning", 0, 3, "3 events with a duration below 0 (down to -2 µs): 2 kernels, 1 ops.")],
+    ),
+    (
+        "zero_duration",
+        {"kernels": [kernel(0, 0), kernel(0, 1)], "memcpys": [{"device": 0, "start_ns": 1, "dur_ns": 0}]},
+        [("info", 0, 2, "2 kernels, copies and fills last 0 ns.")],
+    ),
+    (
+        "stream_overlap",
+        {
+            "kernels": [
+                kernel(0, 100),
+                kernel(10, 5),  # inside the first
+                kernel(90, 20),  # 10 ns of it under the first, though the second ended long ago
+                kernel(110, 10),  # back to back
+                kernel(0, 100, stream=8),
+                kernel(0, 100, pid=2),
+                kernel(50, 5, graph=1),
+                kernel(60, 0),
+            ]
+        },
+        [
+            (
+                "warning",
+                0,
+                2,
+                "2 of 6 kernels begin before the previous one of their stream has ended, by 10 ns at most.",
+            )
+        ],
+    ),
+    (
+        "kernel_before_launch",
+        {
+            "api_calls": [
+                call(100, correlation=1),
+                call(90, correlation=1, api="driver"),
+                call(0, correlation=2),
+                call(500, correlation=3, pid=2),
+                call(500, correlation=3, api="cublas"),
+            ],
+            "kernels": [
+                kernel(50, correlation=1),
+                kernel(95, correlation=1),
+                kernel(5, correlation=2),
+                kernel(5, correlation=3),
+            ],
+        },
+        [("warning", 0, 1, "1 of 3 kernels begin before the call that launched them, by 40 ns at most.")],
+    ),
+    (
+        "launch_unrecorded",
+        {
+            "api_calls": [call(0, correlation=1), call(0, correlation=5, pid=9)],
+            "kernels": [
+                kernel(5, correlation=1),
+                kernel(5, correlation=5),
+                kernel(5),
+                kernel(5, pid=None),
+                kernel(5, rank=1),
+            ],
+        },
+        [("info", 0, 2, "2 of 3 kernels have no launch in the recording.")],
+    ),
+    (
+        "steps_twice",
+        {
+            "steps": [{"phase": "train", "epoch": 0, "step": step} for step in (0, 1, 1, 1)],
+            "annotations": [{"name": "ProfilerStep#4", "scope": scope, "tid": 1} for scope in ("cpu", "gpu", "cpu")]
+            + [{"name": "forward", "scope": "cpu", "tid": 1}] * 3,
+        },
+        [("warning", 0, 2, "2 steps are there more than once; train 1, epoch 0 3 times.")],
+    ),
+    (
+        "graph_hidden",
+        {"graph_launches": [{"device": 0, "start_ns": 5, "dur_ns": 1500}, {"device": 0, "start_ns": 5, "dur_ns": -1}]},
+        [("warning", 0, 2, "2 CUDA graphs were recorded as a whole, 1.5 µs in all; the kernels inside are not known.")],
+    ),
+    (
+        "unclassified",
+        {
+            "kernels": [
+                kernel(0, 95),
+                kernel(100, 2, name="mystery"),
+                kernel(110, 3, name="riddle"),
+                kernel(0, 60, name="mystery", rank=1),
+                kernel(0, 40, rank=1),
+            ]
+        },
+        [
+            (
+                "info",
+                0,
+                2,
+                "5 ns of 100 ns of kernel time (5 %) is of 2 names that no rule knows; the longest: riddle.",
+            ),
+            (
+                "warning",
+                1,
+                1,
+                "60 ns of 100 ns of kernel time (60 %) is of 1 name that no rule knows; the longest: mystery.",
+            ),
+        ],
+    ),
+    (
+        "profiler_overhead",
+        {
+            "other_events": [
+                {"category": category, "rank": rank, "start_ns": DAY_NS, "dur_ns": duration}
+                for category, rank, duration in (("overhead", 0, 10), ("PROFILER_OVERHEAD", 1, 200), ("other", 0, 99))
+            ],
+            "kernels": [kernel(0, 1000), kernel(0, 1000, rank=1)],
+        },
+        [
+            ("info", 0, 1, "The profiler noted 10 ns of its own work in 1 µs of recording (1 %)."),
+            ("warning", 1, 1, "The profiler noted 200 ns of its own work in 1 µs of recording (20 %)."),
+        ],
+    ),
+    (
+        "stacks_recorded",
+        {"python_frames": [{"name": "main"}] * 1234},
+        [
+            (
+                "info",
+                0,
+                1234,
+                "1,234 Python calls were recorded; that slows the processor, so idle time may be the profiler's.",
+            )
+        ],
+    ),
+]
+
+
+def examined(store: Path, *, run: str | None = None, only: Sequence[doctor.Check] | None = None) -> pa.Table:
+    with session.connect(store) as con:
+        return doctor.examine(con, run, only)
+
+
+def found(store: Path, code: str) -> list[dict[str, Any]]:
+    return [row for row in examined(store, only=doctor.chosen([code])).to_pylist() if row["run"] == "r"]
+
+
+@pytest.mark.parametrize(("code", "tables", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_a_check_finds_what_it_is_for(
+    code: str, tables: Mapping[str, list[dict[str, object]]], expected: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    rows = found(build_store(tmp_path / "lab", tables), code)
+    assert sorted(((row["severity"], row["rank"], row["count"], row["message"]) for row in rows), key=str) == expected
+
+
+def test_every_check_has_a_case() -> None:
+    assert {check.code for check in doctor.checks()} - {case[0] for case in CASES} == {"reader_note"}
+
+
+def test_a_sound_run_has_no_finding(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", SOUND)
+    assert [row for row in examined(store).to_pylist() if row["code"] != "not_answerable"] == []
+
+
+def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(tmp_path: Path) -> None:
+    note = {
+        "severity": "info",
+        "code": "rank_assumed",
+        "count": 1,
+        "message": "Rank 0 was assumed.",
+        "how_to_fix": "X.",
+    }
+    tables = {
+        "sources": [source("a"), source("b"), source("c", run="s")],
+        "diagnostics": [
+            note | {"source": "a"},
+            note | {"source": "b", "count": 4},
+            note | {"source": "c", "run": "s", "severity": "error", "how_to_fix": None},
+            note | {"source": "c", "run": "s", "code": "negative_duration"},
+        ],
+    }
+    rows = examined(build_store(tmp_path / "lab", tables), only=doctor.chosen(["reader_note"])).to_pylist()
+    assert [
+        (row["severity"], row["code"], row["run"], row["count"], row["message"], row["how_to_fix"]) for row in rows
+    ] == [
+        ("error", "rank_assumed", "s", 1, "c.json: Rank 0 was assumed.", None),
+        ("info", "rank_assumed", "r", 5, rows[1]["message"], "X."),
+    ]
+    assert (
+        rows[1]["message"].removeprefix(rows[1]["message"][0])
+        == ".json: Rank 0 was assumed. (The same of 1 more source.)"
+    )
+
+
+def test_questions_without_rows_are_named_with_the_way_to_get_them(tmp_path: Path) -> None:
+    tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")], "memcpys": [{"run": "s", "source": "b"}]}
+    rows = examined(build_store(tmp_path / "lab", tables)).to_pylist()
+    lacking = [row for row in rows if row["code"] == "not_answerable" and "memcpy_throughput" in row["message"]]
+    assert [(row["severity"], row["run"]) for row in lacking] == [("info", "r")]
+    assert "for lack of memcpys" in lacking[0]["message"]
+    assert "kernel_summary" not in "".join(row["message"] for row in rows)
+    assert lacking[0]["how_to_fix"]
+
+
+def test_a_question_that_no_run_can_answer_is_told_once(tmp_path: Path) -> None:
+    tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")]}
+    rows = examined(build_store(tmp_path / "lab", tables)).to_pylist()
+    (lacking,) = [row for row in rows if "nvtx_sum" in row["message"]]
+    assert (lacking["run"], "of all 2 runs cannot be answered" in lacking["message"]) == (None, True)
+
+
+def test_findings_are_of_the_run_that_is_asked_for(tmp_path: Path) -> None:
+    tables = {"kernels": [kernel(0, -1), kernel(0, -1, run="s", source="b")]}
+    assert {row["run"] for row in examined(build_store(tmp_path / "lab", tables), run="s").to_pylist()} == {"s"}
+
+
+def test_the_worst_comes_first(tmp_path: Path) -> None:
+    tables = {"sources": [source("a", complete=False)], "kernels": [kernel(0, 0), kernel(5, -1)]}
+    severities = [row["severity"] for row in examined(build_store(tmp_path / "lab", tables)).to_pylist()]
+    assert severities == sorted(severities, key=doctor.SEVERITIES.index)
+    assert set(severities) == {"error", "warning", "info"}
+
+
+def test_an_unknown_run_is_no_data(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", SOUND)
+    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+        examined(store, run="rr")
+
+
+def test_an_unknown_check_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'rank_twice'"):
+        doctor.chosen(["rank_twise"])
+
+
+def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
+    with session.connect(store) as con:
+        ratios = query.run(con, query.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
+    assert ratios == [0.05, 0.6]
+    assert [row["message"].split("(")[1].split(")")[0] for row in found(store, "unclassified")] == ["60 %", "5 %"]
+
+
+@pytest.mark.parametrize("run", [None, "r"])
+@pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
+def test_shown_sql_runs_in_any_duckdb_after_init(check: doctor.Check, run: str | None, tmp_path: Path) -> None:
+    tables = dict(next((case[1] for case in CASES if case[0] == check.code), SOUND))
+    store = build_store(tmp_path / "lab", tables)
+    ours = [row["message"] for row in examined(store, run=run, only=[check]).to_pylist()]
+    with duckdb.connect() as con:
+        con.execute(session.init_sql(store))
+        theirs = [row["message"] for row in con.sql(doctor.shown_sql(check, run)).to_arrow_table().to_pylist()]
+    assert sorted(theirs) == sorted(ours)
+
+
+@pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
+def test_a_check_says_what_a_row_is_and_what_to_do(check: doctor.Check) -> None:
+    assert "A row is" in check.prose
+    assert check.how_to_fix.endswith(".") or check.code == "reader_note"
+    assert check.sql.splitlines()[-1].startswith("order by")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select 1", "c.sql:1: no header between `-- /// check`"),
+        ('-- /// check\n-- title = "T"\n-- ///\nselect 1', "c.sql:2: the header of a check has title, severity, how"),
+        (
+            '-- /// check\n-- title = "T"\n-- severity = "bad"\n-- how_to_fix = "X."\n-- ///\nselect 1',
+            "c.sql:2: severity is one of error, warning, info",
+        ),
+    ],
+)
+def test_a_malformed_check_names_file_and_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.sql"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+        doctor.parse(path)
+
+
+def test_no_value_of_64_bits_makes_the_doctor_fail(tmp_path: Path) -> None:
+    numbers = (-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 1)
+    times = [
+        {"source": label, "pid": 1, "correlation": 1, "start_ns": start_ns, "dur_ns": dur_ns}
+        for label in "ab"
+        for start_ns in numbers
+        for dur_ns in numbers
+    ]
+    spans = [{name: time[name] for name in ("source", "pid", "start_ns", "dur_ns")} for time in times]
+    tables = {
+        "sources": [source("a"), source("b")],
+        "kernels": [time | {"device": 0, "stream": 7, "name": "what"} for time in times]
+        + [kernel(-DAY_NS - 2**62, correlation=2)],
+        "graph_launches": [time | {"device": 0} for time in times],
+        "api_calls": [time | {"api": "runtime"} for time in times] + [call(2**62 - DAY_NS - 6, correlation=2)],
+        "other_events": [span | {"category": "overhead"} for span in spans],
+        "ops": spans,
+        "diagnostics": [{"source": "a", "severity": "info", "code": "x", "count": 2**63 - 1, "message": "M."}] * 2,
+    }
+    codes = {row["code"] for row in examined(build_store(tmp_path / "lab", tables)).to_pylist()}
+    assert {"negative_duration", "kernel_before_launch", "stream_overlap", "profiler_overhead"} <= codes
