@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, golden_roofline, raw_csv
+from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.small import kernel, op
 from tracelab.readers.findings import Findings, diagnostics
 from tracelab.readers.kineto import clean
@@ -16,6 +17,11 @@ from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.read import read_text
 from tracelab.readers.ncu.report import Report
+from tracelab.readers.nvprof import sniff as sniff_nvprof
+from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF
+from tracelab.readers.nvprof.lines import blocks
+from tracelab.readers.nvprof.printed import Printed
+from tracelab.readers.nvprof.text import as_table
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,17 @@ def ncu_text(data: bytes) -> None:
     read_text(lines_of(io.BytesIO(data), report.findings), report)
     report.devices.table(lambda _: 0)
     diagnostics(report.findings, OF_NCU)
+
+
+def nvprof_text(data: bytes) -> None:
+    """All of a printed result but for the store."""
+    sniff_nvprof(data)
+    printed = Printed(Findings())
+    for block in blocks(io.BytesIO(data), printed.findings):
+        printed.take(block)
+    for table, rows in printed.rows.items():
+        as_table(table, rows).validate(full=True)
+    diagnostics(printed.findings, OF_NVPROF)
 
 
 def kineto_clean(data: bytes) -> None:
@@ -85,6 +102,31 @@ TARGETS = {
             "[1] a@b",
             "==ERROR==",
             "1e9",
+        ),
+    ),
+    "nvprof_text": Target(
+        nvprof_text,
+        tuple(
+            text.encode()
+            for text in (
+                nvprof_forms.GPU_TRACE,
+                nvprof_forms.CONSOLE_TRACE,
+                nvprof_forms.SUMMARY,
+                nvprof_forms.OLD_SUMMARY,
+                nvprof_forms.LAUNCHES,
+            )
+        ),
+        (
+            '","',
+            "==77== ",
+            "Profiling result:",
+            'Device "',
+            "Kernel: ",
+            "[CUDA memcpy ",
+            "Time(%)",
+            "  ",
+            "KB",
+            "1e999",
         ),
     ),
     "kineto_clean": Target(
