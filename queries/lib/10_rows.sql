@@ -17,11 +17,19 @@ create or replace macro found(key, value) as case when key is null then 0 else v
 
 -- gpu_activity: everything that occupied a device. A row is a kernel, a copy, a fill or a whole graph.
 create or replace view gpu_activity as
-select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation from kernels
+select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation, context, graph,
+    external_id
+from kernels
 union all
-select run, source, rank, pid, device, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation from memcpys
+select run, source, rank, pid, device, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation, context, graph,
+    external_id
+from memcpys
 union all
-select run, source, rank, pid, device, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation from memsets
+select run, source, rank, pid, device, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation, context, graph,
+    external_id
+from memsets
 union all
-select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from graph_launches;
+select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation, context, graph,
+    null as external_id
+from graph_launches;
 comment on view gpu_activity is 'one kernel, copy, fill or whole graph: everything that occupied a device';

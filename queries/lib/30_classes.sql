@@ -19,8 +19,8 @@ comment on column kernel_classes.collective is 'Kind of collective, of communica
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
 -- classified(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
--- dur_ns, correlation) with class and collective. What the profiler noted about this very kernel (`collectives`, on =
--- 'kernel') wins over its name: such a kernel communicates, whatever it is called.
+-- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
+-- kernel (`collectives`, on = 'kernel') wins over its name: such a kernel communicates, whatever it is called.
 create or replace macro classified(relation) as table
 with _noted as (
     select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective
@@ -29,10 +29,10 @@ with _noted as (
     group by run, source, pid, device, stream, start_ns, correlation
 )
 select
-    k.run, k.source, k.rank, k.device, k.name, k.start_ns, k.end_ns, k.dur_ns,
+    k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
     case when n.run is null then c.class else 'communication' end as class,
     case when n.run is null then c.collective else coalesce(n.collective, c.collective, 'unknown') end as collective
-from query_table(relation) as k
+from (select null as part where false union all by name from query_table(relation)) as k
 join classify(relation) as c on k.name is not distinct from c.name
 left join _noted as n
     on k.run = n.run and k.source = n.source

@@ -1,0 +1,108 @@
+-- Why a device idles: the host was late, or work that was launched long before had to wait, or it was only the overhead
+-- between one piece of work and the next.
+-- A row is one run, rank and device with GPU activity. Each gap between two stretches of activity has the cause that the
+-- next kernel, copy, fill or graph tells: `host` where the call that launched it ended after the gap had begun, so the
+-- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
+-- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source: they
+-- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The host's side is the process
+-- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
+-- /// query
+-- title = "Causes of idle time"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- min_gap_ns = { default = 30000, about = "a longer gap before work that was launched in time is a dependency, not overhead" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- idle_ns = "Time in which nothing ran."
+-- idle_ratio = "idle_ns / window_ns."
+-- host_ns = "Gaps that ended with work launched too late."
+-- dependency_ns = "Longer gaps that ended with work launched in time."
+-- overhead_ns = "Gaps of at most min_gap_ns that ended with work launched in time."
+-- unknown_ns = "Gaps that ended with work whose launch is not recorded."
+-- host_ratio = "host_ns / idle_ns."
+-- dependency_ratio = "dependency_ns / idle_ns."
+-- overhead_ratio = "overhead_ns / idle_ns."
+-- unknown_ratio = "unknown_ns / idle_ns."
+-- gaps = "Gaps."
+-- host_gaps = "Those of host_ns."
+-- dependency_gaps = "Those of dependency_ns."
+-- overhead_gaps = "Those of overhead_ns."
+-- unknown_gaps = "Those of unknown_ns."
+-- longest_gap_ns = "The longest gap."
+-- ///
+with activity as not materialized (  -- each use reads only its own columns
+    select run, source, rank, pid, device, start_ns, end_ns, correlation
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+calls as not materialized (
+    select run, source, pid, correlation, api, start_ns, end_ns
+    from api_calls
+    where picked(run, $run) and picked(rank, $rank)
+),
+devices_seen as (
+    select distinct run, rank, device from activity
+),
+idle as (
+    from gaps('activity')
+),
+caused as (
+    select
+        g.run, g.rank, g.device, g.dur_ns,
+        case
+            when c.call_end_ns is null then 'unknown'
+            when c.call_end_ns > g.start_ns then 'host'
+            when g.dur_ns > $min_gap_ns then 'dependency'
+            else 'overhead'
+        end as cause
+    from idle as g
+    left join launch_calls('calls', 'idle') as c
+        on g.run = c.run and g.source = c.source and g.pid is not distinct from c.pid and g.correlation = c.correlation
+),
+sums as (
+    select
+        run, rank, device,
+        sum(dur_ns) as idle_ns,
+        coalesce(sum(dur_ns) filter (cause = 'host'), 0) as host_ns,
+        coalesce(sum(dur_ns) filter (cause = 'dependency'), 0) as dependency_ns,
+        coalesce(sum(dur_ns) filter (cause = 'overhead'), 0) as overhead_ns,
+        coalesce(sum(dur_ns) filter (cause = 'unknown'), 0) as unknown_ns,
+        count(*) as gaps,
+        count(*) filter (cause = 'host') as host_gaps,
+        count(*) filter (cause = 'dependency') as dependency_gaps,
+        count(*) filter (cause = 'overhead') as overhead_gaps,
+        count(*) filter (cause = 'unknown') as unknown_gaps,
+        max(dur_ns) as longest_gap_ns
+    from caused
+    group by run, rank, device
+)
+select
+    d.run, d.rank, d.device,
+    found(w.run, w.window_ns) as window_ns,
+    found(s.run, whole(s.idle_ns)) as idle_ns,
+    found(s.run, s.idle_ns) / nullif(w.window_ns, 0) as idle_ratio,
+    found(s.run, whole(s.host_ns)) as host_ns,
+    found(s.run, whole(s.dependency_ns)) as dependency_ns,
+    found(s.run, whole(s.overhead_ns)) as overhead_ns,
+    found(s.run, whole(s.unknown_ns)) as unknown_ns,
+    s.host_ns / s.idle_ns as host_ratio,
+    s.dependency_ns / s.idle_ns as dependency_ratio,
+    s.overhead_ns / s.idle_ns as overhead_ratio,
+    s.unknown_ns / s.idle_ns as unknown_ratio,
+    found(s.run, s.gaps) as gaps,
+    found(s.run, s.host_gaps) as host_gaps,
+    found(s.run, s.dependency_gaps) as dependency_gaps,
+    found(s.run, s.overhead_gaps) as overhead_gaps,
+    found(s.run, s.unknown_gaps) as unknown_gaps,
+    s.longest_gap_ns
+from devices_seen as d
+left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
+left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
+order by d.run, d.rank, d.device

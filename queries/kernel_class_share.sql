@@ -1,0 +1,81 @@
+-- What kinds of kernels take the time: matrix products, convolutions, attention, normalisation, communication …
+-- A row is one run, rank, device and class. The class is what the first rule of the classifier (queries/classes.csv, and
+-- before it <store>/classes.csv) says about the name; communication also is what the profiler noted as such. Kernels that
+-- no rule knows are the class `unclassified`, and their share stands beside every row. A fused kernel counts for the part
+-- that its name begins with. Durations add up over kernels that run at once; `busy_ns` does not, and `alone_ns` is the time
+-- that only kernels of this class explain.
+-- /// query
+-- title = "Kernel time by class"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "class", y = ["dur_ns", "alone_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- class = "Class by the classifier; unclassified where no rule knows the name."
+-- kernels = "Kernel executions."
+-- names = "Different names among them."
+-- dur_ns = "Durations of the executions, added up."
+-- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- busy_ns = "Time in which at least one of them ran."
+-- alone_ns = "The part of busy_ns in which no kernel of another class ran."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- of_window_ratio = "busy_ns / window_ns."
+-- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up."
+-- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
+-- ///
+with activity as not materialized (  -- each use reads only its own columns
+    select run, source, rank, device, start_ns, end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+kinds as (
+    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class as part from classified('executions')
+),
+sums as (
+    select
+        run, rank, device, part,
+        count(*) as kernels,
+        count(distinct name) as names,
+        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as dur_ns
+    from kinds
+    group by run, rank, device, part
+),
+shares as (
+    select
+        *,
+        sum(dur_ns) over device_rows as kernel_sum_ns,
+        coalesce(sum(dur_ns) filter (part = 'unclassified') over device_rows, 0) as unclassified_ns
+    from sums
+    window device_rows as (partition by run, rank, device)
+)
+select
+    s.run, s.rank, s.device,
+    s.part as class,
+    s.kernels, s.names,
+    whole(s.dur_ns) as dur_ns,
+    whole(s.kernel_sum_ns) as kernel_sum_ns,
+    s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    found(b.run, b.busy_ns) as busy_ns,
+    found(a.run, a.alone_ns) as alone_ns,
+    found(w.run, w.window_ns) as window_ns,
+    found(b.run, b.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    whole(s.unclassified_ns) as unclassified_ns,
+    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
+from shares as s
+left join busy('kinds') as b
+    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part = b.part
+left join alone('kinds') as a
+    on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
+left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+order by s.run, s.rank, s.device, s.dur_ns desc, class

@@ -1,0 +1,141 @@
+-- How long work waits between its launch on the host and its start on the device, and how many launches wait at once.
+-- A row is one run, rank, device, process, context and stream that ran kernels. A launch is a runtime or driver call and
+-- the first kernel that it started (of a CUDA graph the first of its kernels, or the graph recorded as a whole): `api_ns`
+-- the call, `queue_ns` from its end to the kernel's start, `latency_ns` from its beginning. A launch whose kernel starts
+-- before the call returns has a queue_ns below 0, one whose kernel starts before the call begins tells of clocks that do
+-- not agree: both are counted, and left out of what the column sums up. At any time the queue's depth is the launches
+-- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead.
+-- /// query
+-- title = "Launch latency and queue depth"
+-- needs = ["kernels", "graph_launches"]
+-- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_ns", "mean_api_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- pid = "The process that launched."
+-- context = "Context of the stream."
+-- stream = "The stream on which the launch's first kernel ran."
+-- launches = "Launches whose call and first kernel are known."
+-- unmatched = "Kernels and whole graphs without a launch call in the source."
+-- negative = "Launches with a latency_ns below 0."
+-- negative_queue = "Launches with a queue_ns below 0."
+-- mean_api_ns = "Mean duration of the calls."
+-- mean_queue_ns = "Mean queue_ns of those that are not below 0."
+-- median_queue_ns = "Median queue_ns of those that are not below 0."
+-- max_queue_ns = "The longest queue_ns, of those that are not below 0."
+-- mean_latency_ns = "Mean latency_ns of those that are not below 0."
+-- median_latency_ns = "Median latency_ns of those that are not below 0."
+-- max_latency_ns = "The longest latency_ns, of those that are not below 0."
+-- max_queue_depth = "Most launches that waited at once."
+-- mean_queue_depth = "waiting_ns / span_ns: the depth's mean over time."
+-- waiting_ns = "Latencies that are not below 0, added up; as much as the depth adds up to over time."
+-- span_ns = "First launch to last start of a kernel, summed over the sources."
+-- empty_ns = "The part of span_ns in which no launch waited."
+-- empty_ratio = "empty_ns / span_ns."
+-- ///
+with work as not materialized (
+    select
+        run, source, rank, pid, device, start_ns, correlation,
+        {'pid': pid, 'context': context, 'stream': stream} as part
+    from gpu_activity
+    where
+        kind in ('kernel', 'graph') and measured(start_ns, end_ns)
+        and picked(run, $run) and picked(rank, $rank)
+),
+calls as not materialized (
+    select run, source, pid, correlation, api, start_ns, end_ns
+    from api_calls
+    where picked(run, $run) and picked(rank, $rank)
+),
+firsts as (
+    select
+        run, source, rank, pid, correlation,
+        min({'start_ns': start_ns, 'device': device, 'part': part}) as kernel
+    from work
+    where correlation is not null
+    group by run, source, rank, pid, correlation
+),
+launched as (
+    select
+        f.run, f.source, f.rank,
+        f.kernel.device as device,
+        f.kernel.part as part,
+        f.kernel.start_ns as kernel_start_ns,
+        c.call_start_ns, c.call_end_ns
+    from firsts as f
+    left join launch_calls('calls', 'firsts') as c
+        on f.run = c.run and f.source = c.source and f.pid is not distinct from c.pid and f.correlation = c.correlation
+    where picked(f.kernel.device, $device)
+    union all
+    select run, source, rank, device, part, start_ns, null, null
+    from work
+    where correlation is null and picked(device, $device)
+),
+launches as (
+    select
+        run, source, rank, device, part,
+        call_start_ns as start_ns,
+        kernel_start_ns as end_ns,
+        call_end_ns - call_start_ns as api_ns,
+        try(kernel_start_ns - call_end_ns) as queue_ns,
+        try(kernel_start_ns - call_start_ns) as latency_ns
+    from launched
+),
+sums as (
+    select
+        run, rank, device, part,
+        count(latency_ns) as launches,
+        count(*) filter (start_ns is null) as unmatched,
+        count(*) filter (latency_ns < 0) as negative,
+        count(*) filter (queue_ns < 0) as negative_queue,
+        avg(api_ns) as mean_api_ns,
+        avg(queue_ns) filter (queue_ns >= 0) as mean_queue_ns,
+        median(queue_ns) filter (queue_ns >= 0) as median_queue_ns,
+        max(queue_ns) filter (queue_ns >= 0) as max_queue_ns,
+        avg(latency_ns) filter (latency_ns >= 0) as mean_latency_ns,
+        median(latency_ns) filter (latency_ns >= 0) as median_latency_ns,
+        max(latency_ns) filter (latency_ns >= 0) as max_latency_ns,
+        sum(latency_ns) filter (latency_ns >= 0) as waiting_ns
+    from launches
+    group by run, rank, device, part
+),
+source_spans as (
+    select run, source, rank, device, part, max(end_ns) - min(start_ns) as span_ns
+    from intervals('launches')
+    group by run, source, rank, device, part
+),
+spans as (
+    select run, rank, device, part, sum(span_ns) as span_ns
+    from source_spans
+    group by run, rank, device, part
+)
+select
+    s.run, s.rank, s.device,
+    s.part.pid as pid,
+    s.part.context as context,
+    s.part.stream as stream,
+    s.launches, s.unmatched, s.negative, s.negative_queue,
+    whole(round(s.mean_api_ns)) as mean_api_ns,
+    whole(round(s.mean_queue_ns)) as mean_queue_ns,
+    whole(round(s.median_queue_ns)) as median_queue_ns,
+    s.max_queue_ns,
+    whole(round(s.mean_latency_ns)) as mean_latency_ns,
+    whole(round(s.median_latency_ns)) as median_latency_ns,
+    s.max_latency_ns,
+    b.max_concurrent::bigint as max_queue_depth,
+    s.waiting_ns / nullif(p.span_ns, 0) as mean_queue_depth,
+    whole(s.waiting_ns) as waiting_ns,
+    whole(p.span_ns) as span_ns,
+    whole(p.span_ns - b.busy_ns) as empty_ns,
+    (p.span_ns - b.busy_ns) / nullif(p.span_ns, 0) as empty_ratio
+from sums as s
+left join busy('launches') as b
+    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part is not distinct from b.part
+left join spans as p
+    on s.run = p.run and s.rank = p.rank and s.device is not distinct from p.device and s.part is not distinct from p.part
+order by s.run, s.rank, s.device, pid, context, stream

@@ -1,0 +1,96 @@
+-- Which sizes copies have, and how fast each size runs.
+-- A row is one run, rank, device, direction, pair of memory kinds and size class: sizes from a power of two up to just
+-- below the next. Copies of unknown size are a row whose `from_bytes` is empty. Durations add up over copies that run at
+-- once. A short copy costs its latency whatever its size, so the throughput rises with the size to what the link gives:
+-- where it levels off, larger copies gain no more. 1 GB is 1e9 bytes.
+-- /// query
+-- title = "Memory copy sizes"
+-- needs = ["memcpys"]
+-- chart = { kind = "scatter", x = "mean_bytes", y = ["throughput_gb_per_s", "dur_ns"], by = "direction" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- direction = "From where to where: HtoD, DtoH, DtoD, PtoP …; unknown where the source does not say."
+-- src_memory = "Kind of memory read."
+-- dst_memory = "Kind of memory written."
+-- from_bytes = "Least size of the class."
+-- to_bytes = "Largest size of the class."
+-- copies = "Copies of that size."
+-- size_bytes = "Their bytes, added up."
+-- mean_bytes = "size_bytes / copies, rounded to whole bytes."
+-- dur_ns = "Their durations, added up."
+-- mean_ns = "dur_ns / timed_copies, rounded to whole ns."
+-- timed_copies = "Copies with a valid start and duration."
+-- timed_bytes = "Bytes of the copies with a valid start and duration."
+-- throughput_gb_per_s = "timed_bytes / dur_ns, in 1e9 bytes a second."
+-- all_copies = "All copies of the row's direction and memory kinds."
+-- of_copies_ratio = "copies / all_copies."
+-- all_dur_ns = "Durations of all copies of the row's direction and memory kinds, added up."
+-- of_dur_ratio = "dur_ns / all_dur_ns."
+-- ///
+with copies as (
+    select
+        run, rank, device,
+        coalesce(direction, 'unknown') as direction,
+        src_memory, dst_memory,
+        case when size_bytes >= 0 then size_bytes end as size_bytes,
+        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from memcpys
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+by_size as (  -- a program copies few different sizes
+    select
+        run, rank, device, direction, src_memory, dst_memory, size_bytes,
+        count(*) as copies,
+        count(measured_ns) as timed_copies,
+        sum(measured_ns) as dur_ns
+    from copies
+    group by run, rank, device, direction, src_memory, dst_memory, size_bytes
+),
+classes as (
+    select
+        *,
+        case when size_bytes > 0 then 1::bigint << (length(bin(size_bytes)) - 1)::integer else size_bytes end as from_bytes
+    from by_size
+),
+sums as (
+    select
+        run, rank, device, direction, src_memory, dst_memory, from_bytes,
+        sum(copies) as copies,
+        sum(copies * size_bytes::hugeint) as size_bytes,
+        sum(timed_copies) as timed_copies,
+        sum(timed_copies * size_bytes::hugeint) as timed_bytes,
+        coalesce(sum(dur_ns), 0) as dur_ns
+    from classes
+    group by run, rank, device, direction, src_memory, dst_memory, from_bytes
+),
+shares as (
+    select
+        *,
+        sum(copies) over kind as all_copies,
+        sum(dur_ns) over kind as all_dur_ns
+    from sums
+    window kind as (partition by run, rank, device, direction, src_memory, dst_memory)
+)
+select
+    run, rank, device, direction, src_memory, dst_memory, from_bytes,
+    case when from_bytes > 0 then from_bytes - 1 + from_bytes else from_bytes end as to_bytes,
+    whole(copies) as copies,
+    whole(size_bytes) as size_bytes,
+    whole(round(size_bytes / copies)) as mean_bytes,
+    whole(dur_ns) as dur_ns,
+    whole(round(dur_ns / nullif(timed_copies, 0))) as mean_ns,
+    whole(timed_copies) as timed_copies,
+    whole(timed_bytes) as timed_bytes,
+    timed_bytes / nullif(dur_ns, 0) as throughput_gb_per_s,
+    whole(all_copies) as all_copies,
+    copies / all_copies as of_copies_ratio,
+    whole(all_dur_ns) as all_dur_ns,
+    dur_ns / nullif(all_dur_ns, 0) as of_dur_ratio
+from shares
+order by run, rank, device, direction, src_memory, dst_memory, from_bytes

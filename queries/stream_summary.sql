@@ -1,0 +1,103 @@
+-- What each stream of a device does, and how much of it runs while the other streams rest.
+-- A row is one run, rank, device, context and stream. Times of kernels, copies, fills and whole graphs add up; `busy_ns`
+-- counts time at which two of them run once. `alone_ns` is the time in which this stream was the only one that ran: over a
+-- device's streams these add up to its busy time less `shared_ns`, in which two streams or more ran. A stream whose
+-- `alone_ns` is small beside its `busy_ns` costs little time.
+-- /// query
+-- title = "Streams"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "bars", x = "stream", y = ["busy_ns", "alone_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- context = "Context of the stream."
+-- stream = "The stream."
+-- kernels = "Kernel executions."
+-- copies = "Copies."
+-- fills = "Fills."
+-- graphs = "CUDA graphs recorded as a whole."
+-- dur_ns = "Durations of all of them, added up."
+-- kernel_dur_ns = "Durations of the kernels, added up."
+-- comm_dur_ns = "Durations of those kernels that communicate, added up (part of kernel_dur_ns)."
+-- copy_dur_ns = "Durations of copies and fills, added up."
+-- graph_dur_ns = "Durations of whole graphs, added up."
+-- busy_ns = "Time in which at least one of them ran."
+-- alone_ns = "The part of busy_ns in which no other stream of the device ran."
+-- device_busy_ns = "Time in which at least one stream of the device ran."
+-- shared_ns = "The part of device_busy_ns in which at least two streams ran."
+-- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- of_window_ratio = "busy_ns / window_ns."
+-- of_device_busy_ratio = "busy_ns / device_busy_ns."
+-- ///
+with activity as not materialized (  -- each use reads only its own kinds and columns
+    select
+        run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation,
+        {'context': context, 'stream': stream} as part
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, part
+    from activity
+    where kind = 'kernel'
+),
+sums as (
+    select
+        run, rank, device, part,
+        count(*) filter (kind = 'kernel') as kernels,
+        count(*) filter (kind = 'memcpy') as copies,
+        count(*) filter (kind = 'memset') as fills,
+        count(*) filter (kind = 'graph') as graphs,
+        sum(dur_ns) filter (measured(start_ns, end_ns)) as dur_ns,
+        sum(dur_ns) filter (kind = 'kernel' and measured(start_ns, end_ns)) as kernel_dur_ns,
+        sum(dur_ns) filter (kind in ('memcpy', 'memset') and measured(start_ns, end_ns)) as copy_dur_ns,
+        sum(dur_ns) filter (kind = 'graph' and measured(start_ns, end_ns)) as graph_dur_ns
+    from activity
+    group by run, rank, device, part
+),
+communication as (
+    select run, rank, device, part, sum(dur_ns) as comm_dur_ns
+    from classified('executions')
+    where class = 'communication' and measured(start_ns, end_ns)
+    group by run, rank, device, part
+),
+lone as (
+    from alone('activity')
+),
+device_sums as (
+    select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns
+    from lone
+    group by run, rank, device
+)
+select
+    s.run, s.rank, s.device,
+    s.part.context as context,
+    s.part.stream as stream,
+    s.kernels, s.copies, s.fills, s.graphs,
+    whole(coalesce(s.dur_ns, 0)) as dur_ns,
+    whole(coalesce(s.kernel_dur_ns, 0)) as kernel_dur_ns,
+    whole(coalesce(c.comm_dur_ns, 0)) as comm_dur_ns,
+    whole(coalesce(s.copy_dur_ns, 0)) as copy_dur_ns,
+    whole(coalesce(s.graph_dur_ns, 0)) as graph_dur_ns,
+    found(b.run, b.busy_ns) as busy_ns,
+    found(a.run, a.alone_ns) as alone_ns,
+    found(d.run, d.busy_ns) as device_busy_ns,
+    found(d.run, whole(d.shared_ns)) as shared_ns,
+    found(w.run, w.window_ns) as window_ns,
+    found(b.run, b.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    found(b.run, b.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
+from sums as s
+left join communication as c
+    on s.run = c.run and s.rank = c.rank and s.device is not distinct from c.device and s.part is not distinct from c.part
+left join busy('activity') as b
+    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part is not distinct from b.part
+left join lone as a
+    on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part is not distinct from a.part
+left join device_sums as d on s.run = d.run and s.rank = d.rank and s.device is not distinct from d.device
+left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+order by s.run, s.rank, s.device, context, stream
