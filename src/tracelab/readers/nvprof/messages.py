@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from tracelab.readers.findings import Findings
-from tracelab.readers.nvprof.rows import Where
+from tracelab.readers.nvprof.summaries import Where
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
 """What nvprof's lines begin with: their process between equals signs, or none."""

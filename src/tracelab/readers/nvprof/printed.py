@@ -12,7 +12,8 @@ from tracelab.readers.nvprof.cells import Cells, resolution_ns
 from tracelab.readers.nvprof.layout import Layout, begins_like_a_row, cells_of, layout_of, units_of
 from tracelab.readers.nvprof.lines import Block
 from tracelab.readers.nvprof.messages import MARK
-from tracelab.readers.nvprof.rows import Launches, Row, Where, rows_of
+from tracelab.readers.nvprof.rows import Launches, rows_of
+from tracelab.readers.nvprof.summaries import Row, Where
 
 _TYPED = re.compile(r"\s*((?:GPU activities|API calls|Range|Open[A-Z]+[^:]*)):\s")
 _UNTYPED = re.compile(r"\s*\d[\d.]*%\s")

@@ -1,15 +1,14 @@
 """Rows of nvprof's printed tables to rows of canonical tables: one mapping a kind of row, one line a column."""
 
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracelab.readers.nvprof.cells import Cells, count_of, device_of
 from tracelab.readers.nvprof.layout import TRACE_COLUMNS, Layout
+from tracelab.readers.nvprof.summaries import LETTERS, SUMMARIES, Row, Where
 from tracelab.values import json_text
 
-Row = dict[str, Any]
 _INT32 = 1 << 31
 _BYTES_PER_GB = 10**9
 
@@ -28,17 +27,6 @@ _HELD_OF_KERNEL = _PLACE | {
 }
 _HELD_OF_COPY = _PLACE | {"SrcMemType", "DstMemType", "Src Dev", "Dst Dev", "Size"}
 _HELD_OF_FILL = _PLACE | {"SrcMemType", "DstMemType", "Size"}
-
-
-@dataclass(frozen=True)
-class Where:
-    """What stands above a table: its process and device, its kernel, and which of nvprof's results it is."""
-
-    pid: int | None = None
-    device: str | None = None
-    kernel: str | None = None
-    heading: str = "gpu_activities"
-    scope: str | None = None  # the NVTX range that a summary is of
 
 
 @dataclass
@@ -62,7 +50,7 @@ def rows_of(layout: Layout, where: Where, cells: Cells, launches: Launches) -> I
     if layout.kind in ("trace", "launches"):
         yield from _of_trace(layout, where, cells, launches)
     else:
-        row = _SUMMARIES[layout.kind](where, cells)
+        row = SUMMARIES[layout.kind](where, cells)
         yield "summaries", {"pid": where.pid, "device": ordinal, "device_name": name} | row
 
 
@@ -230,88 +218,7 @@ def _metric(column: str, cells: Cells) -> Row:
         "metric": instance[1] if instance else column,
         "instance": instance[2] if instance else None,
         "value": float(found.number) if found else None,
-        "text": None if found and text[:1] not in _LETTERS else text,
+        "text": None if found and text[:1] not in LETTERS else text,
         "unit": found.unit if found else None,
         "args": None if correlation is None else json_text({"correlation": correlation}),
     }
-
-
-_LETTERS = {chr(code) for code in range(ord("A"), ord("z") + 1)}
-
-
-def _times_summary(where: Where, cells: Cells) -> Row:
-    kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
-    return {
-        "kind": kind if where.scope is None else f"nvtx_{kind}",
-        "name": cells.text("Name"),
-        "calls": cells.count("Calls"),
-        "dur_ns": cells.whole("Time", "ns"),
-        "mean_ns": cells.number("Avg"),
-        "min_ns": cells.whole("Min", "ns"),
-        "max_ns": cells.whole("Max", "ns"),
-        "args": _said(cells, "Time(%)", scope=where.scope),
-    }
-
-
-def _counters_summary(where: Where, cells: Cells) -> Row:
-    is_event = where.heading == "events" or "Metric Description" not in cells.held
-    return {
-        "kind": "events" if is_event else "metrics",
-        "name": cells.text("Kernel") or where.kernel,
-        "calls": cells.count("Invocations"),
-        "metric": cells.text("Metric Name"),
-        "value": cells.number("Avg"),
-        "min_value": cells.number("Min"),
-        "max_value": cells.number("Max"),
-        "unit": cells.unit("Avg", "Max", "Min"),
-        "args": _said(cells, "Metric Description", "Total", *_in_words(cells)),
-    }
-
-
-def _in_words(cells: Cells) -> tuple[str, ...]:
-    """Columns whose values are more than numbers: Low (2)."""
-    return tuple(name for name in ("Avg", "Min", "Max") if (cells.text(name) or "-")[0] in _LETTERS | {"<"})
-
-
-def _migrations_summary(_: Where, cells: Cells) -> Row:
-    total = cells.whole("Total Size", "byte")
-    return {
-        "kind": "unified_memory",
-        "name": cells.text("Name"),
-        "calls": cells.count("Count"),
-        "dur_ns": cells.whole("Total Time", "ns"),
-        "metric": "size" if cells.text("Avg Size") else None,
-        "value": cells.number("Avg Size"),
-        "min_value": cells.number("Min Size"),
-        "max_value": cells.number("Max Size"),
-        "unit": cells.unit("Avg Size"),
-        "args": None if total is None else json_text({"total_bytes": total}),
-    }
-
-
-def _path_summary(_: Where, cells: Cells) -> Row:
-    return {
-        "kind": "critical_path",
-        "name": cells.text("Name"),
-        "dur_ns": cells.whole("Critical path", "ns"),
-        "args": _said(cells, "Critical path(%)", "Waiting time"),
-    }
-
-
-def _said(cells: Cells, *columns: str, scope: str | None = None) -> str | None:
-    """Columns as JSON: numbers where they are some."""
-    said: dict[str, object] = {"nvtx_range": scope} if scope else {}
-    for column in columns:
-        if (text := cells.text(column)) is not None:
-            words = column in ("Metric Description", "Waiting time") or text[:1] in _LETTERS | {"<"}
-            found = None if words else cells.amount(column)
-            said[column] = float(found.number) if found else text
-    return json_text(said) if said else None
-
-
-_SUMMARIES: dict[str, Callable[[Where, Cells], Row]] = {
-    "summary": _times_summary,
-    "metrics": _counters_summary,
-    "migrations": _migrations_summary,
-    "path": _path_summary,
-}

@@ -14,7 +14,7 @@ from tracelab.readers.nvprof import messages
 from tracelab.readers.nvprof.diagnostics import SENTENCES
 from tracelab.readers.nvprof.lines import blocks
 from tracelab.readers.nvprof.printed import Printed
-from tracelab.readers.nvprof.rows import Row
+from tracelab.readers.nvprof.summaries import Row
 from tracelab.sink import Sink
 
 _WAITING_ROWS = 32_768

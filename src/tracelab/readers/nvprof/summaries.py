@@ -1,0 +1,101 @@
+"""Rows of nvprof's summaries: times by name, counters by kernel, what unified memory moved."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tracelab.readers.nvprof.cells import Cells
+from tracelab.values import json_text
+
+Row = dict[str, Any]
+LETTERS = frozenset(map(chr, range(ord("A"), ord("z") + 1)))
+
+
+@dataclass(frozen=True)
+class Where:
+    """What stands above a table: its process and device, its kernel, and which of nvprof's results it is."""
+
+    pid: int | None = None
+    device: str | None = None
+    kernel: str | None = None
+    heading: str = "gpu_activities"
+    scope: str | None = None  # the NVTX range that a summary is of
+
+
+def _times_summary(where: Where, cells: Cells) -> Row:
+    kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
+    return {
+        "kind": kind if where.scope is None else f"nvtx_{kind}",
+        "name": cells.text("Name"),
+        "calls": cells.count("Calls"),
+        "dur_ns": cells.whole("Time", "ns"),
+        "mean_ns": cells.number("Avg"),
+        "min_ns": cells.whole("Min", "ns"),
+        "max_ns": cells.whole("Max", "ns"),
+        "args": _said(cells, "Time(%)", scope=where.scope),
+    }
+
+
+def _counters_summary(where: Where, cells: Cells) -> Row:
+    is_event = where.heading == "events" or "Metric Description" not in cells.held
+    return {
+        "kind": "events" if is_event else "metrics",
+        "name": cells.text("Kernel") or where.kernel,
+        "calls": cells.count("Invocations"),
+        "metric": cells.text("Metric Name"),
+        "value": cells.number("Avg"),
+        "min_value": cells.number("Min"),
+        "max_value": cells.number("Max"),
+        "unit": cells.unit("Avg", "Max", "Min"),
+        "args": _said(cells, "Metric Description", "Total", *_in_words(cells)),
+    }
+
+
+def _in_words(cells: Cells) -> tuple[str, ...]:
+    """Columns whose values are more than numbers: Low (2)."""
+    return tuple(name for name in ("Avg", "Min", "Max") if (cells.text(name) or "-")[0] in LETTERS | {"<"})
+
+
+def _migrations_summary(_: Where, cells: Cells) -> Row:
+    total = cells.whole("Total Size", "byte")
+    return {
+        "kind": "unified_memory",
+        "name": cells.text("Name"),
+        "calls": cells.count("Count"),
+        "dur_ns": cells.whole("Total Time", "ns"),
+        "metric": "size" if cells.text("Avg Size") else None,
+        "value": cells.number("Avg Size"),
+        "min_value": cells.number("Min Size"),
+        "max_value": cells.number("Max Size"),
+        "unit": cells.unit("Avg Size"),
+        "args": None if total is None else json_text({"total_bytes": total}),
+    }
+
+
+def _path_summary(_: Where, cells: Cells) -> Row:
+    return {
+        "kind": "critical_path",
+        "name": cells.text("Name"),
+        "dur_ns": cells.whole("Critical path", "ns"),
+        "args": _said(cells, "Critical path(%)", "Waiting time"),
+    }
+
+
+def _said(cells: Cells, *columns: str, scope: str | None = None) -> str | None:
+    """Columns as JSON: numbers where they are some."""
+    said: dict[str, object] = {"nvtx_range": scope} if scope else {}
+    for column in columns:
+        if (text := cells.text(column)) is not None:
+            words = column in ("Metric Description", "Waiting time") or text[:1] in LETTERS | {"<"}
+            found = None if words else cells.amount(column)
+            said[column] = float(found.number) if found else text
+    return json_text(said) if said else None
+
+
+SUMMARIES: dict[str, Callable[[Where, Cells], Row]] = {
+    "summary": _times_summary,
+    "metrics": _counters_summary,
+    "migrations": _migrations_summary,
+    "path": _path_summary,
+}
