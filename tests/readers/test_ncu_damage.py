@@ -222,3 +222,10 @@ def test_endless_advice_is_counted_beyond_a_limit():
     _, report = read(details_csv([rule] * 10_007))
     assert len(report.advised.messages) == 10_000
     assert report.findings.counts["advice_beyond_limit"] == 7
+
+
+def test_a_short_row_may_lack_any_column_behind_the_value():
+    names = ["ID", "Process ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value", "Section Name"]
+    rows, report = read(",".join(names) + "\n0,1,axpy(),a__b.sum,byte,7\n")
+    assert [(row["value"], row["section"]) for row in rows] == [(7.0, None)]
+    assert report.skipped == 0

@@ -54,6 +54,13 @@ class Layout:
         return tuple(("nvtx_push_pop" if "Push" in name else "nvtx_start_stop", place) for name, place in found)
 
     @cached_property
+    def of_launch(self) -> tuple[int, ...]:
+        """The columns that tell one launch from another."""
+        people = ("process name", "host name")
+        named = [self.at[name] for name in IDENTITY if name in self.at and name not in people]
+        return (*named, *(place for _, place in self.nvtx))
+
+    @cached_property
     def others(self) -> tuple[tuple[str, int], ...]:
         """Every other column: the metrics of a raw page, what nobody foresaw on a details page."""
         ranges = {place for _, place in self.nvtx}

@@ -107,6 +107,7 @@ class Pages:
             return
         if layout.cut(record, fields):
             self.report.note_here("row_short")
+        fields += [""] * (len(layout.header) - len(fields))
         launch = self._launch(layout, fields)
         if layout.details:
             self._details(layout, fields, launch)
@@ -116,27 +117,26 @@ class Pages:
 
     def _details(self, layout: Layout, fields: list[str], launch: Launch) -> None:
         """A metric, or the advice of a rule."""
-        at, length = layout.at, len(fields)
+        at = layout.at
         name = fields[at["metric name"]].strip()
         key = tuple(
             fields[at[column]] if column in at else ""
             for column in ("metric name", "metric unit", "section name", "body item label")
-        ) + tuple(fields[place] for _, place in layout.others if place < length)
+        ) + tuple(fields[place] for _, place in layout.others)
         if name:
             metric = self._metrics.get(key)
             if metric is None:
                 item = (("item", key[3].strip()),) if key[3].strip() else ()
-                others = tuple(
-                    (text, fields[place]) for text, place in layout.others if place < length and fields[place]
-                )
+                others = tuple((text, fields[place]) for text, place in layout.others if fields[place])
                 metric = Metric(name, key[1].strip(), key[2].strip() or None, item + others)
+                if len(self._metrics) > _MANY:
+                    self._metrics = {}
                 self._metrics[key] = metric
             self.report.rows.add(launch, metric, fields[at["metric value"]].strip())
             return
 
         def cell(column: str) -> str:
-            place = at.get(column, length)
-            return fields[place].strip() if place < length else ""
+            return fields[at[column]].strip() if column in at else ""
 
         if cell("rule description") or cell("rule name"):
             words = [cell(column) for column in ("rule description", "rule type", "rule name", "section name")]
@@ -150,15 +150,13 @@ class Pages:
                 self.report.note_here("units_missing")
             units = self._units or ("",) * len(layout.header)
             self._columns = [(place, Metric(name, units[place])) for name, place in layout.others]
-        launch = _completed(launch, {name: fields[place] for name, place in layout.others if place < len(fields)})
+        launch = _completed(launch, {name: fields[place] for name, place in layout.others})
         for place, metric in self._columns:
-            if place < len(fields) and (text := fields[place].strip()):
+            if text := fields[place].strip():
                 self.report.rows.add(launch, metric, text)
 
     def _launch(self, layout: Layout, fields: list[str]) -> Launch:
-        at, length = layout.at, len(fields)
-        places = [place for name, place in at.items() if name in _OF_LAUNCH] + [place for _, place in layout.nvtx]
-        key = tuple(fields[place] if place < length else "" for place in places)
+        key = tuple(fields[place] for place in layout.of_launch)
         launch = self._launches.get(key)
         if launch is None:
             if len(self._launches) > _MANY:
@@ -168,10 +166,9 @@ class Pages:
 
     def _new_launch(self, layout: Layout, fields: list[str]) -> Launch:
         def cell(column: str) -> str:
-            place = layout.at.get(column, len(fields))
-            return fields[place].strip() if place < len(fields) else ""
+            return fields[layout.at[column]].strip() if column in layout.at else ""
 
-        ranges = [(key, fields[place].strip()) for key, place in layout.nvtx if place < len(fields)]
+        ranges = [(key, fields[place].strip()) for key, place in layout.nvtx]
         args = [("kernel_time", cell("kernel time")), *ranges]
         launch = Launch(
             pid=integer("pid", cell("process id")),
@@ -188,11 +185,7 @@ class Pages:
         return described(launch, cell("cc"), self.report.devices)
 
 
-_OF_LAUNCH = (
-    *("id", "process id", "kernel name", "kernel time", "context", "stream", "block size", "grid size"),
-    *("device", "cc"),
-)
-_MANY = 4096  # launches whose rows may still come; a report names them one after the other
+_MANY = 4096  # launches and metrics that are remembered; they come one after the other, over and over
 
 
 def described(launch: Launch, cc: str, devices: Devices) -> Launch:
