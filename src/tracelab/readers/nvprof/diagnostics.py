@@ -59,9 +59,9 @@ SENTENCES: Sentences = {
     "line_too_long": ("warning", "{n} lines are longer than a mebibyte and were not read.", None),
     "name_cut": ("info", "{n} names were cut short by nvprof; the first: {sample}", None),
     "printed_digits": (
-        "info",
-        "Times are as exact as nvprof printed them; the coarsest start is exact to {sample}.",
-        "For exact times let nvprof write its database (-o FILE).",
+        "warning",
+        "Starts are printed to {sample} only: overlaps and gaps shorter than that may come from rounding.",
+        "For exact times let nvprof write its database (-o FILE), or print them in ns (-u ns).",
     ),
     "program_output": ("info", "{n} lines are not nvprof's, but the program's own output; they were not read.", None),
     "several_processes": (
