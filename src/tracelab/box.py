@@ -70,8 +70,14 @@ def _lock(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
         con.execute(f"set {name} = ?", [value]).fetchall()
 
 
-def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] | None = None) -> pa.Table:
-    """Check the text and run it; its `$name` parameters take `values`."""
+def run(
+    con: duckdb.DuckDBPyConnection,
+    text: str,
+    values: Mapping[str, object] | None = None,
+    *,
+    most_rows: int | None = None,
+) -> pa.Table:
+    """Check the text and run it; its `$name` parameters take `values`. Not more than `most_rows` rows are computed."""
     statement = check(con, text)
     wanted = next(iter(con.extract_statements(statement))).named_parameters
     if missing := sorted(wanted - set(values or {})):
@@ -79,24 +85,34 @@ def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] 
         raise UsageError(f"the statement has parameters without values: {names}; write the values into the statement")
     with reading_errors():
         params = dict(values) if values and wanted else None
-        return interruptible(con, lambda: con.sql(statement, params=params).to_arrow_table())
+        return interruptible(con, lambda: _answer(con.sql(statement, params=params), most_rows))
+
+
+def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
+    if most_rows is None:
+        whole: pa.Table = relation.to_arrow_table()
+        return whole
+    with relation.to_arrow_reader(most_rows) as reader:
+        first = next(reader, None)
+        return pa.Table.from_batches([] if first is None else [first], reader.schema)
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """Return the text when it is one SELECT, or EXPLAIN of one, that only reads; raise UsageError otherwise."""
     if not _is_unicode(text):
         raise UsageError("the statement holds bytes that are no text in UTF-8")
-    kind = _kind(con, text)
+    kind = kind_of(con, text)
     selects = [text]
     if kind == "EXPLAIN":  # EXPLAIN ANALYZE executes what it explains, whatever that is
         selects = [inner for inner in _explained(text) if _parses(con, inner)]
-        kind = next((_kind(con, inner) for inner in selects if _kind(con, inner) != "SELECT"), "SELECT")
+        kind = next((kind_of(con, inner) for inner in selects if kind_of(con, inner) != "SELECT"), "SELECT")
     if kind == "MULTI":
         raise UsageError(f"{_ONE_SELECT}, and PIVOT without its values is more; name them: pivot … on column in (…)")
     if kind != "SELECT" or not selects:
         raise UsageError(f"{kind} is refused: {_ONE_SELECT}")
-    for select in selects:
-        _check_select(con, select)
+    with con.cursor() as apart:  # a cursor has no temporary macros, which could stand in for the functions of the check
+        for select in selects:
+            _check_select(apart, select)
     return text
 
 
@@ -124,7 +140,7 @@ def reading_errors() -> Iterator[None]:
         raise TracelabError(_without_hints(error)) from error
 
 
-def _kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
+def kind_of(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """The type of the text's only statement, as DuckDB names it."""
     try:
         kinds = [statement.type.name for statement in con.extract_statements(text)]
@@ -156,18 +172,23 @@ def _explained(text: str) -> list[str]:
 
     Which of them DuckDB means is its grammar's business; a caller accepts all of them that parse.
     """
+    found = words(text)
+    behind = [found[0][1]]
+    second = found[1][0] if len(found) > 1 else ""
+    if second in {"analyze", "analyse"}:
+        behind.append(found[1][1])
+    if second == "(":
+        behind.extend(rest for word, rest in found if word == ")")
+    return behind
+
+
+def words(text: str) -> list[tuple[str, str]]:
+    """Every word of a statement as DuckDB splits it, in lower case, with the text behind it; no comments."""
     raw = text.encode()
     tokens = duckdb.tokenize(text)  # (first byte, type)
     ends = [*(start for start, _ in tokens[1:]), len(raw)]
     spans = [(start, end) for (start, kind), end in zip(tokens, ends, strict=True) if kind != _COMMENT]
-    words = [(raw[start:end].strip().lower(), end) for start, end in spans]
-    behind = [words[0][1]]
-    second = words[1][0] if len(words) > 1 else b""
-    if second in {b"analyze", b"analyse"}:
-        behind.append(words[1][1])
-    if second == b"(":
-        behind.extend(end for word, end in words if word == b")")
-    return [raw[end:].decode() for end in behind]
+    return [(raw[start:end].decode().strip().lower(), raw[end:].decode()) for start, end in spans]
 
 
 def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
