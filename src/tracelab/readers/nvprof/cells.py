@@ -101,9 +101,10 @@ class Cells:
         """Let the next row be the current one."""
         self.held = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
 
-    def text(self, *names: str) -> str | None:
-        """The first of these cells that is there."""
-        return next((text for name in names if (text := self.held.get(name)) is not None), None)
+    def text(self, name: str, otherwise: str = "") -> str | None:
+        """A cell, or another where it is not there."""
+        found = self.held.get(name)
+        return self.held.get(otherwise) if found is None and otherwise else found
 
     def amount(self, name: str) -> Amount | None:
         """A cell in base units."""

@@ -77,7 +77,7 @@ class Layout:
         """Columns of a trace that hold a metric of each launch."""
         return tuple(name for name in self.columns if name not in TRACE_COLUMNS)
 
-    @property
+    @cached_property
     def free(self) -> int:
         """The column whose text may hold delimiters: the name."""
         return self.place.get("Name", self.place.get("Kernel", len(self.columns) - 1))
@@ -104,7 +104,7 @@ def layout_of(line: str) -> Layout | None:
 def split(line: str, delimiter: str) -> list[str]:
     """The cells of a delimited line."""
     try:
-        return next(csv.reader((line,), delimiter=delimiter), [])
+        return next(csv.reader((line,), delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:  # a cell beyond 128 kB
         return []
 
@@ -132,8 +132,12 @@ def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
             cells.pop()
     surplus, at = len(cells) - wanted, layout.free
     if surplus > 0:  # a name with delimiters in it that nobody quoted
+        if mark:
+            cells = next(csv.reader((line,), delimiter=mark))[: len(cells)]  # with the blanks behind them
+        surplus = len(cells) - wanted
         cells[at : at + surplus + 1] = [(mark or "  ").join(cells[at : at + surplus + 1])]
-    cells = [cell.strip() for cell in cells]
+    if mark and f" {mark}" in line:
+        cells = [cell.strip() for cell in cells]
     good = len(cells) == wanted and any(
         _NUMERIC.match(cells[layout.place[name]]) for name in _TELLING[layout.kind] if name in layout.place
     )
