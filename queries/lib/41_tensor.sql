@@ -1,7 +1,7 @@
 -- tensor_flop(relation): what the tensor cores did, by the type that they multiplied. A row is one launch and precision
 -- ('tensor_bf16' …). A counter of a type is the sum of those of its result types, and each of those the sum of dense and
 -- sparse: the widest that was counted counts, and never a part beside its whole. These counters count operations, two a
--- multiply-add, so nothing is multiplied.
+-- multiply-add, so nothing is multiplied. A type that the chip has, and that was not counted, has a row without FLOPs.
 create or replace macro tensor_flop(relation) as table
 with _paths as materialized (select * from counted(relation) where family = 'tensor'),
 _results as (
@@ -68,26 +68,26 @@ _launches as (  -- an idle pipe, or a chip without one, settles every type
     left join (select id, count(*) as told from _told group by id) as t on l.id = t.id
 ),
 _lacking as (
-    select l.id, list(distinct n.kind order by n.kind) as kinds
+    select l.id, n.kind
     from _launches as l
     join tensor_needs as n
         on l.cc between n.from_cc and n.until_cc or l.cc is null and n.kind in ('fp16', 'bf16', 'tf32')
     left join _told as t on l.id = t.id and list_contains(string_split(t.src, '_'), n.kind) and t.flop is not null
     where t.id is null and not l.is_idle and (l.is_told or l.estimate is null)
-    group by l.id
 )
-select id, 'tensor_' || src as precision, flop, origin, []::varchar[] as missing
+select id, 'tensor_' || src as precision, flop, origin, []::varchar[] as missing, true as is_told
 from _told
 where flop is not null
 union all
-select id, 'tensor_fp16', estimate, 'estimated', []
+select id, 'tensor_fp16', estimate, 'estimated', [], true
 from _launches
 where not is_told and not is_idle and estimate is not null
 union all
 select
-    id, 'tensor', null, 'counted',
-    list_transform(kinds, lambda kind: 'sm__ops_path_tensor_src_' || kind || '.sum')
-from _lacking;
+    l.id, 'tensor_' || l.kind, null, 'counted', ['sm__ops_path_tensor_src_' || l.kind || '.sum'],
+    t.id is not null
+from _lacking as l
+left join _told as t on l.id = t.id and l.kind = t.src;
 
 -- launch_flop(relation, half): FLOPs of each launch of a relation of ncu_launches. A row is one launch and precision:
 -- fp64, fp32, fp16, tensor_bf16 …, and 'all', their sum over floating-point types. `missing` names the metrics without
@@ -96,13 +96,12 @@ create or replace macro launch_flop(relation, half) as table
 with _parts as materialized (
     select id, precision, flop, origin, missing, is_told from thread_flop(relation, half)
     union all
-    select id, precision, flop, origin, missing, flop is not null from tensor_flop(relation)
+    select id, precision, flop, origin, missing, is_told from tensor_flop(relation)
 )
 select
     id, precision, flop, origin, missing,
     is_told and (flop is null or flop > 0) as is_shown
 from _parts
-where precision <> 'tensor'
 union all
 select
     id, 'all',

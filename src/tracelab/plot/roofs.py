@@ -97,8 +97,9 @@ def view_of(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
     """Limits that hold the points and the ridges."""
     xs, ys = zip(*points, strict=True)
     ridges = list(roofs.ridges().values())
+    corners = [max(roofs.peaks()) / speed for speed in roofs.memory.values()] if roofs.peaks() else []
     right = max([*(x * 2.5 for x in xs), *(ridge * 12 for ridge in ridges)])
-    left = max(min([*xs, *ridges]) / 2.5, max(ridges, default=0.0) / 10**_DECADES)
+    left = max(min([*xs, *ridges, *corners]) / 2.5, max(ridges, default=0.0) / 10**_DECADES)
     high = max([*ys, *roofs.peaks()]) * 2.5
     low = min(y for x, y in points if x >= left or x == max(xs)) / 2.5
     return View(left, right, low, high, TERA if high > 6 * TERA else 1.0)
