@@ -2,9 +2,10 @@
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 _SEPARATORS = (",", ";", "\t")
 _KERNEL = "kernel name"
@@ -54,11 +55,22 @@ class Layout:
         return tuple(("nvtx_push_pop" if "Push" in name else "nvtx_start_stop", place) for name, place in found)
 
     @cached_property
-    def of_launch(self) -> tuple[int, ...]:
-        """The columns that tell one launch from another."""
+    def of_launch(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """The cells that tell one launch from another."""
         people = ("process name", "host name")
         named = [self.at[name] for name in IDENTITY if name in self.at and name not in people]
-        return (*named, *(place for _, place in self.nvtx))
+        return itemgetter(*named, *(place for _, place in self.nvtx))
+
+    @cached_property
+    def of_metric(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """The cells of a details page that tell one metric from another."""
+        named = [self.at[name] for name in DETAILS if name in self.at and name != "metric value"]
+        return itemgetter(*named, named[0], *(place for _, place in self.others))  # of one alone it makes no tuple
+
+    @cached_property
+    def nvtx_within(self) -> bool:
+        """Whether the columns of ranges stand where every row has cells."""
+        return all(place < self.least for _, place in self.nvtx)
 
     @cached_property
     def others(self) -> tuple[tuple[str, int], ...]:
@@ -86,11 +98,11 @@ class Layout:
             return re.compile(rf'"\d+"{self.separator}"\d+"{self.separator}"(?!\()')
         return None
 
-    def fields(self, record: str) -> list[str] | None:
-        """The fields of a row; None where they are not those of the header."""
-        found = None if record.count('"') % 2 else self._sound(split(record, self.separator))
+    def fields(self, record: str, known: Container[tuple[str, ...]] = ()) -> list[str] | None:
+        """The fields of a row; None where they are not those of the header. Launches that are known are sound."""
+        found = None if record.count('"') % 2 else self._sound(split(record, self.separator), known)
         if found is None:
-            found = self._sound(self._between_marks(record))
+            found = self._sound(self._between_marks(record), known)
         cut = self.details and found is not None and len(found) == self.least and self._ends_open(record)
         return None if cut else found
 
@@ -113,9 +125,11 @@ class Layout:
             fields.pop()
         return True
 
-    def _sound(self, fields: list[str] | None) -> list[str] | None:
+    def _sound(self, fields: list[str] | None, known: Container[tuple[str, ...]]) -> list[str] | None:
         if fields is None or not self.least <= len(fields) <= len(self.header) + 1:
             return None
+        if self.nvtx_within and self.of_launch(fields) in known:
+            return fields
         if not fields[self.at["id"]].strip().isdecimal():
             return None
         for name, pattern in _CHECKED.items():

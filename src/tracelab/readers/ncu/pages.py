@@ -101,7 +101,7 @@ class Pages:
 
     def _row(self, record: str) -> None:
         layout = self._layout
-        fields = layout.fields(record) if layout else None
+        fields = layout.fields(record, self._launches) if layout else None
         if layout is None or fields is None:
             self.report.skip()
             return
@@ -118,26 +118,22 @@ class Pages:
     def _details(self, layout: Layout, fields: list[str], launch: Launch) -> None:
         """A metric, or the advice of a rule."""
         at = layout.at
-        name = fields[at["metric name"]].strip()
-        key = tuple(
-            fields[at[column]] if column in at else ""
-            for column in ("metric name", "metric unit", "section name", "body item label")
-        ) + tuple(fields[place] for _, place in layout.others)
-        if name:
+
+        def cell(column: str) -> str:
+            return fields[at[column]].strip() if column in at else ""
+
+        if fields[at["metric name"]].strip():
+            key = layout.of_metric(fields)
             metric = self._metrics.get(key)
             if metric is None:
-                item = (("item", key[3].strip()),) if key[3].strip() else ()
+                item = (("item", cell("body item label")),) if cell("body item label") else ()
                 others = tuple((text, fields[place]) for text, place in layout.others if fields[place])
-                metric = Metric(name, key[1].strip(), key[2].strip() or None, item + others)
+                metric = Metric(cell("metric name"), cell("metric unit"), cell("section name") or None, item + others)
                 if len(self._metrics) > _MANY:
                     self._metrics = {}
                 self._metrics[key] = metric
             self.report.rows.add(launch, metric, fields[at["metric value"]].strip())
             return
-
-        def cell(column: str) -> str:
-            return fields[at[column]].strip() if column in at else ""
-
         if cell("rule description") or cell("rule name"):
             words = [cell(column) for column in ("rule description", "rule type", "rule name", "section name")]
             gain = [cell(column) for column in ("estimated speedup", "estimated speedup type")]
@@ -156,7 +152,7 @@ class Pages:
                 self.report.rows.add(launch, metric, text)
 
     def _launch(self, layout: Layout, fields: list[str]) -> Launch:
-        key = tuple(fields[place] for place in layout.of_launch)
+        key = layout.of_launch(fields)
         launch = self._launches.get(key)
         if launch is None:
             if len(self._launches) > _MANY:
