@@ -59,13 +59,15 @@ class Layout:
         """The cells that tell one launch from another."""
         people = ("process name", "host name")
         named = [self.at[name] for name in IDENTITY if name in self.at and name not in people]
-        return itemgetter(*named, *(place for _, place in self.nvtx))
+        places = [*named, *(place for _, place in self.nvtx)]
+        return itemgetter(*places)
 
     @cached_property
     def of_metric(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
         """The cells of a details page that tell one metric from another."""
         named = [self.at[name] for name in DETAILS if name in self.at and name != "metric value"]
-        return itemgetter(*named, named[0], *(place for _, place in self.others))  # of one alone it makes no tuple
+        places = [*named, named[0], *(place for _, place in self.others)]  # of one alone it makes no tuple
+        return itemgetter(*places)
 
     @cached_property
     def nvtx_within(self) -> bool:
