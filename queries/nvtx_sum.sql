@@ -26,7 +26,10 @@
 -- Range = "Text of the range, behind its domain and a colon where it has one."
 -- ///
 with noted as (
-    select run, source, rank, domain, name, start_ns, end_ns, try(args->>'style') as style
+    select
+        run, source, rank, name, start_ns, end_ns,
+        case when not regexp_full_match(domain, '\d+') then domain end as domain,  -- a number is a domain without a name
+        try(args->>'style') as style
     from annotations
     where scope = 'cpu'
 ),
