@@ -18,7 +18,7 @@ from tracelab.finding import Candidate
 from tracelab.hashing import hashed
 from tracelab.store import legal_run_name, reserve
 
-_SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-rep|nsys-rep))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
