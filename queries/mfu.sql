@@ -1,6 +1,6 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilisation (MFU), or why it is not told.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
--- the processor's ranges that are named like --step-name, else the device's window. The FLOPs are those of --flop-per-step;
+-- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step;
 -- else, with --passes, the model's own (flop_per_sample and batch_size of the run); else what ncu counted in a run of the
 -- same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
 -- utilisation of the hardware. The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else
@@ -16,7 +16,7 @@
 -- rank = { type = "integer", about = "only this rank" }
 -- device = { type = "integer", about = "only this device" }
 -- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
--- step_name = { default = "ProfilerStep#%", about = "ranges so named are steps; % stands for anything" }
+-- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
 -- steps = { type = "integer", example = 3, about = "how many steps the time holds, where no range tells" }
 -- flop_per_step = { type = "number", example = 1.5e12, about = "FLOPs of a step on one GPU, from elsewhere" }
 -- passes = { type = "number", example = 3.0, about = "what a step costs in forward passes: 3 in training, 1 in inference" }
@@ -58,7 +58,7 @@ with calls as (
 ranges as (
     select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
     from annotations
-    where scope = 'cpu' and name like $step_name and measured(start_ns, end_ns) and picked(run, $run) and picked(rank, $rank)
+    where scope = 'cpu' and regexp_matches(name, $step_name) and measured(start_ns, end_ns) and picked(run, $run) and picked(rank, $rank)
     group by run, source, rank
 ),
 activity as (

@@ -159,6 +159,8 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
         left = [row for row in rows if row[place] == bound[name]]
         if not left:
             found = sorted({row[place] for row in rows if row[place] is not None})
+            if not found:  # rows of the host name no device; those of the GPU that the question joins may
+                return
             raise NoDataError(
                 f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{asked}; "
                 f"there {'is' if len(found) == 1 else 'are'} {name}{'s' * (len(found) != 1)} {_spans(found)}"

@@ -18,7 +18,9 @@ ROWS = {
     "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
     "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
-    "annotations": [{"name": "step", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
+    "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
+    "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
+    "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
     "kernel_metrics": [
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
     ],
@@ -36,7 +38,8 @@ def _some_value(param: query.Param) -> query.Value:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    return build_store(tmp_path / "lab", ROWS)
+    twice = {name: [row | {"run": run} for run in ("r", "s") for row in rows] for name, rows in ROWS.items()}
+    return build_store(tmp_path / "lab", twice)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -283,7 +286,17 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
     spans = [{name: event[name] for name in ("source", "start_ns", "dur_ns")} for event in events]
     tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}
     tables |= {"api_calls": [span | {"api": "driver", "correlation": 1} for span in spans]}
-    tables |= {"annotations": [span | {"scope": "cpu", "args": '{"style": "push_pop"}'} for span in spans]}
+    style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
+    tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
+    tables |= {"ops": [span | {"name": "aten::mm"} for span in spans]}
+    tables |= {"collectives": [event | {"on": "kernel", "size_bytes": 2**63 - 1, "group_size": 2} for event in events]}
+    tables |= {
+        "memory_events": [
+            {"device": 0, "time_ns": at, "address": 1, "size_bytes": by, "allocated_bytes": by}
+            for at in numbers
+            for by in numbers
+        ]
+    }
     numbers = (-1.7e308, 0.0, 1.7e308)
     metrics = ("gpu__time_duration.sum", "dram__bytes.sum", "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
     tables["kernel_metrics"] = [
@@ -292,4 +305,4 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
         for metric in metrics
     ]
     with session.connect(build_store(tmp_path / "lab", tables)) as con:
-        assert query.run(con, each, {}).num_rows > 0
+        assert query.run(con, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0

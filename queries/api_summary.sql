@@ -1,0 +1,60 @@
+-- Which runtime and driver calls take the time of the processor.
+-- A row is one run, rank, API and function. Every call counts in `calls`; the durations are those of `timed_calls`, which
+-- leave out calls without start or duration, or with a duration below 0. Durations add up over threads, and a runtime call
+-- holds the driver calls that it makes, so the shares are of the sum, not of the time that passed. A call that waits for
+-- the device is long for what it waits for.
+-- /// query
+-- title = "API summary"
+-- needs = ["api_calls"]
+-- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- api = { type = "text", example = "runtime", about = "only this API: runtime, driver, osrt, cublas …, or all of them; without it runtime and driver" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- api = "The API: runtime, driver, osrt, cublas …"
+-- name = "Function name."
+-- calls = "Calls."
+-- dur_ns = "Durations of the calls, added up."
+-- mean_ns = "dur_ns / timed_calls, rounded to whole ns."
+-- max_ns = "The longest duration."
+-- api_sum_ns = "Durations of all calls asked for, of the rank, added up."
+-- of_api_sum_ratio = "dur_ns / api_sum_ns."
+-- timed_calls = "Calls with a valid start and duration."
+-- median_ns = "The middle duration; the mean of the middle two, rounded, where their number is even."
+-- min_ns = "The shortest duration."
+-- threads = "Threads that called."
+-- failed_calls = "Calls that returned another code than 0; NULL where the source keeps none."
+-- ///
+with asked as (
+    select run, rank, api, name, pid, tid, return_value, case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from api_calls
+    where picked(run, $run) and picked(rank, $rank)
+        and case coalesce($api, '') when '' then api in ('runtime', 'driver') when 'all' then true else api = $api end
+),
+by_name as (
+    select
+        run, rank, api, name,
+        count(*) as calls,
+        count(measured_ns) as timed_calls,
+        coalesce(sum(measured_ns), 0) as dur_ns,
+        whole(round(avg(measured_ns))) as mean_ns,
+        whole(round(median(measured_ns))) as median_ns,
+        min(measured_ns) as min_ns,
+        max(measured_ns) as max_ns,
+        count(distinct (pid, tid)) as threads,
+        case when count(return_value) > 0 then count(*) filter (return_value <> 0) end as failed_calls
+    from asked
+    group by run, rank, api, name
+)
+select
+    run, rank, api, name, calls,
+    whole(dur_ns) as dur_ns,
+    mean_ns, max_ns,
+    whole(sum(dur_ns) over (partition by run, rank)) as api_sum_ns,
+    dur_ns / nullif(sum(dur_ns) over (partition by run, rank), 0) as of_api_sum_ratio,
+    timed_calls, median_ns, min_ns, threads, failed_calls
+from by_name
+order by run, rank, by_name.dur_ns desc, api, name

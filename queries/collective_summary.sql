@@ -1,0 +1,206 @@
+-- How much collectives move, how fast, and how much of their time is waiting for other ranks.
+-- A row is one run, rank, device, kind of collective and process group. A collective is a communication kernel; its size S
+-- and group come from what the profiler noted about it, or about the op that launched it and nothing else. algbw is S over
+-- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
+-- 2(n-1)/n; all_gather, reduce_scatter and all_to_all (n-1)/n; broadcast, reduce and send_recv 1. A kernel's time holds its
+-- waiting for the other ranks. Where every rank of the group is in the run, and the sequence number tells which kernels are
+-- one collective, the shortest of them is the transfer and the rest is waiting. What is not known is NULL. 1 GB is 1e9 bytes.
+-- /// query
+-- title = "Collectives and their bandwidth"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "collective", y = ["busbw_gb_per_s", "transfer_busbw_gb_per_s"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- by_size = { default = false, about = "a row for each message size" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- collective = "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv, other or unknown."
+-- group_name = "Process group."
+-- group_size = "Ranks in the group, n."
+-- message_bytes = "Size S of one collective, in rows by size."
+-- kernels = "Communication kernels."
+-- dur_ns = "Their durations, added up."
+-- sized_kernels = "Kernels of known size and time."
+-- size_bytes = "Their sizes S, added up."
+-- sized_dur_ns = "Their durations, added up."
+-- algbw_gb_per_s = "size_bytes / sized_dur_ns, in 1e9 bytes a second."
+-- bus_bytes = "S times the factor, added up over the sized kernels whose factor is known."
+-- bus_dur_ns = "Durations of those kernels, added up."
+-- busbw_gb_per_s = "bus_bytes / bus_dur_ns, in 1e9 bytes a second."
+-- matched_kernels = "Sized kernels of known factor that were found on every rank of the group."
+-- matched_bytes = "Their sizes S, added up."
+-- matched_bus_bytes = "S times the factor, added up over them."
+-- matched_dur_ns = "Their durations, added up."
+-- transfer_ns = "Of each the shortest duration over the ranks, added up."
+-- wait_ns = "matched_dur_ns less transfer_ns."
+-- wait_ratio = "wait_ns / matched_dur_ns."
+-- transfer_algbw_gb_per_s = "matched_bytes / transfer_ns, in 1e9 bytes a second."
+-- transfer_busbw_gb_per_s = "matched_bus_bytes / transfer_ns, in 1e9 bytes a second."
+-- bytes_source = "Where the sizes come from: trace, nvtx, collector …"
+-- ///
+with executions as materialized (
+    select
+        row_number() over () as part,
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where picked(run, $run)
+),
+communication as materialized (
+    select
+        k.part as id, k.run, k.source, k.rank, k.device, k.collective,
+        e.pid, e.stream, e.correlation, e.start_ns,
+        case when measured(k.start_ns, k.end_ns) then k.dur_ns end as measured_ns
+    from classified('executions') as k
+    join executions as e using (part)
+    where k.class = 'communication'
+),
+noted as (
+    select
+        run, source, pid, device, stream, start_ns, correlation,
+        any_value({
+            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
+            'group_ranks': group_ranks, 'seq': seq
+        }) as note
+    from collectives
+    where "on" = 'kernel'
+    group by run, source, pid, device, stream, start_ns, correlation
+),
+on_kernels as (
+    select c.id, n.note
+    from communication as c
+    join noted as n
+        on c.run = n.run and c.source = n.source
+        and c.pid is not distinct from n.pid and c.correlation is not distinct from n.correlation
+        and c.device is not distinct from n.device and c.stream is not distinct from n.stream
+        and c.start_ns is not distinct from n.start_ns
+),
+api as (
+    select run, source, pid, tid, correlation, start_ns, end_ns from api_calls where picked(run, $run)
+),
+points as (
+    select c.id, c.run, c.source, c.pid, l.tid, l.at_ns
+    from communication as c
+    join launched_from('api') as l
+        on c.run = l.run and c.source = l.source and c.pid is not distinct from l.pid and c.correlation = l.correlation
+    anti join on_kernels as k on c.id = k.id
+),
+op_notes as materialized (
+    select
+        row_number() over () as id, run, source, pid, tid, start_ns, try(start_ns + dur_ns) as end_ns, collective,
+        {
+            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
+            'group_ranks': group_ranks, 'seq': seq
+        } as note
+    from collectives
+    where "on" = 'op' and picked(run, $run)
+),
+on_ops as (  -- of several kernels of one op none is known to be that collective
+    select i.id, o.note, o.collective
+    from innermost('op_notes', 'points') as i
+    join op_notes as o on i.parent = o.id
+    qualify count(*) over (partition by i.parent) = 1
+),
+found_notes as (
+    select id, note, null as collective from on_kernels
+    union all
+    select id, note, collective from on_ops
+),
+sized as (
+    select
+        c.id, c.run, c.source, c.rank, c.device, c.measured_ns,
+        case when c.collective = 'unknown' then coalesce(n.collective, 'unknown') else c.collective end as collective,
+        n.note.size_bytes as size_bytes,
+        n.note.bytes_source as bytes_source,
+        n.note.group_name as group_name,
+        n.note.group_size as group_size,
+        n.note.group_ranks as group_ranks,
+        n.note.seq as seq
+    from communication as c
+    left join found_notes as n using (id)
+),
+factored as materialized (
+    select
+        *,
+        case
+            when collective = 'all_reduce' then 2 * (group_size - 1) / nullif(group_size, 0)
+            when collective in ('all_gather', 'reduce_scatter', 'all_to_all') then (group_size - 1) / nullif(group_size, 0)
+            when collective in ('broadcast', 'reduce', 'send_recv') then 1
+        end as factor
+    from sized
+),
+ranks as (  -- one kernel of each rank, of a collective that its group and number tell apart
+    select
+        run, group_name, group_size, group_ranks, collective, seq, rank,
+        min(measured_ns) as measured_ns,
+        count(*) as kernels
+    from factored
+    where seq is not null and measured_ns is not null
+    group by run, group_name, group_size, group_ranks, collective, seq, rank
+),
+transfers as (
+    select run, group_name, group_size, group_ranks, collective, seq, min(measured_ns) as transfer_ns
+    from ranks
+    group by run, group_name, group_size, group_ranks, collective, seq
+    having count(*) = group_size and max(kernels) = 1
+),
+matched as (
+    select
+        f.run, f.rank, f.device, f.collective, f.group_name, f.group_size,
+        case when $by_size then f.size_bytes end as message_bytes,
+        f.measured_ns, f.bytes_source,
+        case when f.measured_ns is not null then f.size_bytes end as size_bytes,
+        case when f.measured_ns is not null then f.size_bytes * f.factor end as bus_bytes,
+        case when f.size_bytes is not null and f.factor is not null then t.transfer_ns end as transfer_ns
+    from factored as f
+    left join transfers as t
+        on f.run = t.run and f.collective = t.collective and f.seq = t.seq and f.group_size = t.group_size
+        and f.group_name is not distinct from t.group_name and f.group_ranks is not distinct from t.group_ranks
+    where picked(f.rank, $rank) and picked(f.device, $device)
+),
+sums as (
+    select
+        run, rank, device, collective, group_name, group_size, message_bytes,
+        count(*) as kernels,
+        coalesce(sum(measured_ns), 0) as dur_ns,
+        count(size_bytes) as sized_kernels,
+        sum(size_bytes) as size_bytes,
+        sum(measured_ns) filter (size_bytes is not null) as sized_dur_ns,
+        sum(bus_bytes) as bus_bytes,
+        sum(measured_ns) filter (bus_bytes is not null) as bus_dur_ns,
+        count(transfer_ns) as matched_kernels,
+        sum(size_bytes) filter (transfer_ns is not null) as matched_bytes,
+        sum(bus_bytes) filter (transfer_ns is not null) as matched_bus_bytes,
+        sum(measured_ns) filter (transfer_ns is not null) as matched_dur_ns,
+        sum(transfer_ns) as transfer_ns,
+        string_agg(distinct bytes_source, ', ' order by bytes_source) as bytes_source
+    from matched
+    group by run, rank, device, collective, group_name, group_size, message_bytes
+)
+select
+    run, rank, device, collective, group_name,
+    group_size::bigint as group_size,
+    message_bytes, kernels,
+    whole(dur_ns) as dur_ns,
+    sized_kernels,
+    whole(sums.size_bytes) as size_bytes,
+    whole(sums.sized_dur_ns) as sized_dur_ns,
+    sums.size_bytes / nullif(sums.sized_dur_ns, 0) as algbw_gb_per_s,
+    whole(round(sums.bus_bytes)) as bus_bytes,
+    whole(sums.bus_dur_ns) as bus_dur_ns,
+    sums.bus_bytes / nullif(sums.bus_dur_ns, 0) as busbw_gb_per_s,
+    matched_kernels,
+    whole(sums.matched_bytes) as matched_bytes,
+    whole(round(sums.matched_bus_bytes)) as matched_bus_bytes,
+    whole(sums.matched_dur_ns) as matched_dur_ns,
+    whole(sums.transfer_ns) as transfer_ns,
+    whole(sums.matched_dur_ns - sums.transfer_ns) as wait_ns,
+    (sums.matched_dur_ns - sums.transfer_ns) / nullif(sums.matched_dur_ns, 0) as wait_ratio,
+    sums.matched_bytes / nullif(sums.transfer_ns, 0) as transfer_algbw_gb_per_s,
+    sums.matched_bus_bytes / nullif(sums.transfer_ns, 0) as transfer_busbw_gb_per_s,
+    bytes_source
+from sums
+order by run, rank, device, sums.dur_ns desc, collective, group_name, group_size, message_bytes

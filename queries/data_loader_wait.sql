@@ -1,0 +1,156 @@
+-- How long each training step waits for its data, and whether the devices idle meanwhile.
+-- A row is one run, rank, device and step. From a trace: the ranges in which the loop asks the loader for the next batch
+-- (`enumerate(DataLoader)#…__next__` of PyTorch, an annotation or an op), each in the steps that it overlaps; with workers a
+-- range is what was left to wait for, without it is the loading itself. Ranges outside all steps stand in a row without a
+-- step. From the collector's own `steps`: what the loop measured, without a profiler. `wait_ns` is NULL where a rank has no
+-- such range at all: then its loader was not recorded, which is no proof that it is fast.
+-- /// query
+-- title = "Waiting for data"
+-- needs = ["annotations", "ops", "steps"]
+-- chart = { kind = "bars", x = "step", y = ["wait_ns", "gpu_idle_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- loader_name = { default = "^enumerate\\(DataLoader\\)#", about = "a range waits for data where this regular expression finds its name" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- step = "Number of the step; NULL: outside all steps."
+-- wait_ns = "Time in the step in which a range of the loader was open, or what the loop measured."
+-- step_ns = "Start of the step to the start of the next; of the last one to its end. In a row from `steps` its duration."
+-- of_step_ratio = "wait_ns / step_ns."
+-- gpu_idle_ns = "The part of wait_ns in which the device ran nothing; NULL without a device."
+-- of_wait_ratio = "gpu_idle_ns / wait_ns."
+-- waits = "Ranges of the loader that lie in the step, or partly."
+-- counted_from = "trace, or steps: the collector's own measure."
+-- ///
+with marked as (
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
+    from annotations
+    where picked(run, $run) and picked(rank, $rank)
+),
+all_steps as materialized (
+    from steps_of('marked', $step_name)
+),
+loader_names as (  -- the expression looks at each distinct name once
+    select name
+    from (select distinct name from marked where scope = 'cpu' union select distinct name from ops)
+    where regexp_matches(name, $loader_name)
+),
+ranges as materialized (
+    select row_number() over () as id, run, source, rank, pid, start_ns, end_ns
+    from (
+        select run, source, rank, pid, start_ns, end_ns from marked semi join loader_names using (name) where scope = 'cpu'
+        union  -- one wait may stand in both tables
+        select run, source, rank, pid, start_ns, end_ns
+        from ops
+        semi join loader_names using (name)
+        where picked(run, $run) and picked(rank, $rank)
+    )
+    where measured(start_ns, end_ns)
+),
+process_ranges as (
+    from of_processes('ranges', 'all_steps')
+),
+pieces as materialized (
+    select id, step_id, start_ns, end_ns from cut_to_steps('process_ranges', 'all_steps')
+),
+activity as materialized (
+    select run, source, rank, pid, device, start_ns, end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank)
+),
+devices_seen as (
+    select distinct run, source, rank, pid, device, true as has_gpu from activity
+),
+waits as (  -- `part`: the step, or -1 for the whole range, in a step or not
+    select r.run, r.source, r.rank, r.pid, d.device, coalesce(d.has_gpu, false) as has_gpu, p.part, p.start_ns, p.end_ns
+    from (
+        select id, step_id as part, start_ns, end_ns from pieces
+        union all
+        select id, -1, start_ns, end_ns from ranges
+    ) as p
+    join ranges as r using (id)
+    left join devices_seen as d
+        on r.run = d.run and r.source = d.source and r.rank = d.rank and r.pid is not distinct from d.pid
+),
+counts as (
+    select run, rank, device, part, bool_or(has_gpu) as has_gpu, count(*) as waits
+    from waits
+    group by run, rank, device, part
+),
+found_waits as (
+    select
+        c.run, c.rank, c.device, c.part, c.waits,
+        i.busy_ns as wait_ns,
+        case when c.has_gpu then i.busy_ns - i.inside_ns end as gpu_idle_ns
+    from counts as c
+    join inside('waits', 'activity') as i
+        on c.run = i.run and c.rank = i.rank and c.device is not distinct from i.device and c.part = i.part
+),
+in_steps as (
+    select
+        run, rank, device,
+        sum(wait_ns) as wait_ns,
+        sum(gpu_idle_ns) as gpu_idle_ns
+    from found_waits
+    where part >= 0
+    group by run, rank, device
+),
+beside as (
+    select r.run, r.rank, count(*) as waits
+    from ranges as r
+    left join (select id, sum(end_ns - start_ns) as inside_ns from pieces group by id) as p using (id)
+    where r.end_ns - r.start_ns > coalesce(p.inside_ns, 0)
+    group by r.run, r.rank
+),
+recorded as (
+    select distinct run, rank from ranges
+),
+step_devices as (
+    select s.run, s.rank, d.device, coalesce(d.has_gpu, false) as has_gpu, s.id, s.step, s.start_ns, s.end_ns - s.start_ns as step_ns
+    from all_steps as s
+    left join devices_seen as d
+        on s.run = d.run and s.source = d.source and s.rank = d.rank and s.pid is not distinct from d.pid
+),
+answers as (
+    select
+        s.run, s.rank, s.device, s.step, s.start_ns, s.step_ns,
+        case when r.run is not null then coalesce(w.wait_ns, 0) end as wait_ns,
+        case when r.run is not null and s.has_gpu then coalesce(w.gpu_idle_ns, 0) end as gpu_idle_ns,
+        coalesce(w.waits, 0) as waits,
+        'trace' as counted_from
+    from step_devices as s
+    left join recorded as r on s.run = r.run and s.rank = r.rank
+    left join found_waits as w
+        on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device and s.id = w.part
+    union all
+    select
+        a.run, a.rank, a.device, null, null, null,
+        a.wait_ns - coalesce(i.wait_ns, 0),
+        a.gpu_idle_ns - coalesce(i.gpu_idle_ns, 0),
+        b.waits, 'trace'
+    from found_waits as a
+    join beside as b on a.run = b.run and a.rank = b.rank
+    left join in_steps as i on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device
+    where a.part = -1 and a.wait_ns > coalesce(i.wait_ns, 0)
+    union all
+    select
+        run, rank, null, step, start_ns,
+        case when measured(start_ns, end_ns) then dur_ns end,
+        data_wait_ns, null, null, 'steps'
+    from steps
+    where data_wait_ns is not null and picked(run, $run) and picked(rank, $rank)
+)
+select
+    run, rank, device, step,
+    whole(wait_ns) as wait_ns,
+    step_ns,
+    wait_ns / nullif(step_ns, 0) as of_step_ratio,
+    whole(gpu_idle_ns) as gpu_idle_ns,
+    gpu_idle_ns / nullif(wait_ns, 0) as of_wait_ratio,
+    waits, counted_from
+from answers
+order by run, rank, device, counted_from desc, start_ns nulls last, step

@@ -1,0 +1,173 @@
+-- What runs inside what on a thread, and which call launched what on a device.
+--
+-- A relation here has run, source, pid, tid, id (a number of its own for each row), start_ns, end_ns. A thread is a
+-- (run, source, pid, tid). Rows that are not measured() have no place in time and are left out.
+-- A row runs from its start to before its end; one without duration is a point, which may lie inside others and holds
+-- none. Of rows that begin together the longer one holds the shorter one; of equal ones the smaller id holds the larger.
+
+-- threads(relation): the threads that occur, numbered: one number sorts faster than four columns.
+create or replace macro threads(relation) as table
+select (row_number() over (order by run, source, pid, tid))::integer as thread, run, source, pid, tid
+from (select distinct run, source, pid, tid from query_table(relation));
+
+-- stacked(relation): rows with thread, id, start_ns, end_ns, each with the row below it on its thread's stack. A row of
+-- the answer is a row of the relation: `tree` is the number of the outermost row, `place` its number in the order of the
+-- starts. One running sum over starts and ends gives the depth (as in swept(), without an order of its own), and the
+-- parent at depth d is the row of depth d - 1 that began last. It is exact where no row `crosses` its parent's end; if
+-- any does, at least one row of the same tree says so.
+create or replace macro stacked(relation) as table
+with _events as (
+    select thread, start_ns as at_ns, id, start_ns, end_ns, (end_ns > start_ns)::integer as step
+    from query_table(relation)
+    union all
+    select thread, end_ns, null, null, null, -1
+    from query_table(relation)
+    where end_ns > start_ns
+),
+_steps as (
+    select
+        thread, id, start_ns, end_ns, step,
+        row_number() over () as place,
+        sum(step) over (rows between unbounded preceding and current row) as depth
+    from (
+        select thread, at_ns, id, start_ns, end_ns, step
+        from _events
+        order by thread, at_ns, id is not null, end_ns desc, id  -- ends before starts, a point last
+    )
+),
+_rows as materialized (
+    select
+        thread, id, start_ns, end_ns, place,
+        (depth - step + 1)::integer as depth,
+        sum((depth = step)::integer) over (rows between unbounded preceding and current row) as tree
+    from _steps
+    where id is not null
+)
+select
+    r.thread, r.id, r.start_ns, r.end_ns, r.place, r.depth, r.tree,
+    p.id as parent,
+    coalesce(r.end_ns > p.end_ns, false) as crosses
+from _rows as r
+asof left join _rows as p on r.thread = p.thread and r.depth - 1 = p.depth and r.place >= p.place;
+
+-- nested(relation): every measured() row with its parent, the innermost row that holds it on its thread (NULL: none
+-- does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
+-- it has neither parent nor depth and holds nothing, as if it ran elsewhere. Only trees in which a row crosses are looked
+-- at twice.
+create or replace macro nested(relation) as table
+with _threaded as materialized (
+    select thread, id, start_ns, end_ns
+    from query_table(relation) as r
+    join threads(relation) as t
+        on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
+    where measured(start_ns, end_ns)
+),
+_stacked as materialized (from stacked('_threaded')),
+_damaged as materialized (select distinct tree from _stacked where crosses),
+_crossing as materialized (
+    select thread, id, start_ns, end_ns
+    from (
+        select
+            thread, id, start_ns, end_ns, place,
+            min(place) over (
+                partition by tree order by end_ns
+                range between end_ns - start_ns - 1 preceding and 1 preceding
+            ) as first_place
+        from _stacked
+        where end_ns > start_ns and tree in (from _damaged)
+    )
+    where first_place < place  -- a row that began before this one ends while it runs
+),
+_mended as (
+    select thread, id, start_ns, end_ns
+    from _stacked
+    where tree in (from _damaged) and id not in (select id from _crossing)
+)
+select thread, id, start_ns, end_ns, parent, depth, false as crosses from _stacked where tree not in (from _damaged)
+union all
+select thread, id, start_ns, end_ns, parent, depth, false from stacked('_mended')
+union all
+select thread, id, start_ns, end_ns, null, null, true from _crossing;
+
+-- innermost(relation, points): each point (run, source, pid, tid, id, at_ns) with the innermost row of the relation that
+-- holds it on its thread, NULL where none does; so are rows that cross. Ids of both are above 0.
+create or replace macro innermost(relation, points) as table
+with _both as (
+    select run, source, pid, tid, id, start_ns, end_ns from query_table(relation)
+    union all
+    select run, source, pid, tid, -id, at_ns, at_ns from query_table(points)
+)
+select -id as id, parent from nested('_both') where id < 0;
+
+-- outermost(relation): the ids of the measured() rows that lie in no other row of the same `part` (of any type) on their
+-- thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so that it
+-- starts anew with each part.
+create or replace macro outermost(relation) as table
+with _parts as materialized (
+    select (row_number() over (order by run, source, pid, tid, part))::hugeint << 64 as base, run, source, pid, tid, part
+    from (select distinct run, source, pid, tid, part from query_table(relation))
+),
+_rows as (
+    select id, base, start_ns, end_ns, base + end_ns::hugeint + 4611686018427387904 as reach
+    from query_table(relation) as r
+    join _parts as p
+        on r.run = p.run and r.source = p.source and r.pid is not distinct from p.pid and r.tid is not distinct from p.tid
+        and r.part is not distinct from p.part
+    where measured(start_ns, end_ns)
+),
+_reached as (
+    select
+        id, reach, start_ns, end_ns,
+        max(reach) over (rows between unbounded preceding and current row) as highest
+    from (select id, reach, start_ns, end_ns from _rows order by base, start_ns, end_ns desc, id)
+)
+select id
+from (select id, reach, start_ns, end_ns, lag(highest) over () as before from _reached)
+where before is null or before < reach + (start_ns = end_ns)::integer;
+
+-- launched_from(relation): where on the host the work of each correlation was launched, of a relation of API calls (run,
+-- source, pid, tid, correlation, start_ns, end_ns). A row is one correlation of one process: the thread and the start of
+-- the call that has it; where a runtime's call and the driver's below it share one, of the outer.
+create or replace macro launched_from(relation) as table
+select run, source, pid, correlation, min_by(tid, start_ns) as tid, min(start_ns) as at_ns
+from query_table(relation)
+where correlation is not null and measured(start_ns, end_ns)
+group by run, source, pid, correlation;
+
+-- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
+-- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one measured() range and device that its
+-- thread has points of: gpu_ns and gpu_rows of the points from its start to before its end. The points are summed once in
+-- the order of time; a range is the difference of two readings of that sum, so ranges may nest or overlap as they like.
+create or replace macro summed_within(ranges, points) as table
+with _lanes as materialized (
+    select (row_number() over (order by run, source, pid, tid, device))::integer as lane, run, source, pid, tid, device
+    from (select distinct run, source, pid, tid, device from query_table(points))
+),
+_steps as (
+    select lane, at_ns, sum(gpu_ns)::hugeint as gpu_ns, sum(gpu_rows)::hugeint as gpu_rows
+    from query_table(points) as p
+    join _lanes as l
+        on p.run = l.run and p.source = l.source and p.pid is not distinct from l.pid
+        and p.tid is not distinct from l.tid and p.device is not distinct from l.device
+    group by lane, at_ns
+    union all
+    select lane, -9223372036854775808, 0, 0 from _lanes  -- so that a reading finds one in its own lane
+),
+_readings as materialized (
+    select
+        lane, at_ns,
+        sum(gpu_ns) over (rows between unbounded preceding and current row) as gpu_ns,
+        sum(gpu_rows) over (rows between unbounded preceding and current row) as gpu_rows
+    from (from _steps order by lane, at_ns)
+),
+_ranges as (
+    select id, lane, l.device, start_ns, end_ns
+    from query_table(ranges) as r
+    join _lanes as l
+        on r.run = l.run and r.source = l.source and r.pid is not distinct from l.pid and r.tid is not distinct from l.tid
+    where measured(start_ns, end_ns)
+)
+select r.id, r.device, e.gpu_ns - s.gpu_ns as gpu_ns, e.gpu_rows - s.gpu_rows as gpu_rows
+from _ranges as r
+asof join _readings as s on r.lane = s.lane and r.start_ns > s.at_ns
+asof join _readings as e on r.lane = e.lane and r.end_ns > e.at_ns;

@@ -1,0 +1,79 @@
+-- steps_of(relation, pattern): the steps that a program marks, of a relation of annotations (run, source, rank, pid, name,
+-- scope, start_ns, end_ns): host ranges whose name the regular expression finds. A row is one step of one process: `id` is
+-- a number of its own, as `process` is of its process, `place` counts the process's steps from 1, `step` is the last number
+-- in the name. A step lasts
+-- from its start to the start of the next, the last one to its own end; `range_end_ns` is where its range ends, or where
+-- the next one begins, if that is earlier.
+create or replace macro steps_of(relation, pattern) as table
+with _marked as (
+    select run, source, rank, pid, name, start_ns, end_ns
+    from query_table(relation)
+    where scope = 'cpu' and measured(start_ns, end_ns) and regexp_matches(name, pattern)
+),
+_placed as (
+    select
+        run, source, rank, pid, name, start_ns,
+        end_ns as own_end_ns,
+        row_number() over process as place,
+        lead(start_ns) over process as next_ns
+    from _marked
+    window process as (partition by run, source, rank, pid order by start_ns, end_ns desc, name)
+)
+select
+    row_number() over (order by run, source, rank, pid, place) as id,
+    dense_rank() over (order by run, source, rank, pid) as process,
+    run, source, rank, pid, place, name,
+    try_cast(regexp_extract(name, '(\d+)\D*$', 1) as bigint) as step,
+    start_ns,
+    coalesce(next_ns, own_end_ns) as end_ns,
+    least(own_end_ns, coalesce(next_ns, own_end_ns)) as range_end_ns
+from _placed;
+
+-- of_processes(relation, steps): the rows of a relation (run, source, rank, pid) whose process has steps, with its number.
+create or replace macro of_processes(relation, steps) as table
+select p.process, r.*
+from query_table(relation) as r
+join (select distinct process, run, source, rank, pid from query_table(steps)) as p
+    on r.run = p.run and r.source = p.source and r.rank = p.rank and r.pid is not distinct from p.pid;
+
+-- cut_to_steps(relation, steps): rows (process, id, start_ns, end_ns) cut at the ends of the steps of their process. A row
+-- is the piece of one row in one step (`step_id`); what lies in no step is left out. The steps of a process follow each
+-- other, so a row lies in those from one place to another, and no row is compared with all steps.
+create or replace macro cut_to_steps(relation, steps) as table
+with _reach as (
+    select r.id, r.process, r.start_ns, r.end_ns, coalesce(f.place, 1) as first_place, l.place as last_place
+    from query_table(relation) as r
+    asof left join query_table(steps) as f on r.process = f.process and r.start_ns >= f.start_ns
+    asof join query_table(steps) as l on r.process = l.process and r.end_ns > l.start_ns
+    where measured(r.start_ns, r.end_ns)
+),
+_pieces as (
+    select id, process, start_ns, end_ns, unnest(range(first_place, last_place + 1)) as place from _reach
+)
+select
+    p.id, s.id as step_id,
+    greatest(p.start_ns, s.start_ns) as start_ns,
+    least(p.end_ns, s.end_ns) as end_ns
+from _pieces as p
+join query_table(steps) as s using (process, place)
+where greatest(p.start_ns, s.start_ns) < least(p.end_ns, s.end_ns);
+
+-- lowest_layers(relation): rows (lane, layer from 0 to 3, start_ns, end_ns) swept together; each instant of a lane counts
+-- for the lowest layer of which a row runs. A row is one stretch of time of one lane in which any runs. The four depths are
+-- one number, so that one running sum counts them, 31 bits each.
+create or replace macro lowest_layers(relation) as table
+with _events as (
+    select lane, start_ns as at_ns, 1::hugeint << (31 * layer) as step from query_table(relation)
+    union all
+    select lane, end_ns, -(1::hugeint << (31 * layer)) from query_table(relation)
+)
+select
+    lane, start_ns, end_ns, dur_ns,
+    case
+        when depth & 2147483647 > 0 then 0
+        when (depth >> 31) & 2147483647 > 0 then 1
+        when (depth >> 62) & 2147483647 > 0 then 2
+        else 3
+    end as layer
+from swept('_events')
+where depth > 0;

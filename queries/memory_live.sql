@@ -1,0 +1,78 @@
+-- What the memory at the peak was allocated for.
+-- A row is one run, rank, device and pair of op and annotation, the innermost ones on the allocating thread, and the blocks
+-- that they allocated during the recording and that were live at the peak (`memory_peak` says when that was). What was live
+-- before the recording began, as weights mostly are, is in no row: `peak_bytes` less `recorded_bytes`. Needs addresses.
+-- /// query
+-- title = "Live memory at the peak"
+-- needs = ["memory_events"]
+-- chart = { kind = "bars", x = "op", y = ["live_bytes"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- op = "Innermost op that ran when the blocks were allocated; NULL where none did."
+-- annotation = "Innermost annotation open then."
+-- blocks = "Blocks live at the peak."
+-- live_bytes = "Their bytes."
+-- largest_bytes = "The largest of them."
+-- recorded_bytes = "Bytes of all blocks of the device that were allocated in the recording and live at the peak."
+-- peak_bytes = "The most that was allocated."
+-- of_peak_ratio = "live_bytes / peak_bytes."
+-- ///
+with asked as materialized (
+    select
+        row_number() over () as id,
+        run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
+    from memory_events
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+peaks as materialized (
+    from memory_peaks_of('asked')
+),
+live as materialized (
+    from live_at_peaks('asked', 'peaks')
+),
+moments as (
+    select a.id, a.run, a.source, a.pid, a.tid, a.time_ns as at_ns from asked as a semi join live using (id)
+),
+host_ops as materialized (
+    select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
+    from ops
+    where picked(run, $run) and picked(rank, $rank)
+),
+marked as materialized (
+    select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
+    from annotations
+    where scope = 'cpu' and picked(run, $run) and picked(rank, $rank)
+),
+moment_ops as (
+    select i.id, o.name as op from innermost('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
+),
+moment_marks as (
+    select i.id, m.name as annotation from innermost('marked', 'moments') as i join marked as m on i.parent = m.id
+),
+owners as (
+    select
+        run, rank, device, op, annotation,
+        count(*) as blocks,
+        sum(size_bytes) as live_bytes,
+        max(size_bytes) as largest_bytes
+    from live
+    left join moment_ops using (id)
+    left join moment_marks using (id)
+    group by run, rank, device, op, annotation
+)
+select
+    o.run, o.rank, o.device, o.op, o.annotation, o.blocks,
+    whole(o.live_bytes) as live_bytes,
+    o.largest_bytes,
+    whole(sum(o.live_bytes) over (partition by o.run, o.rank, o.device)) as recorded_bytes,
+    p.peak_bytes,
+    o.live_bytes / nullif(p.peak_bytes, 0) as of_peak_ratio
+from owners as o
+join peaks as p on o.run = p.run and o.rank = p.rank and o.device is not distinct from p.device
+order by o.run, o.rank, o.device, o.live_bytes desc, o.op, o.annotation

@@ -1,0 +1,95 @@
+-- When the most memory was allocated, what ran then, and what was live.
+-- A row is one run, rank and device; without a device it is host memory. The peak is the first event of the recording after
+-- which the most was allocated; the op and the annotation are the innermost that ran on its thread. Blocks allocated during
+-- the recording and not yet released are known one by one (`live_blocks`); the rest of the peak was allocated before. Where
+-- the source wrote no totals down, the sizes are added up since the first event (`counted_from`), and the peak is that of
+-- the recording alone. What other libraries allocate (NCCL, cuDNN, the CUDA context) is in none of it.
+-- /// query
+-- title = "Memory peak"
+-- needs = ["memory_events"]
+-- chart = { kind = "bars", x = "rank", y = ["peak_bytes", "live_bytes", "peak_reserved_bytes"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- peak_bytes = "The most that was allocated."
+-- at_ns = "When, since the first memory event of the source."
+-- time_ns = "When, on the source's clock."
+-- op = "Innermost op that ran on the event's thread."
+-- annotation = "Innermost annotation open on the event's thread."
+-- reserved_bytes = "Reserved by the allocator then; NULL where the source does not say."
+-- peak_reserved_bytes = "The most that was reserved."
+-- live_blocks = "Blocks allocated in the recording and live at the peak; NULL where the source has no addresses."
+-- live_bytes = "Their bytes."
+-- of_peak_ratio = "live_bytes / peak_bytes."
+-- largest_block_bytes = "The largest of them."
+-- largest_block_op = "Innermost op that ran when it was allocated, on that thread."
+-- events = "Allocations and releases."
+-- pid = "The process; of several that of the highest peak."
+-- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- ///
+with asked as materialized (
+    select
+        row_number() over () as id,
+        run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
+    from memory_events
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+peaks as materialized (
+    from memory_peaks_of('asked')
+),
+live as materialized (
+    from live_at_peaks('asked', 'peaks')
+),
+largest as (
+    select
+        run, rank, device,
+        count(*) as live_blocks,
+        sum(size_bytes) as live_bytes,
+        max(size_bytes) as largest_block_bytes,
+        max_by(id, (size_bytes, -id)) as largest_id
+    from live
+    group by run, rank, device
+),
+moments as (
+    select a.id, a.run, a.source, a.pid, a.tid, a.time_ns as at_ns
+    from asked as a
+    semi join (select id from peaks union all select largest_id from largest) as w on a.id = w.id
+),
+host_ops as materialized (
+    select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
+    from ops
+    where picked(run, $run) and picked(rank, $rank)
+),
+marked as materialized (
+    select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
+    from annotations
+    where scope = 'cpu' and picked(run, $run) and picked(rank, $rank)
+),
+moment_ops as (
+    select i.id, o.name from innermost('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
+),
+moment_marks as (
+    select i.id, m.name from innermost('marked', 'moments') as i join marked as m on i.parent = m.id
+)
+select
+    p.run, p.rank, p.device, p.peak_bytes, p.at_ns, p.time_ns,
+    o.name as op,
+    m.name as annotation,
+    p.reserved_bytes, p.peak_reserved_bytes,
+    case when p.has_addresses then found(l.run, l.live_blocks) end as live_blocks,
+    case when p.has_addresses then whole(found(l.run, l.live_bytes)) end as live_bytes,
+    case when p.has_addresses then found(l.run, l.live_bytes) / nullif(p.peak_bytes, 0) end as of_peak_ratio,
+    l.largest_block_bytes,
+    lo.name as largest_block_op,
+    p.events, p.pid, p.counted_from
+from peaks as p
+left join largest as l on p.run = l.run and p.rank = l.rank and p.device is not distinct from l.device
+left join moment_ops as o on p.id = o.id
+left join moment_marks as m on p.id = m.id
+left join moment_ops as lo on l.largest_id = lo.id
+order by p.run, p.rank, p.device

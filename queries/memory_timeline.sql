@@ -1,0 +1,58 @@
+-- How much memory the framework's allocator holds over time, on each device and on the host.
+-- A row is one run, rank, device and slice of time: the event of that slice after which the most was allocated. The
+-- recording is cut into `slices` of equal length; 0 gives a row for every event. Allocated is what tensors use, reserved
+-- what the allocator took from the device. What other libraries allocate (NCCL, cuDNN, the CUDA context) is in neither.
+-- Where the source wrote no totals down, `allocated_bytes` are the sizes added up since the first event: what was allocated
+-- before is missing (`counted_from`).
+-- /// query
+-- title = "Memory over time"
+-- needs = ["memory_events"]
+-- chart = { kind = "line", x = "at_ns", y = ["allocated_bytes", "reserved_bytes"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- slices = { default = 200, about = "slices of time; 0: every event" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- at_ns = "When, since the first memory event of the source."
+-- allocated_bytes = "Allocated after that event."
+-- reserved_bytes = "Reserved by the allocator after that event; NULL where the source does not say."
+-- least_allocated_bytes = "The least that was allocated after an event of the slice."
+-- events = "Allocations and releases in the slice."
+-- time_ns = "When, on the source's clock."
+-- pid = "The process."
+-- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- ///
+with asked as materialized (
+    select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
+    from memory_events
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+totals as materialized (
+    from memory_totals('asked')
+),
+spans as (
+    select run, source, max(at_ns)::hugeint + 1 as span_ns from totals group by run, source
+),
+sliced as (
+    select
+        t.*,
+        case when $slices > 0 then at_ns::hugeint * $slices // s.span_ns else t.id end as slice
+    from totals as t
+    join spans as s on t.run = s.run and t.source = s.source
+)
+select
+    run, rank, device,
+    max_by(at_ns, (coalesce(allocated_bytes, 0), -id)) as at_ns,
+    max(allocated_bytes) as allocated_bytes,
+    max_by(reserved_bytes, (coalesce(allocated_bytes, 0), -id)) as reserved_bytes,
+    min(allocated_bytes) as least_allocated_bytes,
+    count(*) as events,
+    max_by(time_ns, (coalesce(allocated_bytes, 0), -id)) as time_ns,
+    pid, counted_from
+from sliced
+group by run, source, rank, pid, device, counted_from, slice
+order by run, rank, device, pid, time_ns, min(id)

@@ -1,0 +1,139 @@
+-- Which op launched which kernels, and for kernels of a backward pass, which forward op they belong to.
+-- A row is one run, rank, device, op, forward op and kernel name. The op is the innermost one that ran when the kernel was
+-- launched, on the launching thread; where the launch was not recorded, the one whose id the kernel carries; NULL where
+-- there is neither. The forward op is the one that made the autograd node whose backward launched the kernel: of the ops
+-- with the node's sequence number the one that began last (where several threads have that number, it is not known).
+-- Durations add up over kernels that run at once, so the shares are of the sum, not of the time that passed.
+-- /// query
+-- title = "Kernels by op"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "op", y = ["dur_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- min_kernel_ns = { default = 0, about = "only rows whose kernels took at least that long, added up" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- op = "Name of the op that launched; NULL where no op did, or it is not known."
+-- forward_op = "Name of the forward op, of a kernel launched by its backward; NULL for other kernels, and where not known."
+-- kernel = "Kernel name."
+-- calls = "Executions."
+-- dur_ns = "Durations of the executions, added up."
+-- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- backward_calls = "Executions that the backward of an autograd node launched."
+-- by_launch = "Executions whose op was found through their launch."
+-- by_external_id = "Executions whose op was found through the id that they carry."
+-- ///
+with executions as (
+    select
+        run, source, rank, pid, device, name, correlation, external_id,
+        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+groups as materialized (  -- kernels that one launch, or one op, can own; a launch mostly has one
+    select
+        row_number() over () as id,
+        run, source, rank, pid, device, name, correlation, external_id, calls, dur_ns
+    from (
+        select
+            run, source, rank, pid, device, name, correlation, external_id,
+            count(*) as calls,
+            coalesce(sum(measured_ns), 0) as dur_ns
+        from executions
+        group by run, source, rank, pid, device, name, correlation, external_id
+    )
+),
+api as (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where picked(run, $run) and picked(rank, $rank)
+),
+host_ops as materialized (
+    select
+        row_number() over () as id,
+        run, source, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
+        coalesce(forward_tid, 0) > 0 as is_backward
+    from ops
+    where picked(run, $run) and picked(rank, $rank)
+),
+ops_by_id as (
+    select run, source, pid, external_id, min(id) as op
+    from host_ops
+    where external_id is not null
+    group by run, source, pid, external_id
+),
+points as materialized (
+    select
+        g.id, g.run, g.source, g.pid,
+        case when l.correlation is null then o.tid else l.tid end as tid,
+        case when l.correlation is null then o.start_ns else l.at_ns end as at_ns,
+        case when l.correlation is null then o.id end as op
+    from groups as g
+    left join launched_from('api') as l
+        on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
+    left join ops_by_id as b
+        on g.run = b.run and g.source = b.source and g.pid is not distinct from b.pid and g.external_id = b.external_id
+    left join host_ops as o on b.op = o.id
+),
+found_ops as (
+    select p.id, coalesce(p.op, i.parent) as op, p.op is null as by_launch
+    from points as p
+    left join innermost('host_ops', 'points') as i using (id)
+    where coalesce(p.op, i.parent) is not null
+),
+backward_ops as (
+    select run, source, pid, tid, id, start_ns, end_ns
+    from host_ops
+    where is_backward and sequence_number is not null
+),
+forward_ops as (
+    select
+        run, source, pid, sequence_number,
+        max_by(name, (start_ns, -end_ns, id)) as name
+    from host_ops
+    where not is_backward and sequence_number is not null and measured(start_ns, end_ns)
+    group by run, source, pid, sequence_number
+    having min(tid) is not distinct from max(tid)
+),
+found_forward as (
+    select i.id, f.name as forward_op
+    from innermost('backward_ops', 'points') as i
+    join host_ops as b on i.parent = b.id
+    left join forward_ops as f
+        on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid
+        and b.sequence_number = f.sequence_number
+),
+sums as (
+    select
+        g.run, g.rank, g.device, o.name as op, f.forward_op, g.name as kernel,
+        sum(g.calls) as calls,
+        sum(g.dur_ns) as dur_ns,
+        coalesce(sum(g.calls) filter (f.id is not null), 0) as backward_calls,
+        coalesce(sum(g.calls) filter (w.by_launch), 0) as by_launch,
+        coalesce(sum(g.calls) filter (not w.by_launch), 0) as by_external_id
+    from groups as g
+    left join found_ops as w using (id)
+    left join host_ops as o on w.op = o.id
+    left join found_forward as f on g.id = f.id
+    group by g.run, g.rank, g.device, o.name, f.forward_op, g.name
+),
+shares as (
+    select *, sum(dur_ns) over (partition by run, rank, device) as kernel_sum_ns from sums
+)
+select
+    run, rank, device, op, forward_op, kernel,
+    whole(calls) as calls,
+    whole(dur_ns) as dur_ns,
+    whole(kernel_sum_ns) as kernel_sum_ns,
+    dur_ns / nullif(kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    whole(backward_calls) as backward_calls,
+    whole(by_launch) as by_launch,
+    whole(by_external_id) as by_external_id
+from shares
+where dur_ns >= $min_kernel_ns
+order by run, rank, device, shares.dur_ns desc, op, forward_op, kernel
