@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections import Counter, defaultdict
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,16 +29,17 @@ class Raw:
 
     def __init__(self, path: Path) -> None:
         self.con = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
+        self.con.text_factory = lambda text: text.decode(errors="replace")
         self.tables = {name for (name,) in self.con.execute("select name from sqlite_master where type = 'table'")}
 
     def rows(self, table: str, columns: str) -> list[tuple]:
         return self.con.execute(f"select {columns} from {table}").fetchall() if table in self.tables else []
 
-    @property
+    @cached_property
     def shift_ns(self) -> int:
         return next((start for (start,) in self.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")), 0)
 
-    @property
+    @cached_property
     def ranks(self) -> dict[int, int]:
         pids = {
             pid

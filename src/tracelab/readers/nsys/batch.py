@@ -111,8 +111,8 @@ def duration(start: str, end: str) -> Value:
     """From a start to an end."""
 
     def between(batch: Batch) -> Array:
-        starts, ends = (_sane(batch.column(name), name, Findings()) for name in (start, end))
-        return pc.subtract(ends, starts)
+        starts = _sane(batch.column(start), start, Findings())  # noted where the start becomes a column
+        return pc.subtract(_sane(batch.column(end), end, batch.findings), starts)
 
     return between
 

@@ -3,6 +3,11 @@
 from tracelab.readers.findings import COMMON, Sentences
 
 SENTENCES: Sentences = {
+    "cut_off": (
+        "error",
+        "The file is shorter than it says; what stood before the cut was kept.",
+        "Copy the file again, or export the report again.",
+    ),
     "rows_lost": (
         "error",
         "The export is damaged: {n} rows or more, the first in {sample}, could not be read; what can be read was kept.",
@@ -81,5 +86,5 @@ SENTENCES: Sentences = {
     **COMMON,
 }
 
-DAMAGE = ("rows_lost", "strings_lost", "description_lost", "table_lost")
+DAMAGE = ("cut_off", "rows_lost", "strings_lost", "description_lost", "table_lost")
 """What makes a source incomplete."""

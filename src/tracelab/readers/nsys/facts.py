@@ -14,6 +14,8 @@ def note_tables(export: Export, findings: Findings) -> None:
     """Note what was left where it is, and what cannot be read."""
     stacks = [table for table in export.tables if table.endswith("_CALLCHAINS") and export.parts(table)]
     findings.note("call_stacks", count=len(stacks))
+    if isinstance(export, sqlite.SqliteExport) and export.cut:
+        findings.note("cut_off")
     if isinstance(export, sqlite.SqliteExport) and sqlite.has_unmerged_rows(export.path):
         findings.note("log_beside", f"{export.path.name}-wal")
     if isinstance(export, folder.FolderExport):

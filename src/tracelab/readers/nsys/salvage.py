@@ -28,21 +28,21 @@ def rows(con: sqlite3.Connection, columns: str, part: Part, findings: Findings, 
     seeker = _Seeker(con, columns, part.table)
     start = part.first
     while True:
-        after = start - 1
-        for row in seeker.forward(start, part.last):
-            after = row[0]
+        for row in seeker.range(start, part.last):
+            start = row[0] + 1
             yield row
         if not seeker.broke:
             return
-        start = max(after + 1, 0) if part.last == _END else after + 1
-        island = seeker.beyond(start) if part.last == _END else part.last + 1
+        if part.last != _END:
+            yield from _between(seeker, (start, part.last), findings, lost)
+            return
+        island = seeker.beyond(max(start, 0))
         if island is None:
             findings.note(lost, part.table)  # at least one: how many follow, nothing tells
             return
-        yield from _between(seeker, (start, island - 1), findings, lost)
-        if part.last != _END:
-            return
-        start = island
+        yield from _between(seeker, (max(start, 0), island[0] - 1), findings, lost)
+        yield island
+        start = island[0] + 1
 
 
 def _between(seeker: "_Seeker", hole: tuple[int, int], findings: Findings, lost: str) -> Iterator[Row]:
@@ -55,17 +55,18 @@ def _between(seeker: "_Seeker", hole: tuple[int, int], findings: Findings, lost:
         if seeker.tries > _TRIES:
             findings.note(lost, seeker.table, count=last - first + 1)
             continue
-        for row in seeker.forward(first, last):
+        for row in seeker.range(first, last):
             first = row[0] + 1
             yield row
         if not seeker.broke:
             continue
-        for row in seeker.backward(first, last):
+        if first == last:
+            findings.note(lost, seeker.table)
+            continue
+        for row in seeker.range(first, last, "desc"):
             last = row[0] - 1
             yield row
-        if first == last and seeker.broke:
-            findings.note(lost, seeker.table)
-        elif seeker.broke:
+        if seeker.broke:
             middle = (first + last) // 2
             holes += [(middle + 1, last), (first, middle)]
 
@@ -80,21 +81,22 @@ class _Seeker:
         self.broke = False
         self.tries = 0
 
-    def forward(self, first: int, last: int) -> Iterator[Row]:
-        """Rows in order, up to the last one or the first that cannot be read."""
-        return self._read(f"{self._query} between {first} and {last} order by rowid")
+    def range(self, first: int, last: int, order: str = "asc") -> Iterator[Row]:
+        """Rows in order, up to the last one or to one that cannot be read.
 
-    def backward(self, first: int, last: int) -> Iterator[Row]:
-        """Rows from the last one down to the first, or to one that cannot be read."""
-        return self._read(f"{self._query} between {first} and {last} order by rowid desc")
+        sqlite3 steps ahead, and loses the row before one that cannot be read; a row alone is not lost so.
+        """
+        if first == last:
+            return self._read(f"{self._query} = {first}")
+        return self._read(f"{self._query} between {first} and {last} order by rowid {order}")
 
-    def beyond(self, row_id: int) -> int | None:
-        """A readable row id behind one, looked for in steps that double."""
+    def beyond(self, row_id: int) -> Row | None:
+        """A readable row from one on, looked for in steps that double."""
         if self.tries > _TRIES:
             return None
-        for power in range(_GALLOPS):
-            for row in self._read(f"{self._query} >= {row_id + (1 << power)} order by rowid limit 1"):
-                return int(row[0])
+        for step in (0, *(1 << power for power in range(_GALLOPS))):
+            for row in self._read(f"{self._query} >= {row_id + step} order by rowid limit 1"):
+                return row
         return None
 
     def _read(self, query: str) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """An export in SQLite: read-only, in ranges of row ids, as Arrow through ADBC; row by row where that breaks."""
 
 import contextlib
+import functools
 import itertools
 import os
 import sqlite3
@@ -43,6 +44,8 @@ class SqliteExport:
 
     path: Path
     tables: dict[str, Columns]
+    cut: bool = False
+    """Whether the file is shorter than it says."""
 
     def parts(self, table: str) -> list[Part]:
         """Ranges of row ids; one range of all where their ends cannot be read."""
@@ -66,10 +69,20 @@ class SqliteExport:
             same = _same(self.path, part, {name: columns[name] for name in steady})
             for rows, last in _fast(self.path, part, columns, findings, same):
                 after = last
-                yield rows
+                yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
         except (*_Broken, _UnfitError):
             rest = Part(part.table, after + 1, part.last, part.rows)
-            yield from _slow(self.path, rest, columns, findings, lost)
+            for rows in _slow(self.path, rest, columns, findings, lost):
+                yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+
+
+def _without_zeros(rows: pa.Table, table: str, findings: Findings, lost: str) -> pa.Table:
+    """The rows but for those of which nothing is left: SQLite reads zeros behind the end of a file cut in a page."""
+    if not all(column.null_count for column in rows.columns):
+        return rows
+    held = functools.reduce(pc.or_, (pc.is_valid(column) for column in rows.columns))
+    findings.note(lost, table, count=rows.num_rows - (pc.sum(held).as_py() or 0))
+    return rows.filter(held)
 
 
 _ENDS = ("min", "max")
@@ -86,7 +99,15 @@ def opened(path: Path) -> SqliteExport:
     tables = {name: columns for name, columns in tables.items() if columns}
     if not is_export(tables):
         raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {WHAT}")
-    return SqliteExport(path, tables)
+    return SqliteExport(path, tables, _is_cut(path))
+
+
+def _is_cut(path: Path) -> bool:
+    """Whether the file is shorter than its header says: the page size stands at byte 16, the pages' number at 28."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    page_bytes, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    return path.stat().st_size < (1 << 16 if page_bytes == 1 else page_bytes) * pages
 
 
 def connect(path: Path) -> sqlite3.Connection:

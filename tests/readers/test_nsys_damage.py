@@ -1,0 +1,207 @@
+"""Damaged and hostile exports: nothing crashes, and every row that sqlite3 can read is kept."""
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
+from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
+
+KERNELS, COPIES, CALLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "RUNTIME"))
+MANY = 600
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An export of some pages of kernels, calls and copies."""
+    tables = {
+        KERNELS: [kernel(10 * at, 10 * at + 5, correlationId=at + 1) for at in range(MANY)],
+        CALLS: [call(10 * at, 10 * at + 3, correlationId=at + 1) for at in range(MANY)],
+        COPIES: [copy(10 * at, 10 * at + 3) for at in range(MANY)],
+    }
+    return export(tmp_path_factory.mktemp("whole"), tables).read_bytes()
+
+
+def damaged(folder: Path, content: bytes) -> Lab:
+    path = folder / "report.sqlite"
+    path.write_bytes(content)
+    return ingest_paths(folder, [path])
+
+
+def readable(path: Path, table: str) -> set[int]:
+    """The starts of the rows that plain sqlite3 can read of a table, each row id asked for alone."""
+    con = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
+    con.execute("pragma writable_schema = 1")
+    found = set()
+    for row_id in range(1, MANY + 1):
+        try:
+            rows = con.execute(f"select start from {table} where rowid = {row_id}").fetchall()
+        except sqlite3.DatabaseError:
+            continue
+        found |= {start for (start,) in rows if isinstance(start, int)}
+    con.close()
+    return found
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.999])
+def test_a_cut_file_keeps_every_row_that_sqlite_can_read(tmp_path: Path, content: bytes, share: float) -> None:
+    lab = damaged(tmp_path, content[: int(len(content) * share)])
+    assert lab.file.status in ("salvaged", "failed", "not_profiler_data")
+    if lab.file.status == "salvaged":
+        path = tmp_path / "report.sqlite"
+        for table, name in ((KERNELS, "kernels"), (CALLS, "api_calls"), (COPIES, "memcpys")):
+            kept = {row["start_ns"] for row in lab.rows(name)}
+            assert readable(path, table) <= kept
+        assert not lab.source["complete"]
+        assert lab.counts[2] > 0
+
+
+def test_most_of_a_file_cut_in_its_middle_is_there(tmp_path: Path, content: bytes) -> None:
+    lab = damaged(tmp_path, content[: len(content) // 2])
+    assert lab.file.status == "salvaged"
+    assert len(lab.rows("kernels")) > MANY // 2
+    assert {"rows_lost"} <= lab.diagnostics()
+
+
+@pytest.mark.parametrize("page", range(3, 40, 3))
+def test_a_page_of_nonsense_costs_its_own_rows_only(tmp_path: Path, content: bytes, page: int) -> None:
+    size = int.from_bytes(content[16:18], "big")
+    if size * (page + 1) > len(content):
+        pytest.skip("the file has no such page")
+    lab = damaged(tmp_path, content[: size * page] + b"\xff" * size + content[size * (page + 1) :])
+    assert lab.file.status in STATUSES
+    if lab.file.status in STORED:
+        path = tmp_path / "report.sqlite"
+        for table, name in ((KERNELS, "kernels"), (CALLS, "api_calls"), (COPIES, "memcpys")):
+            assert readable(path, table) <= {row["start_ns"] for row in lab.rows(name)}
+
+
+_FLIP = st.tuples(st.floats(0, 0.999999), st.integers(0, 255))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_FLIP, min_size=1, max_size=8))
+def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, content: bytes, flips: list) -> None:
+    broken = bytearray(content)
+    for place, value in flips:
+        broken[int(place * len(content))] = value
+    lab = damaged(tmp_path_factory.mktemp("flipped"), bytes(broken))
+    assert lab.file.status in STATUSES
+    assert "please report" not in lab.file.message
+
+
+@pytest.mark.parametrize("cell", ["soon", b"\xff\xfe", 1.5])
+def test_a_cell_of_a_wrong_type_costs_that_cell_only(tmp_path: Path, cell: object) -> None:
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(), kernel(gridX=cell, start=2000, end=2005)]})])
+    assert [(row["start_ns"], row["grid_x"]) for row in lab.rows("kernels")] == [(1000, 4), (2000, None)]
+    (told,) = (row for row in lab.rows("diagnostics") if row["code"] == "value_unfit")
+    assert (told["count"], lab.counts) == (1, (2, 2, 0))
+
+
+def test_a_wrong_type_behind_many_right_ones_costs_that_cell_only(tmp_path: Path) -> None:
+    rows = [kernel(at, at + 1) for at in range(70_000)] + [kernel(80_000, "late")]
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: rows})])
+    durations = Counter(row["dur_ns"] for row in lab.rows("kernels"))
+    assert durations == {1: 70_000, None: 1}
+
+
+def test_a_number_beyond_its_column_is_null_and_counted(tmp_path: Path) -> None:
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(gridX=1 << 40, deviceId=1 << 33)]})])
+    row = lab.one("kernels")
+    assert (row["grid_x"], row["device"]) == (None, None)
+    assert "value_unfit" in lab.diagnostics()
+
+
+@pytest.mark.parametrize(("start", "end"), [((1 << 63) - 1, 5), (5, (1 << 63) - 1), (-(1 << 63), 5)])
+def test_an_absurd_time_is_null_and_counted(tmp_path: Path, start: int, end: int) -> None:
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(start, end)]})])
+    assert lab.one("kernels")["dur_ns"] is None
+    assert "time_unreadable" in lab.diagnostics()
+
+
+def test_a_kernel_that_ends_before_it_begins_is_kept_and_counted(tmp_path: Path) -> None:
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(1000, 990)]})])
+    assert (lab.one("kernels")["dur_ns"], "negative_duration" in lab.diagnostics()) == (-10, True)
+
+
+def test_a_name_that_is_no_utf_8_is_replaced_and_counted(tmp_path: Path) -> None:
+    path = export(tmp_path, {KERNELS: [kernel()]})
+    with sqlite3.connect(path) as con:
+        con.execute("update StringIds set value = cast(x'61ff62' as text) where id = 1")
+    con.close()
+    lab = ingest_paths(tmp_path, [path])
+    assert (lab.kernels, "invalid_text" in lab.diagnostics()) == (["a\N{REPLACEMENT CHARACTER}b"], True)
+
+
+def test_a_broken_file_of_a_folder_costs_that_table_only(tmp_path: Path) -> None:
+    folder = folder_of(export(tmp_path, {KERNELS: [kernel()], COPIES: [copy()]}), tmp_path / "in" / "r_pqtdir")
+    (folder / f"{COPIES}.parquet").write_bytes(b"PAR1 and then nothing")
+    lab = ingest_paths(tmp_path, [folder])
+    assert (lab.file.status, len(lab.kernels), lab.rows("memcpys")) == ("salvaged", 1, [])
+    assert "table_lost" in lab.diagnostics()
+
+
+def test_a_folder_of_broken_files_is_no_profiler_data(tmp_path: Path) -> None:
+    folder = tmp_path / "r_pqtdir"
+    folder.mkdir()
+    (folder / "StringIds.parquet").write_bytes(b"nothing")
+    assert ingest_paths(tmp_path, [folder]).file.status == "not_profiler_data"
+
+
+def test_a_page_of_nonsense_in_a_parquet_file_costs_what_stands_behind_it(tmp_path: Path) -> None:
+    rows = [kernel(at, at + 1) for at in range(5_000)]
+    folder = folder_of(export(tmp_path, {KERNELS: rows, COPIES: [copy()]}), tmp_path / "in" / "r_pqtdir")
+    file = folder / f"{KERNELS}.parquet"
+    offset = pq.read_metadata(file).row_group(0).column(0).data_page_offset
+    content = bytearray(file.read_bytes())
+    content[offset : offset + 64] = b"\xff" * 64
+    file.write_bytes(content)
+    lab = ingest_paths(tmp_path, [folder])
+    assert (lab.file.status, lab.counts[2], len(lab.rows("memcpys"))) == ("salvaged", 5_000, 1)
+
+
+_ID = st.one_of(st.none(), st.sampled_from([-1, 0, 7, 4294967295]), st.integers(0, 1 << 20))
+_TIME = st.integers(-(10**6), 10**12)
+_ROW = st.builds(
+    lambda start, dur, device, stream, correlation, name, pid: {
+        **kernel(start, start + dur, deviceId=device, streamId=stream, correlationId=correlation, demangledName=name),
+        "globalPid": (1 << 48) | (pid << 24),
+        "shortName": None,
+    },
+    *(_TIME, st.integers(-5, 10**9), st.integers(0, 3), _ID, _ID, st.sampled_from([1, 2, 4, None]), st.integers(1, 4)),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_ROW, min_size=1, max_size=40), st.integers(1, 1 << 60) | st.none())
+def test_any_kernels_are_stored_as_sqlite_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, rows: list, start_ns: int | None
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    session = {"TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": start_ns}]} if start_ns else {}
+    path = export(folder, {KERNELS: rows, "NVTX_EVENTS": [nvtx()], **session})
+    lab = ingest_paths(folder, [path])
+    con = sqlite3.connect(path)
+    expected = con.execute(
+        f"""select start + ?, end - start, globalPid >> 24 & 0xffffff, deviceId,
+                   case when streamId not in (-1, 4294967295) then streamId end,
+                   case when correlationId not in (0, -1, 4294967295) then correlationId end, value,
+                   dense_rank() over (order by globalPid >> 24 & 0xffffff) - 1
+            from {KERNELS} left join StringIds on id = demangledName""",
+        [start_ns or 0],
+    ).fetchall()
+    con.close()
+    columns = ("start_ns", "dur_ns", "pid", "device", "stream", "correlation", "name", "rank")
+    stored = Counter(tuple(row[name] for name in columns) for row in lab.rows("kernels"))
+    assert stored == Counter(expected)
+
+
+def test_the_process_of_a_hostile_global_id_is_a_number(tmp_path: Path) -> None:
+    lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(globalPid=-1), kernel(globalPid=GLOBAL_PID)]})])
+    assert {row["pid"] for row in lab.rows("kernels")} == {0xFFFFFF, 4242}
