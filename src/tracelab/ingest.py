@@ -18,6 +18,7 @@ from tracelab.errors import NotProfilerDataError, SourceError, StoreError, Trace
 from tracelab.finding import Candidate, Refused, found, looked_at, stamp
 from tracelab.hashing import hashed
 from tracelab.readers.base import Diagnostic, Facts
+from tracelab.run_name import check_run_name
 from tracelab.runs import Placed
 from tracelab.sink import Sink
 
@@ -80,7 +81,7 @@ def ingest(
     as there are processors; a single file is read by all of them.
     """
     if run is not None:
-        stores.check_run_name(run)
+        check_run_name(run)
     try:
         store.mkdir(parents=True, exist_ok=True)
         leftovers = stores.remove_leftovers(store)

@@ -16,7 +16,8 @@ from tracelab import store as stores
 from tracelab.errors import StoreError
 from tracelab.finding import Candidate
 from tracelab.hashing import hashed
-from tracelab.store import legal_run_name, reserve
+from tracelab.run_name import legal_run_name
+from tracelab.store import reserve
 
 _SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep))+$", re.IGNORECASE)
 

@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -15,30 +14,13 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from tracelab import schema
-from tracelab.errors import StoreError, UsageError
+from tracelab.errors import StoreError
 
 COMPRESSION = "zstd"
 
-_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _STAGING = ".staging"
 _LOCK = ".lock"
 _LOCK_SUFFIX = ".lock"
-
-
-def legal_run_name(text: str) -> str:
-    """The nearest legal run name."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-").lstrip("._-")
-    return name[:100] or "run"
-
-
-def check_run_name(name: str) -> str:
-    """Return the name when it is legal; raise UsageError with the nearest legal one otherwise."""
-    if not _RUN_NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is no run name (letters, digits, '.', '_', '-', at most 100, a letter or digit first); "
-            f"try {legal_run_name(name)!r}"
-        )
-    return name
 
 
 def table_file(store: Path, table: str, run: str, source: str) -> Path:
