@@ -13,6 +13,7 @@ from tracelab import __version__
 from tracelab.errors import TracelabError, unknown
 
 VERBS = {
+    "collect": "Run training on a GPU node, and profile it.",
     "ingest": "Store trace files, so that they can be asked.",
     "query": "Answer a question of the library, or one in a file of yours.",
     "sql": "Run one SELECT over the store.",
