@@ -38,8 +38,9 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their lines of help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+        if known := self.list_commands(ctx):
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, COMMANDS[name]) for name in known])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
