@@ -77,7 +77,7 @@ def run(
     *,
     most_rows: int | None = None,
 ) -> pa.Table:
-    """Check the text and run it; its `$name` parameters take `values`. Not more than `most_rows` rows are computed."""
+    """Check the text and run it; its `$name` parameters take `values`. Of it the first `most_rows` rows."""
     statement = check(con, text)
     wanted = next(iter(con.extract_statements(statement))).named_parameters
     if missing := sorted(wanted - set(values or {})):
@@ -92,9 +92,13 @@ def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Tabl
     if most_rows is None:
         whole: pa.Table = relation.to_arrow_table()
         return whole
+    batches: list[pa.RecordBatch] = []
     with relation.to_arrow_reader(most_rows) as reader:
-        first = next(reader, None)
-        return pa.Table.from_batches([] if first is None else [first], reader.schema)
+        for batch in reader:  # a batch may be any shorter than what was asked for
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) >= most_rows:
+                break
+        return pa.Table.from_batches(batches, reader.schema).slice(0, most_rows)
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:

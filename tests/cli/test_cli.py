@@ -19,7 +19,7 @@ from tracelab.cli.group import VERBS
 
 Run = Callable[..., Result]
 
-HEAVY = {"duckdb", "pyarrow", "polars", "matplotlib", "numpy", "rich", "isal", "torch"}
+HEAVY = {"duckdb", "pyarrow", "polars", "matplotlib", "numpy", "rich", "isal", "torch", "prompt_toolkit", "pygments"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["misspelt"]])
@@ -145,10 +145,6 @@ def test_no_color_is_respected(lab: Path) -> None:
 def test_parquet_is_refused_on_a_terminal(lab: Path) -> None:
     text = on_a_terminal("sql", "select 1", "--format", "parquet", "--store", str(lab))
     assert "parquet is no text for a terminal" in text
-
-
-def test_sql_alone_on_a_terminal_asks_for_a_statement(lab: Path) -> None:
-    assert "a statement is wanted" in on_a_terminal("sql", "--store", str(lab))
 
 
 def test_python_asks_the_same(lab: Path, question: Path) -> None:

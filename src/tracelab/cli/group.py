@@ -16,7 +16,7 @@ VERBS = {
     "collect": "Run training on a GPU node, and profile it.",
     "ingest": "Store trace files, so that they can be asked.",
     "query": "Answer a question of the library, or one in a file of yours.",
-    "sql": "Run one SELECT over the store.",
+    "sql": "Run one SELECT over the store; alone: a prompt.",
     "doctor": "Say what may be wrong with the data, and what is missing.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",

@@ -6,6 +6,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
+from tracelab.definitions import definitions
 from tracelab.errors import UsageError, unknown
 
 _EPILOG = """\b
@@ -35,15 +36,6 @@ def command(table: str | None, fmt: str | None, output: Path | None, *, force: b
     if answer.fmt == "table" and answer.path is None:
         if table is not None:
             click.echo(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
-        click.echo(_definitions(rows))
+        click.echo(definitions([list(row.values()) for row in rows]))
     else:
         answer.emit(pa.Table.from_pylist(rows))
-
-
-def _definitions(rows: list[dict[str, str]]) -> str:
-    """Names on the left, meanings wrapped on the right: a sentence that is cut is none."""
-    formatter = click.HelpFormatter(width=min(click.HelpFormatter().width + 2, 120), max_width=120)
-    names = [list(row.values()) for row in rows]
-    width = max(len(row[0]) for row in names)
-    formatter.write_dl([("  ".join([row[0].ljust(width), *row[1:-1]]).rstrip(), row[-1]) for row in names], col_max=48)
-    return formatter.getvalue().rstrip()

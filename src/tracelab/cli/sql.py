@@ -1,4 +1,4 @@
-"""`tracelab sql`: one SELECT of the analyst's own, in the box."""
+"""`tracelab sql`: SELECTs of the analyst's own, in the box; alone on a terminal it is a prompt."""
 
 import sys
 from pathlib import Path
@@ -7,10 +7,11 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
-from tracelab.errors import UsageError
+from tracelab.errors import UsageError, printable
 
 _EPILOG = """\b
 Examples:
+  tracelab sql
   tracelab sql "select name, count(*) from kernels group by all order by 2 desc"
   echo "from runs" | tracelab sql - --format json
   (tracelab sql --init; cat mine.sql) | duckdb
@@ -23,7 +24,7 @@ Examples:
 def command(
     statement: str | None, store: Path | None, fmt: str | None, output: Path | None, *, init: bool, force: bool
 ) -> None:
-    """Run one SELECT over the store; STATEMENT `-` reads it from stdin.
+    """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Alone on a terminal: a prompt.
 
     The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a box: one
     SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
@@ -36,9 +37,24 @@ def command(
             raise UsageError("--init prints the views and macros, and takes no statement")
         click.echo(session.init_sql(store_path(store)))
         return
+    if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
+        if fmt or output:
+            raise UsageError('--format and -o are for one statement: tracelab sql "select …" -o FILE')
+        _converse(store_path(store))
+        return
     text, answer = _text(statement), Output.of(fmt, output, force=force)
     with box.connect(store_path(store)) as con:
         answer.emit(box.run(con, text))
+
+
+def _converse(store: Path) -> None:
+    from tracelab import __version__, box
+    from tracelab.prompt import Conversation, converse, terminal
+
+    with box.connect(store) as con:
+        prompt, names = terminal.session(con, terminal.history())
+        click.echo(f"tracelab {__version__}, the store {printable(store)}; .help says what can be asked", err=True)
+        converse(Conversation(con, store, names.renew), prompt.prompt)
 
 
 def _text(statement: str | None) -> str:
