@@ -1,0 +1,139 @@
+"""The node itself: its name, its processor, its memory, and how much of that a tree of processes holds."""
+
+import contextlib
+import importlib
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_KIB = 1024
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One node at one moment; what could not be learned is None."""
+
+    name: str
+    processor: str | None = None
+    cores: int | None = None
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    rss_bytes: int | None = None
+    """Resident memory of the process tree; pages that two of its processes share count in both."""
+    busy_s: float | None = None
+    """Seconds that the cores have worked since boot, all added up."""
+    idle_s: float | None = None
+    """Seconds that they have not."""
+
+
+def host(pid: int | None = None) -> Host:
+    """This node now, with the memory of a process and all that it started (this one, unless told otherwise)."""
+    pid = os.getpid() if pid is None else pid
+    total, used, busy, idle = _measured()
+    return Host(
+        name=socket.gethostname(),
+        processor=_processor(),
+        cores=os.cpu_count(),
+        total_bytes=total,
+        used_bytes=used,
+        rss_bytes=_tree_bytes(pid),
+        busy_s=busy,
+        idle_s=idle,
+    )
+
+
+def util_ratio(before: Host, after: Host) -> float | None:
+    """The share of the cores' time between two looks in which they worked."""
+    if None in (before.busy_s, before.idle_s, after.busy_s, after.idle_s):
+        return None
+    busy = (after.busy_s or 0) - (before.busy_s or 0)
+    spent = busy + (after.idle_s or 0) - (before.idle_s or 0)
+    return min(max(busy / spent, 0.0), 1.0) if spent > 0 else None
+
+
+def _measured() -> tuple[int | None, int | None, float | None, float | None]:
+    psutil = _psutil()
+    if psutil is None:
+        return *_memory_of_proc(), *_times_of_proc()
+    memory, times = psutil.virtual_memory(), psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    # A guest's time is part of user's and nice's, so it is no time of its own.
+    busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
+    return int(memory.total), int(memory.total - memory.available), busy, idle
+
+
+def _memory_of_proc() -> tuple[int | None, int | None]:
+    lines = _text(_PROC / "meminfo").splitlines()
+    read = {name: int(rest.split()[0]) * _KIB for name, _, rest in (line.partition(":") for line in lines) if rest}
+    total, available = read.get("MemTotal"), read.get("MemAvailable")
+    return total, total - available if total is not None and available is not None else None
+
+
+def _times_of_proc() -> tuple[float | None, float | None]:
+    first = _text(_PROC / "stat").partition("\n")[0].split()
+    if first[:1] != ["cpu"]:
+        return None, None
+    user, nice, system, idle, iowait, irq, softirq, steal = (
+        int(field) / os.sysconf("SC_CLK_TCK") for field in [*first[1:], *"00000000"][:8]
+    )
+    return user + nice + system + irq + softirq + steal, idle + iowait
+
+
+def _tree_bytes(root: int) -> int | None:
+    psutil = _psutil()
+    if psutil is None:
+        return _tree_bytes_of_proc(root)
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        top = psutil.Process(root)
+        for process in (top, *top.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # ended meanwhile
+                total += process.memory_info().rss
+    return total or None
+
+
+def _tree_bytes_of_proc(root: int) -> int | None:
+    parents = dict(_parents())
+    if root not in parents:
+        return None
+    tree = {root}
+    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    pages = (_text(_PROC / str(pid) / "statm").split() for pid in tree)
+    return sum(int(fields[1]) for fields in pages if fields) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process with the one that started it."""
+    for folder in _PROC.glob("[0-9]*"):
+        after_name = _text(folder / "stat").rpartition(")")[2].split()  # the name may hold blanks and brackets
+        if after_name:
+            yield int(folder.name), int(after_name[1])
+
+
+def _processor() -> str | None:
+    for line in _text(_PROC / "cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip() or None
+    return platform.processor() or platform.machine() or None
+
+
+def _text(path: Path) -> str:
+    """What a file of /proc says; nothing where it is not there, or its process has ended."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _psutil() -> Any:  # noqa: ANN401  optional, so untyped
+    try:
+        return importlib.import_module("psutil")
+    except ImportError:
+        return None
