@@ -35,6 +35,7 @@ docs: $(VENV)/.runtime  ## Write docs/reference from the code.
 
 data: $(VENV)/.runtime  ## Write data/generated again, to the same bytes.
 	$(PY) data/generate.py
+	$(PY) data/counted.py
 
 clean:  ## Remove what the other targets made, but for .venv.
 	rm -rf build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

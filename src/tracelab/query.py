@@ -36,7 +36,7 @@ CAPTURE: dict[str, str] = {
     "memory_events": "profile with the PyTorch profiler and profile_memory=True",
     "syncs": "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
     "counters": "ingest a Chrome trace that has counter events",
-    "kernel_metrics": _LATER,
+    "kernel_metrics": "profile single kernels with ncu, and ingest its report or what `ncu --csv --page raw` prints",
     "summaries": _LATER,
     "ceilings": _LATER,
     "steps": _LATER,

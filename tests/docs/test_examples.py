@@ -33,7 +33,8 @@ CONSOLE = [
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store = tmp_path_factory.mktemp("readme") / "lab"
-    ingest.ingest([ROOT / "data" / "cpu", ROOT / "data" / "generated" / "generated-4rank-ddp"], store=store)
+    generated = ROOT / "data" / "generated"
+    ingest.ingest([ROOT / "data" / "cpu", generated / "generated-4rank-ddp", generated / "ncu-forward"], store=store)
     return Lab(store)
 
 
