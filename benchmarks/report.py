@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from answers import QUERIES, Answers
+from exports import Export
 from ingesting import Case
 from machine import in_words
 from peers import Answer
@@ -12,9 +13,11 @@ from starting import Start
 Facts = dict[str, str | int | float]
 
 
-def markdown(facts: Facts, cases: list[Case], asked: list[Answers], start: Start | None) -> str:
+def markdown(
+    facts: Facts, cases: list[Case], exported: Export | None, asked: list[Answers], start: Start | None
+) -> str:
     """Return all tables."""
-    parts = [_ingest(cases), _peers(cases), _queries(asked), _start(start)]
+    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _start(start)]
     return "\n\n".join([*(part for part in parts if part), f"Measured on {in_words(facts)}."])
 
 
@@ -61,6 +64,17 @@ def _peer_row(case: Case, name: str, peer: Answer | str) -> tuple[str, ...]:
         _gb(peer.cost.peak_bytes),
         f"{peer.held:,}",
         peer.remark,
+    )
+
+
+def _export(exported: Export | None) -> str:
+    if exported is None:
+        return ""
+    return (
+        f"An nsys export (SQLite, {exported.file_mb:,.0f} MB) of {exported.rows:,} kernels is ingested in "
+        f"{exported.seconds:.2f} s: **{exported.rows_per_s / 1e6:.2f} million rows a second**, "
+        f"{exported.cpu_us_a_row:.2f} µs of processor time a row, {_gb(exported.peak_bytes)} at most, "
+        f"{exported.store_mb:,.0f} MB of Parquet."
     )
 
 

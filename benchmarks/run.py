@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import answers
+import exports
 import ingesting
 import report
 import starting
@@ -38,7 +39,7 @@ SOURCES = {  # by the form of their times, which decides how they must be read
     "cpu": HERE.parent / "data" / "cpu" / "resnet18-batch4-stacks.pt.trace.json.gz",
 }
 PREFERRED = ("absolute", "relative", "integer", "cpu")
-PARTS = ("ingest", "queries", "start")
+PARTS = ("ingest", "nsys", "queries", "start")
 
 
 def main() -> int:
@@ -51,6 +52,7 @@ def main() -> int:
     cases: list[Case] = []
     asked: list[answers.Answers] = []
     start = None
+    exported = None
     try:
         if "start" in options.parts:
             _say("tracelab --help")
@@ -58,15 +60,20 @@ def main() -> int:
         for job in _jobs(options) if "ingest" in options.parts else ():
             _say(f"{job.name}, {job.size_mb} MB{', gzip' if job.gzip else ''}")
             cases.append(ingesting.measure(job, work))
+        if "nsys" in options.parts:
+            rows = exports.ROWS // 10 if options.quick else exports.ROWS
+            _say(f"an nsys export of {rows:,} kernels")
+            exported = exports.measure(rows, work, options.pairs or 3)
         for ranks in (1, 8) if "queries" in options.parts else ():
             _say(f"queries, ranks: {ranks}")
             asked.append(answers.measure(ranks, work, options.kernels))
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(report.markdown(facts, cases, asked, start))
+    print(report.markdown(facts, cases, exported, asked, start))
     if options.out:
-        options.out.write_text(json.dumps(_plain(facts, cases, asked, start), indent=1) + "\n")
+        options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, start), indent=1) + "\n")
     wrong = [problem for case in cases for problem in case.wrong] + [problem for one in asked for problem in one.wrong]
+    wrong += exported.wrong if exported else []
     for problem in wrong:
         print(f"WRONG: {problem}", file=sys.stderr)
     return 1 if wrong else 0
@@ -118,10 +125,17 @@ def _sources(names: list[str] | None) -> dict[str, Path]:
     return {name: SOURCES[name] for name in PREFERRED if SOURCES[name].is_file()}
 
 
-def _plain(facts: report.Facts, cases: list[Case], asked: list[answers.Answers], start: starting.Start | None) -> dict:
+def _plain(
+    facts: report.Facts,
+    cases: list[Case],
+    exported: exports.Export | None,
+    asked: list[answers.Answers],
+    start: starting.Start | None,
+) -> dict:
     return {
         "machine": facts,
         "ingest": [asdict(case) | {"speedup": case.speedup, "peak_bytes": case.peak_bytes} for case in cases],
+        "nsys": asdict(exported) | {"rows_per_s": exported.rows_per_s} if exported else None,
         "queries": [asdict(one) for one in asked],
         "start": asdict(start) if start else None,
     }
