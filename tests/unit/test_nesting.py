@@ -1,0 +1,240 @@
+"""What runs inside what on a thread: the macros against plain Python that compares every row with every other."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.build import build_store
+from tracelab import query, session
+
+HORIZON = 14
+Row = dict[str, int | None]
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "tid": st.sampled_from([1, 2, None]),
+            "part": st.sampled_from([1, 2]),
+            "start_ns": st.one_of(st.none(), st.integers(0, HORIZON)),
+            "dur_ns": st.one_of(st.none(), st.integers(-1, HORIZON)),
+        }
+    ),
+    max_size=12,
+)
+points = st.lists(
+    st.fixed_dictionaries(
+        {
+            "tid": st.sampled_from([1, 2, None]),
+            "at_ns": st.integers(0, HORIZON + 4),
+            "device": st.sampled_from([0, 1, None]),
+            "gpu_ns": st.integers(0, 5),
+        }
+    ),
+    max_size=8,
+)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    store = build_store(tmp_path_factory.mktemp("store") / "lab", {"ops": [{"name": "o"}]})
+    with session.connect(store) as con:
+        yield con
+
+
+def fill_rows(con: duckdb.DuckDBPyConnection, listed: list[Row]) -> None:
+    con.execute(
+        "create or replace temp table a (run varchar, source varchar, pid bigint, tid bigint, part bigint, id bigint, "
+        "start_ns bigint, end_ns bigint)"
+    )
+    for number, row in enumerate(listed, 1):
+        end = None if None in (row["start_ns"], row["dur_ns"]) else row["start_ns"] + row["dur_ns"]
+        values = ["r", "s", 1, row["tid"], row["part"], number, row["start_ns"], end]
+        con.execute("insert into a values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def fill_points(con: duckdb.DuckDBPyConnection, listed: list[Row]) -> None:
+    con.execute(
+        "create or replace temp table p (run varchar, source varchar, pid bigint, tid bigint, id bigint, at_ns bigint, "
+        "device integer, gpu_ns bigint, gpu_rows bigint)"
+    )
+    for number, row in enumerate(listed, 1):
+        values = ["r", "s", 1, row["tid"], number, row["at_ns"], row["device"], row["gpu_ns"], 1]
+        con.execute("insert into p values (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+class Oracle:
+    """The measured rows in the order in which they begin, by the definitions and nothing faster."""
+
+    def __init__(self, listed: list[Row]) -> None:
+        measured = [
+            {"id": number, "end_ns": row["start_ns"] + row["dur_ns"], **row}
+            for number, row in enumerate(listed, 1)
+            if row["start_ns"] is not None and row["dur_ns"] is not None and row["dur_ns"] >= 0
+        ]
+        self.rows = sorted(measured, key=lambda row: (row["start_ns"], -row["end_ns"], row["id"]))
+        self.crossing = {
+            row["id"]
+            for row, before in self._pairs(self.rows)
+            if any(row["start_ns"] < other["end_ns"] < row["end_ns"] for other in before)
+        }
+
+    @staticmethod
+    def _pairs(listed: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
+        """Each row with those that begin before it on its thread."""
+        for at, row in enumerate(listed):
+            yield row, [other for other in listed[:at] if other["tid"] == row["tid"]]
+
+    def parents(self) -> dict[int, int | None]:
+        nested = [row for row in self.rows if row["id"] not in self.crossing]
+        return {
+            row["id"]: next((o["id"] for o in reversed(before) if o["end_ns"] > row["start_ns"]), None)
+            for row, before in self._pairs(nested)
+        }
+
+    def innermost(self, point: Row) -> int | None:
+        holding = [
+            row["id"]
+            for row in self.rows
+            if row["tid"] == point["tid"]
+            and row["id"] not in self.crossing
+            and row["start_ns"] <= point["at_ns"] < row["end_ns"]
+        ]
+        return holding[-1] if holding else None
+
+    def outermost(self) -> set[int]:
+        return {
+            row["id"]
+            for row, before in self._pairs(self.rows)
+            if not any(
+                other["part"] == row["part"] and other["end_ns"] >= row["end_ns"] and other["end_ns"] > row["start_ns"]
+                for other in before
+            )
+        }
+
+
+@quick
+@given(rows)
+def test_the_parent_is_the_innermost_row_that_holds_it(con, listed):
+    fill_rows(con, listed)
+    oracle = Oracle(listed)
+    found = con.execute("select id, parent from nested('a') where not crosses").fetchall()
+    crossing = con.execute("select id, parent, depth from nested('a') where crosses").fetchall()
+    assert dict(found) == oracle.parents()
+    assert len(found) == len(oracle.parents())
+    assert sorted(crossing) == [(number, None, None) for number in sorted(oracle.crossing)]
+
+
+@quick
+@given(rows)
+def test_the_depth_is_one_more_than_the_parents(con, listed):
+    fill_rows(con, listed)
+    depths = dict(con.execute("select id, depth from nested('a') where not crosses").fetchall())
+    assert depths == {
+        number: 1 if parent is None else depths[parent] + 1 for number, parent in Oracle(listed).parents().items()
+    }
+
+
+@quick
+@given(rows)
+def test_self_times_add_up_to_the_outermost_rows(con, listed):
+    fill_rows(con, listed)
+    own, outer = con.execute(
+        "with n as materialized (from nested('a')), inner_ns as "
+        "(select parent as id, sum(end_ns - start_ns) as ns from n where parent is not null group by parent) "
+        "select coalesce(sum(end_ns - start_ns - coalesce(ns, 0)), 0), "
+        "coalesce(sum(end_ns - start_ns) filter (parent is null), 0), min(end_ns - start_ns - coalesce(ns, 0)) "
+        "from n left join inner_ns using (id) where not crosses"
+    ).fetchall()[0][:2]
+    assert own == outer
+
+
+@quick
+@given(rows, points)
+def test_a_point_belongs_to_the_innermost_row_around_it(con, listed, marks):
+    fill_rows(con, listed)
+    fill_points(con, marks)
+    oracle = Oracle(listed)
+    found = dict(con.execute("select id, parent from innermost('a', 'p')").fetchall())
+    assert found == {number: oracle.innermost(mark) for number, mark in enumerate(marks, 1)}
+
+
+@quick
+@given(rows)
+def test_a_row_inside_one_of_its_part_is_not_outermost(con, listed):
+    fill_rows(con, listed)
+    found = [number for (number,) in con.execute("select id from outermost('a')").fetchall()]
+    assert (set(found), len(found)) == (Oracle(listed).outermost(), len(set(found)))
+
+
+@quick
+@given(rows, points)
+def test_a_range_sums_the_points_from_its_start_to_before_its_end(con, listed, marks):
+    fill_rows(con, listed)
+    fill_points(con, marks)
+    devices = {(mark["tid"], mark["device"]) for mark in marks}
+    expected = {}
+    for row in Oracle(listed).rows:
+        for tid, device in devices:
+            if tid == row["tid"]:
+                inside = [
+                    mark["gpu_ns"]
+                    for mark in marks
+                    if (mark["tid"], mark["device"]) == (tid, device)
+                    and row["start_ns"] <= mark["at_ns"] < row["end_ns"]
+                ]
+                expected[row["id"], device] = (sum(inside), len(inside))
+    found = con.execute("select id, device, gpu_ns, gpu_rows from summed_within('a', 'p')").fetchall()
+    assert {(number, device): (ns, count) for number, device, ns, count in found} == expected
+
+
+def test_a_damaged_tree_leaves_its_neighbours_alone(con):
+    """100,000 rows a lane apart, of which one tree has a row that crosses: the others nest as ever."""
+    con.execute(
+        "create or replace temp table a as select 'r' as run, 's' as source, 1 as pid, 1 as tid, i + 1 as id, "
+        "i // 3 * 100 + i % 3 * 10 as start_ns, start_ns + 50 - i % 3 * 15 as end_ns from range(99_999) as t(i)"
+    )
+    con.execute("update a set end_ns = start_ns + 60 where id = 5")  # inside row 4, ends after it
+    found = con.execute(
+        "select count(*) filter (crosses), count(*) filter (depth = 1), count(*) filter (depth = 2), "
+        "count(*) filter (depth = 3), count(*) filter (parent = id - 1), any_value(parent) filter (id = 6) "
+        "from nested('a')"
+    ).fetchall()
+    assert found == [(1, 33_333, 33_333, 33_332, 66_664, 4)]
+
+
+names = st.sampled_from(["aten::mm", "aten::add", "aten::linear"])
+host_ops = st.lists(
+    st.fixed_dictionaries(
+        {"name": names, "tid": st.sampled_from([1, 2]), "start_ns": st.integers(0, 20), "dur_ns": st.integers(0, 12)}
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(host_ops)
+def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
+    store = build_store(tmp_path_factory.mktemp("lab"), {"ops": [row | {"pid": 1} for row in listed]})
+    with session.connect(store) as con:
+        answer = {row["op"]: row for row in query.run(con, query.find("op_summary"), {}).to_pylist()}
+    numbers = {name: number for number, name in enumerate(sorted({row["name"] for row in listed}))}
+    oracle = Oracle([row | {"part": numbers[row["name"]]} for row in listed])
+    parents, outermost = oracle.parents(), oracle.outermost()
+    own = {row["id"]: row["dur_ns"] for row in oracle.rows if row["id"] in parents}
+    for row in oracle.rows:
+        if parents.get(row["id"]) is not None:
+            own[parents[row["id"]]] -= row["dur_ns"]
+    for name, found in answer.items():
+        mine = [row for row in oracle.rows if row["name"] == name]
+        assert found["self_ns"] == sum(own.get(row["id"], 0) for row in mine)
+        assert found["total_ns"] == sum(row["dur_ns"] for row in mine if row["id"] in outermost)
+        assert found["overlapping_calls"] == sum(row["id"] in oracle.crossing for row in mine)
+    outer = sum(row["dur_ns"] for row in oracle.rows if row["id"] in parents and parents[row["id"]] is None)
+    assert sum(row["self_ns"] for row in answer.values()) == outer
+    if outer:
+        assert sum(row["of_op_self_sum_ratio"] for row in answer.values()) == pytest.approx(1)
