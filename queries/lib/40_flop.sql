@@ -117,16 +117,16 @@ _metrics as (
     select
         regexp_extract(
             metric,
-            '^sm(?:sp)?__(?:sass_(thread)_inst_executed_op_(\w+?)_pred_on'
+            '^(?:derived__)?sm(?:sp)?__(?:sass_(thread)_inst_executed_op_(\w+?)_pred_on'
             || '|ops_path_(tensor)(?:_op_([a-z]+))?_src_((?:(?:fp|bf|tf|int)\d+_?)+?)(?:_dst_(\w+?))?'
-            || '(?:_sparsity_(on|off))?)\.sum(?:\.(per_cycle_elapsed|per_second))?$',
+            || '(?:_sparsity_(on|off))?)(?:\.sum)?(?:[._](per_cycle_elapsed|per_second|x2))?$',
             ['thread', 'thread_op', 'tensor', 'tensor_op', 'src', 'dst', 'sparsity', 'rate']
         ) as part,
         run, source, pid, launch, metric, value, text
     from kernel_metrics
     where instance is null
         and (starts_with(metric, 'sm__ops_path_tensor_') or starts_with(metric, 'sm__sass_thread_inst_')
-            or starts_with(metric, 'smsp__sass_thread_inst_'))
+            or starts_with(metric, 'smsp__sass_thread_inst_') or starts_with(metric, 'derived__smsp__sass_thread_inst_'))
 )
 select
     w.id,
@@ -138,6 +138,7 @@ select
     coalesce(
         max(m.value) filter (m.part.rate = ''),
         max(m.value * w.clock_hz * w.exact_ns / 1e9) filter (m.part.rate = 'per_cycle_elapsed'),
+        max(m.value / 2 * w.clock_hz * w.exact_ns / 1e9) filter (m.part.rate = 'x2'),  -- doubled, in a cycle
         max(m.value * w.exact_ns / 1e9) filter (m.part.rate = 'per_second')
     ) as executed,
     count(m.value) = 0 and bool_or(m.text ilike 'n/a%') as absent,

@@ -112,8 +112,11 @@ _counted as materialized (
     join _names as n on l.name is not distinct from n.name
     cross join (from range(1, 6)) as levels(level)
 ),
-_keys as (
-    select run, place, key, count(*) as launches from _counted where key is not null group by run, place, key
+_keys as materialized (
+    select run, place, key, count(*) as launches, row_number() over () as key_number
+    from _counted
+    where key is not null
+    group by run, place, key
 ),
 _shapes as (
     select distinct ncu_run, place, signature, function, grid, block, shared_bytes from _executions
@@ -121,8 +124,9 @@ _shapes as (
 _chosen as (
     select
         s.ncu_run, s.place, s.signature, s.function, s.grid, s.block, s.shared_bytes,
-        arg_max(k.key, level) as key,
-        arg_max(k.launches, level) as launches
+        max_by(k.key, level) as key,
+        max_by(k.key_number, level) as key_number,
+        max_by(k.launches, level) as launches
     from _shapes as s
     cross join (from range(1, 6)) as levels(level)
     join _keys as k
@@ -132,7 +136,7 @@ _chosen as (
 ),
 _numbered as (
     select
-        e.*, c.key, c.launches,
+        e.*, c.key.level as level, c.key_number, c.launches,
         row_number() over (alike order by e.start_ns, e.correlation) as number,
         count(*) over alike as executions
     from _executions as e
@@ -140,32 +144,31 @@ _numbered as (
         on e.ncu_run = c.ncu_run and e.place = c.place and e.signature is not distinct from c.signature
         and e.function is not distinct from c.function
         and e.grid = c.grid and e.block = c.block and e.shared_bytes is not distinct from c.shared_bytes
-    window alike as (partition by e.run, e.ncu_run, e.rank, e.device, c.key)
+    window alike as (partition by e.run, e.ncu_run, e.rank, e.device, c.key_number)
 ),
 _launches as (
     select
-        run, place, key, id,
-        row_number() over (partition by run, place, key order by source, pid, launch) as number
-    from _counted
-    where key is not null
+        k.key_number, c.id,
+        row_number() over (partition by k.key_number order by c.source, c.pid, c.launch) as number
+    from _counted as c
+    join _keys as k on c.run = k.run and c.place = k.place and c.key = k.key
 )
 select
     n.run, n.source, n.rank, n.pid, n.device, n.name, n.grid, n.block, n.start_ns, n.dur_ns, n.correlation, n.ncu_run,
     n.place.rank as ncu_rank,
     l.id,
     case
-        when n.key is null then 'none'
-        when n.key.level >= 4 and n.executions = n.launches then 'exact'
-        when n.key.level >= 4 and n.executions % n.launches = 0 then 'periodic'
-        when n.key.level >= 4 then 'shape'
-        when n.key.level = 3 then 'function'
-        when n.key.level = 2 then 'grid'
+        when n.level is null then 'none'
+        when n.level >= 4 and n.executions = n.launches then 'exact'
+        when n.level >= 4 and n.executions % n.launches = 0 then 'periodic'
+        when n.level >= 4 then 'shape'
+        when n.level = 3 then 'function'
+        when n.level = 2 then 'grid'
         else 'name'
     end as match
 from _numbered as n
 left join _launches as l
-    on n.ncu_run = l.run and n.place = l.place and n.key = l.key
-    and case when n.key is not null then (n.number - 1) % n.launches + 1 end = l.number;
+    on n.key_number = l.key_number and (n.number - 1) % n.launches + 1 = l.number;
 
 -- shown_shape(shape): a grid or block as text, NULL where it is unknown.
 create or replace macro shown_shape(shape) as printf('%d, %d, %d', shape.x, shape.y, shape.z);

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests import corpus
+from tests import corpus, ncu
 from tests.build import build_store
 from tracelab import ingest, session
 from tracelab.lab import Lab
@@ -187,6 +187,18 @@ def test_every_execution_takes_the_counts_that_brute_force_gives_it(seed: int, t
 )  # fmt: skip
 def test_tools_that_spell_a_kernel_differently_mean_the_same(names: tuple[str, ...], signature: Any) -> None:
     assert len({signature(name) for name in names}) == 1
+
+
+def test_a_report_read_from_csv_gives_the_published_figures(tmp_path: Path) -> None:
+    (tmp_path / "report.csv").write_text(ncu.golden_roofline(), "utf-8")
+    ingest.ingest([tmp_path / "report.csv"], store=tmp_path / "lab")
+    (row,) = (r for r in Lab(tmp_path / "lab").query("roofline").to_pylist() if r["precision"] == "fp32")
+    assert f"{row['achieved_gflop_per_s']:.2f}" == "344.19"
+    assert f"{row['intensity_flop_per_byte']:.5f}" == "0.99726"
+    assert f"{row['ceiling_gflop_per_s'] / 1e3:.3f}" == "93.568"
+    assert f"{row['ceiling_gb_per_s']:.2f}" == "1756.16"
+    assert f"{row['ridge_flop_per_byte']:.2f}" == "53.28"
+    assert row["bound"] == "memory"
 
 
 def test_kernels_that_differ_in_template_arguments_differ(signature: Any) -> None:
