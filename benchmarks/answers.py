@@ -18,7 +18,11 @@ from process import Cost, cost, median, python
 
 GENERATED = Path(__file__).parents[1] / "data" / "generated"
 KERNELS = 1_000_000
-QUERIES = ("kernel_concurrency", "memcpy_throughput", "gpu_breakdown", "nccl_share", "kernel_summary")
+QUERIES = (
+    *("kernel_concurrency", "memcpy_throughput", "gpu_breakdown", "nccl_share", "kernel_summary"),
+    *("kernel_class_share", "kernel_shapes", "stream_summary", "memcpy_overlap", "memcpy_sizes", "advice"),
+)
+"""Those that need GPU rows alone, for the traces have no others."""
 REPEATS = 5
 
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}

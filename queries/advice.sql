@@ -6,7 +6,7 @@
 -- /// query
 -- title = "Advice"
 -- needs = ["kernels", "memcpys", "graph_launches"]
--- chart = { kind = "bars", x = "rule", y = ["measured_ratio", "threshold"], by = "run" }
+-- chart = { kind = "bars", x = "rule", y = ["at_stake_ratio", "measured_ratio"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

@@ -7,7 +7,7 @@
 -- /// query
 -- title = "CUDA graphs"
 -- needs = ["graph_launches", "kernels", "api_calls"]
--- chart = { kind = "bars", x = "graph", y = ["busy_ns", "api_ns"], by = "run" }
+-- chart = { kind = "bars", x = "what", y = ["busy_ns", "api_ns"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }
@@ -34,6 +34,7 @@
 -- mean_api_ns = "api_ns / api_calls, rounded to whole ns."
 -- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
 -- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
+-- what = "The graph in words: its id, else how many nodes it has."
 -- ///
 with graph_calls as (
     select run, source, rank, pid, correlation, max(end_ns) - min(start_ns) as api_ns
@@ -136,7 +137,14 @@ select
     whole(g.api_ns) as api_ns,
     whole(round(g.api_ns / nullif(g.api_calls, 0))) as mean_api_ns,
     found(d.run, whole(d.gpu_activity_ns)) as gpu_activity_ns,
-    g.dur_ns / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio
+    g.dur_ns / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    case
+        when g.graph is not null then 'graph ' || g.graph
+        when g.min_nodes = 1 then '1 node'
+        when g.min_nodes is not null then g.min_nodes || ' nodes'
+        when g.recorded = 'nothing' then 'nothing recorded'
+        else 'unknown nodes'
+    end as what
 from graphs as g
 left join device_sums as d on g.run = d.run and g.rank = d.rank and g.device is not distinct from d.device
 order by g.run, g.rank, g.device, g.graph, g.recorded, g.min_nodes, g.max_nodes

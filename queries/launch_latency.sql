@@ -8,7 +8,7 @@
 -- /// query
 -- title = "Launch latency and queue depth"
 -- needs = ["kernels", "graph_launches"]
--- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_ns", "mean_api_ns"], by = "run" }
+-- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_depth"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }
