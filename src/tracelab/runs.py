@@ -19,7 +19,9 @@ from tracelab.hashing import hashed
 from tracelab.run_name import legal_run_name
 from tracelab.store import reserve
 
-_SUFFIXES = re.compile(r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(
+    r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -517,3 +517,34 @@ def test_warnings_of_nsys_itself_are_told_by_their_first_line(tmp_path: Path) ->
     told = {row["code"]: row["message"] for row in lab.rows("diagnostics")}
     assert told["profiler_warning"] == "Warnings of nsys itself in the export: 1; the first: level 2."
     assert told["profiler_error"] == "Errors of nsys itself in the export: 1; the first: level 3."
+
+
+@pytest.mark.parametrize("name", ["rank0.sqlite", "rank0.qdrep.sqlite", "rank0_pqtdir"])
+def test_a_run_is_named_after_the_report(tmp_path: Path, name: str) -> None:
+    path = export(tmp_path, {KERNELS: [kernel()]})
+    given = tmp_path / "in" / name
+    _ = folder_of(path, given) if "pqtdir" in name else shutil.copy(path, given)
+    assert ingest_paths(tmp_path, [given], run=None).file.run == "rank0"
+
+
+def test_an_export_and_a_database_of_nvprof_are_told_apart(tmp_path: Path) -> None:
+    other = tmp_path / "in" / "timeline.nvprof"
+    given = export(tmp_path, {KERNELS: [kernel()]})
+    with sqlite3.connect(other) as con:
+        con.execute("create table StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)")
+        con.execute("create table CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER PRIMARY KEY, start INT, end INT)")
+    con.close()
+    lab = ingest_paths(tmp_path, [given, other], run=None)
+    assert [(file.path.name, file.format) for file in lab.report.files] == [
+        ("report.sqlite", "nsys"),
+        ("timeline.nvprof", "nvprof"),
+    ]
+
+
+def test_an_excerpt_without_texts_is_an_export_all_the_same(tmp_path: Path) -> None:
+    path = export(tmp_path, {KERNELS: [kernel()]})
+    with sqlite3.connect(path) as con:
+        con.execute("drop table StringIds")
+    con.close()
+    lab = ingest_paths(tmp_path, [path])
+    assert (lab.kernels, noted(lab)) == ([None], {"string_missing"})

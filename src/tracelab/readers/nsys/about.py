@@ -1,16 +1,18 @@
 """What an export says of the recording: its session, its devices, the program that wrote it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.findings import Findings
-from tracelab.readers.nsys.export import Columns, Export, records
+from tracelab.readers.nsys.export import Columns, Export, all_rows, records
 
 Record = dict[str, object]
+EventKey = tuple[int, int, int]
+"""Process, event, and number of its record."""
 
 _VERSIONS = {"EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"}
 _NO_UUID = re.compile(r"[0-]*")
@@ -72,18 +74,23 @@ def gpu_processes(export: Export) -> list[int]:
     return sorted(found)
 
 
-def event_records(export: Export) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Stream and correlation of every event record, where both it and the synchronisations number records (2025)."""
-    columns: Columns = dict.fromkeys(("globalPid", "eventId", "eventSyncId", "streamId", "correlationId"), "int")
-    synced = export.tables.get("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {})
-    if "eventSyncId" not in synced or "eventSyncId" not in export.tables.get("CUPTI_ACTIVITY_KIND_CUDA_EVENT", {}):
+def event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
+    """Stream and correlation of the event records that are waited for, where the export numbers them (2025 on)."""
+    keys: Columns = dict.fromkeys(("globalPid", "eventId", "eventSyncId"), "int")
+    waits, records_of = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+    if any("eventSyncId" not in export.tables.get(table, {}) for table in (waits, records_of)):
         return {}
-    found = {}
-    for row in records(export, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns, Findings()):
-        where, event, record, stream, correlation = (row[name] for name in columns)
-        if isinstance(where, int) and record and event is not None:
-            found[(where >> 24) & 0xFFFFFF, event, record] = (stream, correlation)
-    return found  # type: ignore[return-value]
+    awaited = {key for key, _ in _event_keys(export, waits, keys)}
+    columns = {**keys, **dict.fromkeys(("streamId", "correlationId"), "int")}
+    found = _event_keys(export, records_of, columns)  # type: ignore[arg-type]
+    return {key: (row["streamId"], row["correlationId"]) for key, row in found if key in awaited}
+
+
+def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[EventKey, dict[str, Any]]]:
+    for rows in all_rows(export, table, columns, Findings(), "description_lost"):
+        for row in rows.to_pylist():
+            if row["globalPid"] is not None and row["eventSyncId"] and row["eventId"] is not None:
+                yield ((row["globalPid"] >> 24) & 0xFFFFFF, row["eventId"], row["eventSyncId"]), row
 
 
 def device_rows(export: Export, ranks: Mapping[int, int], used: set[int], findings: Findings) -> list[Record]:

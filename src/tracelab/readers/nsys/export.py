@@ -75,4 +75,4 @@ def records(export: Export, table: str, columns: Columns, findings: Findings) ->
 
 def is_export(tables: Mapping[str, Columns]) -> bool:
     """Whether these are the tables of an Nsight Systems export."""
-    return bool(KNOWN_TABLES & set(tables))
+    return bool(KNOWN_TABLES & set(tables)) or "demangledName" in tables.get("CUPTI_ACTIVITY_KIND_KERNEL", {})

@@ -1,7 +1,7 @@
 """NVTX: ranges and marks as annotations; NCCL's payloads as collectives; the names of domains and categories."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from tracelab.readers.findings import Findings
 from tracelab.readers.nsys.batch import Batch, Session, arguments, duration, outside, pid, tid, time
-from tracelab.readers.nsys.export import Array, Columns
+from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import collectives
 from tracelab.readers.nsys.strings import Strings
 
@@ -17,13 +17,10 @@ TABLES = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
 RANGES = ("NvtxMark", "NvtxPushPopRange", "NvtxStartEndRange", "NvtxtMark", "NvtxtPushPopRange", "NvtxtStartEndRange")
 """Types of events that are annotations; the others name things."""
 
-NAMING: Columns = {
-    "eventType": "int",
-    "globalTid": "int",
-    "domainId": "int",
-    "category": "int",
+_NAMING_TYPES = ("NvtxDomainCreate", "NvtxCategory", "NvtxtCategory", "NvtxThread")
+_NAMING: Columns = {
+    **dict.fromkeys(("eventType", "globalTid", "domainId", "category", "textId"), "int"),
     "text": "text",
-    "textId": "int",
 }
 """What the events that name things are read of."""
 
@@ -43,17 +40,29 @@ class Names:
     mpi_ranks: dict[int, int]
 
 
-def names(batches: Iterable[pa.Table], strings: Strings, types: Mapping[int, str]) -> Names:
+def names(export: Export, strings: Strings, types: Mapping[int, str]) -> Names:
     """The names of domains and categories, and the MPI ranks after which threads are named."""
     found = Names({}, {}, {})
-    wanted = {"NvtxDomainCreate", "NvtxCategory", "NvtxtCategory", "NvtxThread"}
-    codes = pa.array([code for code, name in types.items() if name in wanted], pa.int64())
-    for rows in batches:
-        if "eventType" not in rows.column_names:
+    codes = pa.array([code for code, name in types.items() if name in _NAMING_TYPES], pa.int64())
+    for table in TABLES:
+        columns = {name: kind for name, kind in _NAMING.items() if name in export.tables.get(table, {})}
+        if "eventType" not in columns:
             continue
-        for row in rows.filter(pc.is_in(rows.column("eventType"), value_set=codes)).to_pylist():
-            _note(row, types[row["eventType"]], strings, found)
+        for part in export.parts(table):  # most have none, and their texts need not be read for that
+            if any(_naming(rows, codes).num_rows for rows in _read(export, part, {"eventType": "int"})):
+                for rows in _read(export, part, columns):
+                    for row in _naming(rows, codes).to_pylist():
+                        _note(row, types[row["eventType"]], strings, found)
     return found
+
+
+def _read(export: Export, part: Part, columns: Columns) -> Iterator[pa.Table]:
+    """Rows that are read again as events, and what is wrong with them is noted then."""
+    return export.batches(part, columns, Findings(), "rows_lost")
+
+
+def _naming(rows: pa.Table, codes: Array) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column("eventType"), value_set=codes))
 
 
 def _note(row: dict[str, object], kind: str, strings: Strings, found: Names) -> None:

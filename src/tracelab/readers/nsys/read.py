@@ -17,7 +17,7 @@ from tracelab.readers.findings import Findings
 from tracelab.readers.nsys import about, counters, enums, nvtx, report, strings
 from tracelab.readers.nsys.batch import Batch, Session, arguments, outside
 from tracelab.readers.nsys.ends import opened
-from tracelab.readers.nsys.export import Columns, Export, Part, all_rows
+from tracelab.readers.nsys.export import Columns, Export, Part
 from tracelab.readers.nsys.facts import facts_of, note_tables
 from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of
 from tracelab.readers.nsys.nvtx import Names
@@ -85,8 +85,7 @@ def _read(
 
 def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[Session, Names]:
     texts, numbers = strings.read(export, findings), enums.read(export, findings)
-    naming = (rows for table in nvtx.TABLES for rows in all_rows(export, table, nvtx.NAMING, Findings(), "rows_lost"))
-    names = nvtx.names(naming, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
+    names = nvtx.names(export, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
     return (
         Session(
             strings=texts,
