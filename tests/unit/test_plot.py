@@ -51,6 +51,19 @@ def test_differences_stand_on_both_sides_of_zero_the_largest_first() -> None:
     assert (left < -3.0, right > 1.0, drawn.axes[0].get_xlabel()) == (True, True, "duration (ms)")
 
 
+def test_steps_stand_in_their_order() -> None:
+    rows = [{"run": "r", "rank": 0, "step": step, "wait_ns": wait_ns} for step, wait_ns in ((7, 10), (8, 30), (9, 20))]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "step", "wait_ns"))
+    assert labels(drawn) == ["step 7", "step 8", "step 9"]
+
+
+@pytest.mark.parametrize(("points", "marker"), [(50, "o"), (51, "")])
+def test_a_long_line_has_no_dots(points: int, marker: str) -> None:
+    rows = [{"run": "r", "rank": 0, "at_ns": at, "allocated_bytes": at} for at in range(points)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("line", "at_ns", "allocated_bytes"))
+    assert drawn.axes[0].lines[0].get_marker() == marker
+
+
 def test_what_does_not_fit_is_added_up() -> None:
     rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))

@@ -19,6 +19,8 @@ Row = dict[str, Any]
 MOST_BARS = 20
 MOST_BARS_IN_ALL = 36
 MOST_PANELS = 12
+IN_TIME = ("step", "epoch")
+"""What has an order of its own, that of the answer's rows; other bars stand by length."""
 _LEAST_PLACES = 2
 _LEAST_BARS = 5
 _ROOM_FOR_A_SHARE = 0.059
@@ -152,7 +154,8 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     most = _most_bars([len(members) for _, members in shown])
     panels = []
     for key, members in shown:
-        ordered = members if over_identity else sorted(members, key=lambda row: -abs(number(row[chart.y[0]])))
+        kept = over_identity or chart.x in IN_TIME
+        ordered = members if kept else sorted(members, key=lambda row: -abs(number(row[chart.y[0]])))
         bars, rest = ordered[:most], ordered[most:]
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         if rest and all(map(is_additive, chart.y)):

@@ -16,6 +16,7 @@ from tracelab.plot.style import OKABE_ITO, REST, color
 Row = dict[str, Any]
 
 MOST_SERIES = len(OKABE_ITO)
+MOST_DOTS = 50  # of a longer line they would hide it
 _LOG_FROM = 100
 
 
@@ -46,7 +47,8 @@ def _points(rows: list[Row], chart: Chart, *, joined: bool) -> tuple[Figure, lis
             is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
             name, ink = ("others", REST) if is_rest else (title, color(index))
             xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points)], strict=True)
-            style: dict[str, Any] = {"color": ink, "marker": "o", "markersize": 4 if joined else 5}
+            dot = "" if joined and len(points) > MOST_DOTS else "o"
+            style: dict[str, Any] = {"color": ink, "marker": dot, "markersize": 4 if joined else 5}
             handles[name] = axes.plot(
                 xs, ys, linestyle="-" if joined else "none", linewidth=1.4, alpha=0.9, label=name, **style
             )[0]
