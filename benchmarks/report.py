@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from answers import QUERIES, Answers
 from exports import Export
+from hosting import QUERIES as HOST_QUERIES
+from hosting import HostAnswers
 from ingesting import Case
 from machine import in_words
 from peers import Answer
@@ -14,10 +16,15 @@ Facts = dict[str, str | int | float]
 
 
 def markdown(
-    facts: Facts, cases: list[Case], exported: Export | None, asked: list[Answers], start: Start | None
+    facts: Facts,
+    cases: list[Case],
+    exported: Export | None,
+    asked: list[Answers],
+    hosted: HostAnswers | None,
+    start: Start | None,
 ) -> str:
     """Return all tables."""
-    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _start(start)]
+    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _hosted(hosted), _start(start)]
     return "\n\n".join([*(part for part in parts if part), f"Measured on {in_words(facts)}."])
 
 
@@ -92,6 +99,17 @@ def _queries(asked: list[Answers]) -> str:
         for one in asked
     )
     return f"{_table(header, rows)}\n\n{'; '.join(held)}."
+
+
+def _hosted(hosted: HostAnswers | None) -> str:
+    if hosted is None:
+        return ""
+    rows = [(f"`{name}`", f"{hosted.first_s(name):.2f} s", f"{hosted.again_s(name):.2f} s") for name in HOST_QUERIES]
+    held = (
+        f"{hosted.events:,} events, {hosted.ops:,} of them ops, ingested from {hosted.text_mb:,.0f} MB "
+        f"in {hosted.ingested.wall_s:.1f} s."
+    )
+    return f"{_table(('query about the host', 'first', 'again'), rows)}\n\n{held}"
 
 
 def _start(start: Start | None) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import answers
 import exports
+import hosting
 import ingesting
 import report
 import starting
@@ -39,7 +40,9 @@ SOURCES = {  # by the form of their times, which decides how they must be read
     "cpu": HERE.parent / "data" / "cpu" / "resnet18-batch4-stacks.pt.trace.json.gz",
 }
 PREFERRED = ("absolute", "relative", "integer", "cpu")
-PARTS = ("ingest", "nsys", "queries", "start")
+PARTS = ("ingest", "nsys", "queries", "host", "start")
+HOST_MB = 300
+"""About a million events."""
 
 
 def main() -> int:
@@ -53,6 +56,7 @@ def main() -> int:
     asked: list[answers.Answers] = []
     start = None
     exported = None
+    hosted = None
     try:
         if "start" in options.parts:
             _say("tracelab --help")
@@ -67,11 +71,14 @@ def main() -> int:
         for ranks in (1, 8) if "queries" in options.parts else ():
             _say(f"queries, ranks: {ranks}")
             asked.append(answers.measure(ranks, work, options.kernels))
+        if "host" in options.parts:
+            _say("queries about the host")
+            hosted = hosting.measure(work, HOST_MB / 10 if options.quick else HOST_MB)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(report.markdown(facts, cases, exported, asked, start))
+    print(report.markdown(facts, cases, exported, asked, hosted, start))
     if options.out:
-        options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, start), indent=1) + "\n")
+        options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, hosted, start), indent=1) + "\n")
     wrong = [problem for case in cases for problem in case.wrong] + [problem for one in asked for problem in one.wrong]
     wrong += exported.wrong if exported else []
     for problem in wrong:
@@ -130,6 +137,7 @@ def _plain(
     cases: list[Case],
     exported: exports.Export | None,
     asked: list[answers.Answers],
+    hosted: hosting.HostAnswers | None,
     start: starting.Start | None,
 ) -> dict:
     return {
@@ -137,6 +145,7 @@ def _plain(
         "ingest": [asdict(case) | {"speedup": case.speedup, "peak_bytes": case.peak_bytes} for case in cases],
         "nsys": asdict(exported) | {"rows_per_s": exported.rows_per_s} if exported else None,
         "queries": [asdict(one) for one in asked],
+        "host": asdict(hosted) if hosted else None,
         "start": asdict(start) if start else None,
     }
 
