@@ -11,7 +11,8 @@ from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.resources import QUERIES
 
-ParamType = Literal["text", "integer", "number", "flag"]
+ParamType = Literal["text", "run", "integer", "number", "flag"]
+"""`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
 ChartKind = Literal["bars", "stacked", "scatter", "line", "roofline"]
 Value = str | int | float | bool | None
 
@@ -23,6 +24,7 @@ PARAMETER = re.compile(
 _HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
 _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "text": (str,),
+    "run": (str,),
     "integer": (int,),
     "number": (int, float),
     "flag": (bool,),

@@ -18,6 +18,7 @@ from tracelab.schema import BY_NAME
 __all__ = ["CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "library", "parse", "run", "shown_sql"]
 
 _GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
+MOST_RUNS_TOLD = 12
 _LATER = "nothing that this version ingests holds them"
 
 CAPTURE: dict[str, str] = {
@@ -77,8 +78,7 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     """Answer a query on a session. `values` are those that differ from the defaults, typed or as text."""
     bound = bind(query, values)
     _check_needs(con, query)
-    for name in RUN_PARAMS:
-        _check_run(con, bound.get(name))
+    _check_runs(con, query, bound)
     answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
     if not answer.num_rows:
         _check_filters(con, query, bound)
@@ -110,7 +110,7 @@ def _typed(query: Query, param: Param, value: Value) -> Value:
         return param.default
     try:
         match param.type, value:
-            case "text", str() if not param.choices or value in param.choices:
+            case "text" | "run", str() if not param.choices or value in param.choices:
                 return value
             case "flag", bool():
                 return value
@@ -137,13 +137,24 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
         raise NoDataError(f"{query.name} needs {' or '.join(query.needs)}, and the store has none; to get them: {ways}")
 
 
-def _check_run(con: duckdb.DuckDBPyConnection, name: Value) -> None:
-    if name is None:
+def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise where a run is named that the store lacks, or where a question of several runs leaves open which."""
+    wanted = {param.name: bound[param.name] for param in query.params if param.type == "run"}
+    named = [name for name in (*map(bound.get, RUN_PARAMS), *wanted.values()) if name is not None]
+    if not named and not wanted:
         return
     runs = [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
-    if name not in runs:
-        near = difflib.get_close_matches(str(name), runs, n=3, cutoff=0.0)
-        raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
+    for name in named:
+        if name not in runs:
+            near = difflib.get_close_matches(str(name), runs, n=3, cutoff=0.0)
+            raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
+    if None not in wanted.values() or len(runs) == len(wanted):
+        return
+    if len(runs) < len(wanted):
+        raise NoDataError(f"{query.name} takes {len(wanted)} runs, and the store has {', '.join(runs)}; ingest another")
+    options = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
+    shown = ", ".join([*runs[:MOST_RUNS_TOLD], *(["…"] if len(runs) > MOST_RUNS_TOLD else [])])
+    raise UsageError(f"{query.name} takes {len(wanted)} of the store's {len(runs)} runs, so name {options}: {shown}")
 
 
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:

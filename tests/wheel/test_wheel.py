@@ -66,7 +66,9 @@ def test_the_installed_library_is_the_checkouts(installed: Run) -> None:
 
 @pytest.mark.parametrize("name", library())
 def test_every_query_answers(answered: Run, name: str) -> None:
-    assert rows(answered("query", name, "--format", "csv", "--run", RUN.name))
+    named = [param.name for param in library()[name].params if param.type == "run"] or ["run"]
+    runs = [word for each in named for word in (f"--{each}", RUN.name)]
+    assert rows(answered("query", name, "--format", "csv", *runs))
 
 
 @pytest.mark.parametrize(("name", "row", "column", "figure"), [(name, *rest) for name, rest in FIGURES.items()])

@@ -171,6 +171,7 @@ def _check_picture(query: "Query", path: Path, *, force: bool) -> None:
 
 _KINDS: dict[str, "click.ParamType[Any]"] = {
     "text": click.STRING,
+    "run": click.STRING,
     "integer": click.INT,
     "number": click.FLOAT,
     "flag": click.BOOL,

@@ -1,0 +1,349 @@
+-- Two runs side by side: what takes more time or less in the second than in the first, and how comparable they are.
+-- A row is one thing of a section, as both runs have it. Section `comparability` says what the runs have in common;
+-- `window` and `breakdown` are those of gpu_breakdown; `kernels`, `memcpys` (fills among them), `collectives` and
+-- `annotations` (ranges of threads, numbers in their texts as #) add up durations. Of a long section those with the
+-- largest difference_ns stand alone, the rest is `others`.
+-- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps: ranges
+-- that step_name finds, of them those that launched a kernel which was recorded. Where a recording has no such ranges, or
+-- cuts steps off, step_kernel counts what the GPU did. Without steps it is a difference of whole recordings, and says
+-- little unless these did the same work. Names of kernels are compared as the profilers spell them, or, where two
+-- profilers recorded the runs, by kernel_key: the function's own name. Two runs of the same program differ, too.
+-- /// query
+-- title = "Difference of two runs"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section" }
+-- [params]
+-- before = { type = "run", about = "the run to compare with; without it the first of a store's two" }
+-- after = { type = "run", about = "the run that is compared; without it the other one" }
+-- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- step_kernel = { type = "text", example = "AllReduce", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
+-- same_ratio = { default = 0.05, about = "a change_ratio up to this, up or down, is the same" }
+-- short_names = { default = false, about = "compare kernels by their own names alone, whatever recorded them" }
+-- top_rows = { default = 10, about = "that many rows of a section stand alone, those with the largest difference_ns" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- section = "comparability, window, breakdown, kernels, memcpys, collectives or annotations."
+-- name = "What is compared; `others` adds up what is not listed."
+-- verdict = "added, removed, slower (takes more time), faster (less) or same; of comparability same, different or unknown."
+-- difference_ns = "after_each_ns - before_each_ns."
+-- change_ratio = "difference_ns / before_each_ns."
+-- before_each_ns = "before_ns per device (annotations: per rank) and, where both runs have steps, per step."
+-- after_each_ns = "after_ns per device (annotations: per rank) and, where both runs have steps, per step."
+-- before_count = "How often it occurs in the first run; of the window the devices."
+-- after_count = "How often it occurs in the second run."
+-- before_ns = "Its time in the first run, added up over ranks and devices."
+-- after_ns = "Its time in the second run, added up over ranks and devices."
+-- before_said = "What the first run says, of comparability."
+-- after_said = "What the second run says, of comparability."
+-- before = "The first run."
+-- after = "The second run."
+-- ///
+with chosen as materialized (
+    select
+        coalesce($before, (select min(run) from sources where run is distinct from $after)) as before,
+        coalesce($after, (select max(run) from sources where run is distinct from $before)) as after
+),
+asked as materialized (
+    select unnest(list_distinct([before, after])) as run from chosen
+),
+activity as not materialized (  -- each use reads only its own kinds and columns
+    select run, source, rank, device, kind, start_ns, end_ns, dur_ns, name
+    from gpu_activity
+    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+),
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+),
+ranges as not materialized (
+    select run, source, rank, pid, name, start_ns, end_ns, dur_ns
+    from annotations
+    where scope = 'cpu' and run in (from asked) and picked(rank, $rank)
+),
+kinds as (
+    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class, collective from classified('executions')
+),
+graphs as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
+    union all
+    from graphs
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class = 'communication'
+),
+memory as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind in ('memcpy', 'memset')
+),
+recorded as (
+    select
+        run,
+        string_agg(distinct format, ', ' order by format) as profiler,
+        string_agg(distinct clock, ', ' order by clock) as clock,
+        case when bool_and(complete) then 'yes' when not bool_and(complete) then 'no' end as complete
+    from sources
+    where run in (from asked)
+    group by run
+),
+cards as (
+    select run, string_agg(distinct name, ', ' order by name) as name
+    from devices
+    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+    group by run
+),
+lanes_seen as (
+    select run, count(distinct rank) as ranks, count(*) as devices
+    from (select distinct run, rank, device from activity)
+    group by run
+),
+step_ranges as (
+    select run, source, rank, coalesce(pid, -1) as process, start_ns, end_ns
+    from ranges
+    where regexp_matches(name, $step_name) and measured(start_ns, end_ns)
+),
+launches as (  -- those whose kernels were recorded
+    select run, source, coalesce(pid, -1) as process, start_ns
+    from api_calls
+    where run in (from asked) and (run, source, coalesce(pid, -1), correlation) in (
+        select (run, source, coalesce(pid, -1), correlation) from executions
+    )
+),
+steps_of_ranges as (
+    select
+        s.run,
+        count(*) / count(distinct s.rank) as steps,
+        nullif(count(*) filter (l.start_ns < s.end_ns), 0) / count(distinct s.rank) as steps_on_gpu
+    from step_ranges as s
+    asof left join launches as l
+        on s.run = l.run and s.source = l.source and s.process = l.process and s.start_ns <= l.start_ns
+    group by s.run
+),
+steps_of_kernels as (
+    select run, count(*) / count(distinct rank) as steps
+    from executions
+    where regexp_matches(name, $step_kernel) and measured(start_ns, end_ns)
+    group by run
+),
+units as materialized (  -- a row is a run, and by what its times are divided
+    select
+        l.run, l.ranks, l.devices,
+        count(*) over () as runs,
+        case
+            when count(k.steps) over () = runs then k.steps
+            when $step_kernel is null and count(r.steps) over () = runs then coalesce(r.steps_on_gpu, r.steps)
+        end as steps_seen,
+        coalesce(steps_seen, 1) as device_steps,
+        case when count(r.steps) over () = runs then r.steps else 1 end as rank_steps
+    from lanes_seen as l
+    left join steps_of_ranges as r using (run)
+    left join steps_of_kernels as k using (run)
+),
+spelled as (
+    select
+        name,
+        case
+            when $short_names or (select count(distinct profiler) > 1 from recorded) then kernel_key(name)
+            else name
+        end as kernel
+    from classify('executions')
+),
+kernel_sums as (
+    select run, name, class, collective, count(*) as listed, sum(dur_ns) filter (measured(start_ns, end_ns)) as dur_ns
+    from kinds
+    group by run, name, class, collective
+),
+parts as (
+    select
+        run,
+        sum(window_ns) as window_ns,
+        sum(a_ns + ab_ns + ac_ns + abc_ns) as compute_ns,
+        sum(b_ns + bc_ns) as exposed_comm_ns,
+        sum(c_ns) as exposed_memory_ns,
+        sum(idle_ns) as idle_ns,
+        sum(b_ns + ab_ns + bc_ns + abc_ns) as comm_ns,
+        sum(ab_ns + abc_ns) as overlapped_comm_ns
+    from regions('compute', 'communication', 'memory')
+    group by run
+),
+sums as (
+    select run, 'window' as section, 'window' as name, 1 as place, devices as listed, window_ns as dur_ns
+    from units
+    left join parts using (run)
+    union all
+    select
+        run, 'breakdown',
+        unnest(['compute', 'exposed_comm', 'exposed_memory', 'idle', 'comm', 'overlapped_comm']),
+        unnest(range(6)),
+        null,
+        unnest([compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns, comm_ns, overlapped_comm_ns])
+    from units
+    left join parts using (run)
+    union all
+    select run, 'kernels', kernel, null, sum(listed), sum(dur_ns)
+    from kernel_sums as k
+    join spelled as s on k.name is not distinct from s.name
+    group by run, kernel
+    union all
+    select
+        run, 'memcpys', case kind when 'memcpy' then coalesce(name, 'unknown') else 'memset' end as operation, null,
+        count(*), sum(dur_ns) filter (measured(start_ns, end_ns))
+    from activity
+    where kind in ('memcpy', 'memset')
+    group by run, operation
+    union all
+    select run, 'collectives', collective, null, sum(listed), sum(dur_ns)
+    from kernel_sums
+    where class = 'communication'
+    group by run, collective
+    union all
+    select
+        run, 'annotations', regexp_replace(name, '#?\d+', '#', 'g') as text, null,
+        count(*), sum(dur_ns) filter (measured(start_ns, end_ns))
+    from ranges
+    group by run, text
+),
+paired as (
+    select
+        coalesce(b.section, a.section) as section,
+        coalesce(b.name, a.name) as name,
+        coalesce(b.place, a.place) as place,
+        case when b.section is null then 0 else b.listed end as before_count,
+        case when a.section is null then 0 else a.listed end as after_count,
+        coalesce(b.dur_ns, 0) as before_ns,
+        coalesce(a.dur_ns, 0) as after_ns
+    from (from sums where run = (select before from chosen)) as b
+    full join (from sums where run = (select after from chosen)) as a
+        on b.section = a.section and b.name is not distinct from a.name
+),
+divisors as materialized (
+    select
+        b.ranks * b.rank_steps as before_ranks, b.devices * b.device_steps as before_devices,
+        a.ranks * a.rank_steps as after_ranks, a.devices * a.device_steps as after_devices
+    from chosen
+    left join units as b on b.run = before
+    left join units as a on a.run = after
+),
+ranked as (
+    select
+        section, name, place, before_count, after_count, before_ns, after_ns,
+        case section when 'annotations' then before_ranks else before_devices end as before_by,
+        case section when 'annotations' then after_ranks else after_devices end as after_by,
+        place is null and $top_rows < row_number() over (
+            partition by section
+            order by abs(coalesce(after_ns / after_by, 0) - coalesce(before_ns / before_by, 0)) desc, name
+        ) as is_rest
+    from paired, divisors
+),
+listed as (
+    select
+        section, is_rest,
+        case when is_rest then 'others' else name end as name,
+        any_value(place) as place,
+        whole(sum(before_count)) as before_count,
+        whole(sum(after_count)) as after_count,
+        whole(sum(before_ns)) as before_ns,
+        whole(sum(after_ns)) as after_ns,
+        whole(round(sum(before_ns) / any_value(before_by))) as before_each_ns,
+        whole(round(sum(after_ns) / any_value(after_by))) as after_each_ns
+    from ranked
+    group by section, is_rest, case when is_rest then 'others' else name end
+),
+compared as (
+    select *, try(after_each_ns - before_each_ns) as difference_ns
+    from listed
+),
+shared as (  -- kernels whose names both runs have
+    select
+        sum(before_ns) as before_sum_ns, sum(after_ns) as after_sum_ns,
+        sum(before_ns) filter (after_count > 0) as before_ns,
+        sum(after_ns) filter (before_count > 0) as after_ns
+    from paired
+    where section = 'kernels'
+),
+described as (
+    select
+        run,
+        unnest(range(15)) as place,
+        unnest([
+            'profiler', 'clock', 'complete', 'gpu', 'devices', 'ranks', 'steps', 'program', 'model', 'batch_size',
+            'precision', 'parallelism', 'torch_version', 'cuda_version', 'driver'
+        ]) as name,
+        unnest([
+            t.profiler, t.clock, t.complete, c.name, u.devices::varchar, u.ranks::varchar, format('{:g}', u.steps_seen),
+            r.program, r.model, r.batch_size::varchar, r.precision, r.parallelism, r.torch_version, r.cuda_version,
+            r.driver
+        ]) as said
+    from recorded as t
+    join runs as r using (run)
+    left join cards as c using (run)
+    left join units as u using (run)
+),
+comparability as (
+    select
+        b.name, b.place,
+        case
+            when b.said is null or a.said is null then 'unknown'
+            when b.said = a.said then 'same'
+            else 'different'
+        end as verdict,
+        null::bigint as before_ns,
+        null::bigint as after_ns,
+        b.said as before_said,
+        a.said as after_said
+    from chosen
+    join described as b on b.run = before
+    join described as a on a.run = after and a.name = b.name
+    where b.place < 7 or b.said is not null or a.said is not null
+    union all
+    select
+        'kernels of both', 15,
+        case
+            when before_sum_ns > 0 and after_sum_ns > 0
+            then if(least(before_ns / before_sum_ns, after_ns / after_sum_ns) >= 0.9, 'same', 'different')
+            else 'unknown'
+        end,
+        whole(before_ns), whole(after_ns),
+        format('{:.1f} % of kernel time', 100 * before_ns / nullif(before_sum_ns, 0)),
+        format('{:.1f} % of kernel time', 100 * after_ns / nullif(after_sum_ns, 0))
+    from shared
+),
+answers as (
+    select
+        section, name, place, is_rest,
+        case
+            when coalesce(before_count, before_ns) = 0 and coalesce(after_count, after_ns) > 0 then 'added'
+            when coalesce(after_count, after_ns) = 0 and coalesce(before_count, before_ns) > 0 then 'removed'
+            when difference_ns is null then 'unknown'
+            when abs(difference_ns) <= $same_ratio * before_each_ns then 'same'
+            when difference_ns > 0 then 'slower'
+            else 'faster'
+        end as verdict,
+        difference_ns, before_each_ns, after_each_ns, before_count, after_count, before_ns, after_ns,
+        null as before_said, null as after_said
+    from compared
+    union all
+    select
+        'comparability', name, place, false, verdict, null, null, null, null, null, before_ns, after_ns,
+        before_said, after_said
+    from comparability
+),
+sections as (
+    select
+        unnest(range(7)) as section_place,
+        unnest([
+            'comparability', 'window', 'breakdown', 'kernels', 'memcpys', 'collectives', 'annotations'
+        ]) as section
+)
+select
+    section, name, verdict, difference_ns,
+    difference_ns / nullif(before_each_ns, 0) as change_ratio,
+    before_each_ns, after_each_ns, before_count, after_count, before_ns, after_ns, before_said, after_said,
+    before, after
+from answers
+join sections using (section), chosen
+where exists (from activity)
+order by section_place, is_rest, place, abs(difference_ns) desc, name
