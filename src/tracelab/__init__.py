@@ -15,5 +15,7 @@ def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open
     Without a store: $TRACELAB_STORE, else ./lab, as on the command line.
     """
     from tracelab.lab import Lab, store_path
+    from tracelab.notebook import tell_ipython
 
+    tell_ipython()
     return Lab(store_path(store))

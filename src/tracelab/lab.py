@@ -1,4 +1,4 @@
-"""Python's door to a store: the verbs of the command line, with Arrow tables for answers."""
+"""Python's door to a store: the verbs of the command line, with Arrow tables for answers that show themselves well."""
 
 import os
 from collections.abc import Mapping
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracelab import box, damage, session
+from tracelab import box, damage, doctor, schema, session
 from tracelab import query as library
+from tracelab.notebook import Titles, titled
 
 DEFAULT_STORE = Path("lab")
 
@@ -29,7 +30,8 @@ class Lab:
 
         One step away: `polars.from_arrow(answer)`, `answer.to_pandas()`, `duckdb.from_arrow(answer)`.
         """
-        return self.ask(library.find(name), params)
+        question = library.find(name)
+        return titled(self.ask(question, params), question.title)
 
     def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
         """Answer a question that was found; one that is not the library's runs in the box."""
@@ -44,8 +46,19 @@ class Lab:
     def sql(self, text: str) -> pa.Table:
         """Run one SELECT over the store, in the box that `tracelab sql` uses."""
         with box.connect(self.store) as con:
-            return box.run(con, text)
+            return titled(box.run(con, text), "")
 
-    def queries(self) -> dict[str, str]:
+    def schema(self, table: str | None = None) -> pa.Table:
+        """The tables with what a row of each is; or one table's columns with types and meanings."""
+        described = schema.described(table)
+        return titled(described, f"{table}: a row is {schema.BY_NAME[table].row}" if table else "")
+
+    def queries(self) -> Titles:
         """The library: what can be asked, and what each question answers."""
-        return {name: question.title for name, question in library.library().items()}
+        return Titles({name: question.title for name, question in library.library().items()})
+
+    def doctor(self, run: str | None = None) -> pa.Table:
+        """What may be wrong with the store, or with one run of it, and what to do; the worst first."""
+        with session.connect(self.store) as con, damage.named(self.store), box.reading_errors():
+            con.execute("set enable_progress_bar = false").fetchall()
+            return titled(box.interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")

@@ -46,10 +46,11 @@ class _Column:
 
 
 def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
-    return _Column([visible(field.name)], _cells(field, values), right=is_number(field.type))
+    return _Column([visible(field.name)], cells(field, values), right=is_number(field.type))
 
 
-def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+def cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+    """A column's values as people read them: with units, in one line, a missing one as NULL."""
     if not is_number(field.type):
         empty = NO_NAME if field.name in {"kernel", "name"} else ""
         return ["NULL" if value is None else visible(exact(value)) or empty for value in plain(values)]

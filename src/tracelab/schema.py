@@ -6,6 +6,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from tracelab.errors import UsageError, unknown
+
 SCHEMA_VERSION = "1.0"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
@@ -575,3 +577,15 @@ TABLES: tuple[Table, ...] = (
 
 BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 """Every table by its name."""
+
+
+def described(name: str | None = None) -> pa.Table:
+    """The tables with what a row of each is; or one table's columns with types and meanings, as analysts see them."""
+    if name is None:
+        return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in TABLES])
+    if name not in BY_NAME:
+        raise UsageError(unknown("table", name, list(BY_NAME)))
+    columns = BY_NAME[name].view_columns
+    return pa.Table.from_pylist(
+        [{"column": column.name, "type": column.duckdb, "meaning": column.doc} for column in columns]
+    )

@@ -7,7 +7,6 @@ import click
 from tracelab.cli import options
 from tracelab.cli.output import Output
 from tracelab.definitions import definitions
-from tracelab.errors import UsageError, unknown
 
 _EPILOG = """\b
 Examples:
@@ -21,21 +20,13 @@ Examples:
 @click.argument("table", required=False)
 def command(table: str | None, fmt: str | None, output: Path | None, *, force: bool) -> None:
     """Print the tables with what a row is, or TABLE's columns with their types and meanings."""
-    import pyarrow as pa
-
     from tracelab import schema
 
     answer = Output.of(fmt, output, force=force)
-    if table is None:
-        rows = [{"table": each.name, "row": each.row} for each in schema.TABLES]
-    elif table in schema.BY_NAME:
-        columns = schema.BY_NAME[table].view_columns
-        rows = [{"column": each.name, "type": each.duckdb, "meaning": each.doc} for each in columns]
-    else:
-        raise UsageError(unknown("table", table, list(schema.BY_NAME)))
+    rows = schema.described(table)
     if answer.fmt == "table" and answer.path is None:
         if table is not None:
             click.echo(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
-        click.echo(definitions([list(row.values()) for row in rows]))
+        click.echo(definitions([list(row.values()) for row in rows.to_pylist()]))
     else:
-        answer.emit(pa.Table.from_pylist(rows))
+        answer.emit(rows)
