@@ -1,6 +1,7 @@
 -- alone(relation): of each part of the relation the time in which it ran and no other part did; and the time in which at
--- least one part ran, the same for all of a device. A row is one run, rank, device and part. Where n rows run at once, and their parts' numbers add up to s and the squares of these to q, all are
--- of one part where n·q = s² (and of that with the number s / n), and only there: so one sweep of all parts tells.
+-- least one part ran, the same for all of a device. A row is one run, rank, device and part. Where n rows run at once, and
+-- their parts' numbers add up to s and the squares of these to q, all are of one part where n·q = s² (and of that with the
+-- number s / n), and only there: so one sweep of all parts tells.
 create or replace macro alone(relation) as table
 with _lanes as materialized (
     select
