@@ -1,0 +1,170 @@
+"""The export of a report, at once, while the version that wrote it is at hand; and how many kernels are in it."""
+
+import contextlib
+import csv
+import os
+import re
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracelab.collect.nvidia.capture import Capture
+from tracelab.collect.nvidia.command import ncu_import_command, nsys_export_command
+
+EXPORT_TIMEOUT_S = 1800
+_KERNELS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+_IMPORTER = "host-linux-*/QdstrmImporter"
+_UNIMPORTED = ".qdstrm"
+_TAIL = 500
+
+
+@dataclass(frozen=True)
+class Export:
+    """What a capture left behind: reports, their exports, the kernels in these, and why there is no more."""
+
+    reports: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+    kernels: int = 0
+    error: str | None = None
+
+
+def after(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPORT_TIMEOUT_S) -> Export:
+    """Export every report of the capture; an export is whole or absent, and a report stays in every case."""
+    nsys = capture.tool.name == "nsys"
+    if nsys:
+        _import_streams(capture, environ, timeout_s)
+    reports = _reports(capture.base, (".nsys-rep", ".qdrep") if nsys else (".ncu-rep", ".ncu-repz"))
+    one = _nsys_export if nsys else _ncu_export
+    files, kernels, errors = [], 0, []
+    for report in reports:
+        try:
+            file, found = one(capture, report, _runner(environ, timeout_s))
+        except _FailedError as error:
+            errors.append(f"{report.name} could not be exported: {error}")
+        else:
+            files.append(file)
+            kernels += found
+    return Export(tuple(reports), tuple(files), kernels, errors[0] if errors else None)
+
+
+class _FailedError(Exception):
+    """An export that failed, in its own words."""
+
+
+_Run = Callable[[Sequence[str], Path | None], None]
+
+
+def _nsys_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
+    target = report.with_suffix(".sqlite")
+    aside = report.with_name(f".{report.stem}.partial.sqlite")
+    with _gone(aside):
+        run(nsys_export_command(capture.tool, report, aside), None)
+        kernels = _rows(aside)
+        _settle(aside, target)
+    return target, kernels
+
+
+def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
+    target = report.with_suffix(".ncu.csv")
+    aside = report.with_name(f".{report.stem}.partial.csv")
+    with _gone(aside):
+        run(ncu_import_command(capture.tool, report), aside)
+        launches = _launches(aside)
+        _settle(aside, target)
+    return target, launches
+
+
+def _rows(path: Path) -> int:
+    """Kernels and whole graphs of an SQLite export; raises _FailedError where it is none."""
+    if not path.is_file():
+        raise _FailedError("nsys wrote no file")
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+            tables = {name for (name,) in base.execute("select name from sqlite_master where type = 'table'")}
+            if not tables:
+                raise _FailedError("nsys wrote an empty database")
+            return sum(
+                base.execute(f"select count(*) from {name}").fetchone()[0] for name in _KERNELS if name in tables
+            )
+    except sqlite3.DatabaseError as error:
+        raise _FailedError(f"nsys wrote no database ({error})") from error
+
+
+def _launches(path: Path) -> int:
+    """Rows of a raw page, but for the row of units; messages of ncu may stand around the table."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        rows = csv.reader(line for line in file if not line.startswith("=="))
+        header = next((row for row in rows if row[:1] == ["ID"]), None)
+        return 0 if header is None else sum(1 for row in rows if row and row[0].isdecimal())
+
+
+def _runner(environ: Mapping[str, str], timeout_s: float) -> _Run:
+    """A function that runs a command to its end, its output into a file if one is named."""
+
+    def run(command: Sequence[str], output: Path | None) -> None:
+        with contextlib.ExitStack() as stack:
+            out = stack.enter_context(output.open("wb")) if output else subprocess.PIPE
+            try:
+                done = subprocess.run(
+                    command,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.PIPE,
+                    timeout=timeout_s,
+                    env={**environ, "LC_ALL": "C"},
+                )
+            except OSError as error:
+                raise _FailedError(error.strerror or str(error)) from error
+            except subprocess.TimeoutExpired as error:
+                raise _FailedError(f"no end after {timeout_s:.0f} s") from error
+        if done.returncode:
+            said = done.stderr + (done.stdout or b"") + (output.read_bytes()[-_TAIL:] if output else b"")
+            raise _FailedError(_last_line(said) or f"exit code {done.returncode}")
+
+    return run
+
+
+def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: float) -> None:
+    """Make a report of what nsys recorded and could not import itself (packages that miss its importer)."""
+    for stream in _reports(capture.base, (_UNIMPORTED,)):
+        report = stream.with_suffix(".nsys-rep")
+        folders = Path(os.path.realpath(capture.tool.path)).parents[:3]
+        importer = next((found for folder in folders for found in sorted(folder.glob(_IMPORTER))), None)
+        if importer is None or report.exists():
+            continue
+        with contextlib.suppress(_FailedError):
+            _runner(environ, timeout_s)([str(importer), "-i", str(stream), "-o", str(report)], None)
+
+
+def _reports(base: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """rank0.nsys-rep, and rank0.1.nsys-rep … of a window that opened several times; none of rank01."""
+    name = re.compile(rf"{re.escape(base.name)}(?:\.(\d+))?({'|'.join(re.escape(suffix) for suffix in suffixes)})")
+    found = [(match, path) for path in base.parent.glob("*") if (match := name.fullmatch(path.name))]
+    return [path for match, path in sorted(found, key=lambda item: int(item[0][1] or 0)) if path.stat().st_size]
+
+
+def _settle(aside: Path, target: Path) -> None:
+    """Move a whole file to its place, once the disk has it."""
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    aside.replace(target)
+
+
+@contextlib.contextmanager
+def _gone(path: Path) -> Iterator[None]:
+    """Leave nothing half-written behind."""
+    try:
+        yield
+    except OSError as error:
+        raise _FailedError(error.strerror or str(error)) from error
+    finally:
+        for left in path.parent.glob(f"{path.name}*"):  # SQLite's journal too
+            left.unlink(missing_ok=True)
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("==ERROR==").strip()[:_TAIL] if lines else ""

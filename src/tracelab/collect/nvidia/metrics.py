@@ -1,0 +1,157 @@
+"""What ncu is asked for: the metrics of the roofline that it knows of these GPUs, and the user's own."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+from tracelab.errors import UsageError
+
+_CHIP = re.compile(r"(?:Chip|Device)\s+\S")
+_METRIC = re.compile(r"([a-z][a-z0-9]*(?:_[a-z0-9]+)*__\w+)(?:\.\S+)?(?:\s|$)")
+_EXPANDED = ("regex:", "group:", "breakdown:", "pmsampling:")
+_NOT_LISTED = (
+    "launch__",
+    "device__attribute_",
+    "profiler__",
+    "numa__",
+    "nvlink__",
+    "smsp__pcsamp_",
+    "group__",
+    "sass__",
+)
+"""Families that a report may hold, and that --query-metrics does not list."""
+_ROLLUPS = frozenset({"sum", "avg", "min", "max", "pct", "ratio", "max_rate"})
+
+_THREAD = "smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"
+_OPS = ("dadd", "dmul", "dfma", "fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "fadd2", "fmul2", "ffma2")
+"""All kinds of arithmetic of a thread; the last three are Blackwell's, which counts two numbers at once."""
+
+COUNTS = (
+    ("gpu__time_duration.sum",),
+    (
+        "dram__bytes.sum",
+        "dram__bytes_read.sum+dram__bytes_write.sum",
+        "dram__bytes_op_read.sum+dram__bytes_op_write.sum",
+    ),
+    ("lts__t_bytes.sum", "lts__t_sectors.sum"),
+    ("l1tex__t_bytes.sum",),
+    *((_THREAD.format(op=op),) for op in _OPS),
+    ("sm__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum"),
+    ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+)
+"""What one roofline counts; of several ways the first that the chip has."""
+RATES = tuple(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("sm", "smsp", "dram", "lts", "l1tex"))
+"""Clocks, at which the peaks below hold."""
+PEAKS = (
+    *(f"{name}.sum.peak_sustained" for name in ("dram__bytes", "lts__t_bytes", "l1tex__t_bytes")),
+    *(f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum.peak_sustained" for op in ("dfma", "ffma", "hfma")),
+)
+OF_THE_LAUNCH = (
+    "launch__registers_per_thread",
+    "launch__shared_mem_per_block_static",
+    "launch__shared_mem_per_block_dynamic",
+    "launch__waves_per_multiprocessor",
+)
+OF_THE_DEVICE = tuple(
+    f"device__attribute_{name}"
+    for name in (
+        "display_name",
+        "compute_capability_major",
+        "compute_capability_minor",
+        "multiprocessor_count",
+        "max_threads_per_multiprocessor",
+        "l2_cache_size",
+        "clock_rate",
+        "memory_clock_rate",
+        "global_memory_bus_width",
+    )
+)
+"""Both come from the driver and cost no pass."""
+
+_TENSOR = re.compile(
+    r"sm__ops_path_tensor_src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
+    r"(?:_dst_(?P<dst>\w+?))?(?:_sparsity_(?P<sparsity>on|off))?"
+)
+
+
+def listed(text: str) -> frozenset[str]:
+    """The metrics, without their suffixes, that `ncu --query-metrics` lists for every GPU that it lists."""
+    chips: list[set[str]] = []
+    for line in text.splitlines():
+        if _CHIP.match(line):
+            chips.append(set())
+        elif found := _METRIC.match(line):
+            if not chips:
+                chips.append(set())
+            chips[-1].add(found[1])
+    return frozenset(set.intersection(*chips)) if chips else frozenset()
+
+
+def of_the_roofline(known: frozenset[str]) -> list[str]:
+    """All that one roofline needs, of what the GPUs have; FLOPs of the tensor cores by the type they multiply."""
+    counts = [name for ways in COUNTS for name in _first_way(ways, known)]
+    free = [name for name in (*RATES, *PEAKS) if _base(name) in known]
+    return [*counts, *_tensor(known), *free, *OF_THE_LAUNCH, *OF_THE_DEVICE]
+
+
+def checked(asked: Iterable[str], known: frozenset[str], version: str) -> list[str]:
+    """The user's metrics. Raises UsageError with the nearest name for one that this ncu does not know of these GPUs."""
+    names = [name.strip() for text in asked for name in text.split(",") if name.strip()]
+    for name in names:
+        if name.startswith((*_EXPANDED, *_NOT_LISTED)):
+            continue
+        base, _, rollup = name.partition(".")
+        if base not in known:
+            raise UsageError(f"ncu {version} knows no metric {name!r} of this GPU; {_nearest(base, rollup, known)}")
+        if rollup and rollup.partition(".")[0] not in _ROLLUPS:
+            near = difflib.get_close_matches(rollup.partition(".")[0], sorted(_ROLLUPS), n=1)
+            raise UsageError(
+                f"ncu knows no form {rollup!r} of {base}; did you mean {base}.{near[0] if near else 'sum'}?"
+            )
+    return names
+
+
+def together(*lists: Sequence[str]) -> tuple[str, ...]:
+    """All names, each once, in order."""
+    return tuple(dict.fromkeys(name for names in lists for name in names))
+
+
+def _first_way(ways: Sequence[str], known: frozenset[str]) -> list[str]:
+    for way in ways:
+        names = way.split("+")
+        if all(_base(name) in known for name in names):
+            return names
+    return []
+
+
+def _tensor(known: frozenset[str]) -> list[str]:
+    """By multiplied type: its whole where the chip counts that, else every type of result, else dense and sparse.
+
+    The peaks are those of dense operations: sparse ones would be twice as many, and training has none.
+    """
+    found = [(match, name) for name in sorted(known) if (match := _TENSOR.fullmatch(name))]
+    chosen: list[str] = []
+    for src in dict.fromkeys(match["src"] for match, _ in found):
+        of_src = [(match, name) for match, name in found if match["src"] == src]
+        whole = [name for match, name in of_src if not match["dst"] and not match["sparsity"]]
+        results = [name for match, name in of_src if match["dst"] and not match["sparsity"]]
+        told = {match["dst"] for match, name in of_src if name in results}
+        parts = [name for match, name in of_src if match["sparsity"] and match["dst"] not in told]
+        chosen += [f"{name}.sum" for name in whole or [*results, *parts]]
+        dense = [name for match, name in of_src if match["sparsity"] == "off"]
+        chosen += [f"{name}.sum.peak_sustained" for name in dense]
+    return chosen
+
+
+def _nearest(base: str, rollup: str, known: frozenset[str]) -> str:
+    """The nearest known name: of the same words in another order, else of nearly the same letters."""
+    words = sorted(re.findall(r"[a-z0-9]+", base))
+    same = [name for name in sorted(known) if sorted(re.findall(r"[a-z0-9]+", name)) == words]
+    near = same or difflib.get_close_matches(base, sorted(known), n=1, cutoff=0.6)
+    if not near:
+        return "`ncu --query-metrics` lists them"
+    return f"did you mean {near[0] + '.' + (rollup or 'sum')!r}?"
+
+
+def _base(name: str) -> str:
+    return name.partition(".")[0]

@@ -1,0 +1,107 @@
+"""An installed nsys or ncu: where it stands, its version, and the options that it knows."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracelab.errors import TracelabError
+
+TIMEOUT_S = 120
+"""For a question to a tool: ncu takes seconds to list its metrics, and a cold file system longer."""
+
+_PLACES = {
+    "nsys": ("/usr/local/cuda/bin/nsys", "/opt/nvidia/nsight-systems/*/bin/nsys"),
+    "ncu": ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu"),
+}
+"""Where NVIDIA's packages put a tool that is not on the path; the last of several versions counts."""
+_HELP = {"nsys": (("profile", "--help"), ("export", "--help")), "ncu": (("--help",),)}
+_PRODUCT = {"nsys": "Nsight Systems (nsys)", "ncu": "Nsight Compute (ncu)"}
+_VERSION = re.compile(r"\b(\d{4}(?:\.\d+)+)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+
+
+class CaptureError(TracelabError):
+    """A profiler cannot do what is asked of it; `status` is the run's."""
+
+    def __init__(self, message: str, status: str = "profiler_error") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One installed profiler; `help` is all that it says of its options, by verb."""
+
+    name: str
+    path: str
+    version: str
+    help: Mapping[str, str]
+
+    def knows(self, option: str, verb: str = "profile") -> bool:
+        """Whether it has an option, written as --option."""
+        return option in _OPTION.findall(self.help.get(verb, ""))
+
+    def offers(self, option: str, value: str, verb: str = "profile") -> bool:
+        """Whether it names a value in the help of one option."""
+        found = re.search(
+            rf"(?<![\w-]){option}(?![\w-]).*?(?=\n\s*-{{1,2}}[a-z]|\Z)", self.help.get(verb, ""), re.DOTALL
+        )
+        return found is not None and re.search(rf"(?<![\w-]){value}(?![\w-])", found[0]) is not None
+
+
+def find(name: str, environ: Mapping[str, str]) -> Tool:
+    """The tool as it is installed: $TRACELAB_NSYS or $TRACELAB_NCU, else on the path, else where NVIDIA puts it."""
+    path = environ.get(f"TRACELAB_{name.upper()}") or shutil.which(name, path=environ.get("PATH")) or _elsewhere(name)
+    if path is None:
+        raise CaptureError(
+            f"{_PRODUCT[name]} is not installed, or not on the path; install it, load its module, "
+            f"or name it in TRACELAB_{name.upper()}"
+        )
+    said = asked([path, "--version"], environ)
+    version = _VERSION.search(said)
+    if version is None:
+        raise CaptureError(f"{path} --version names no version of {_PRODUCT[name]}: {_first_line(said)}")
+    texts = {words[0] if len(words) > 1 else "profile": asked([path, *words], environ) for words in _HELP[name]}
+    return Tool(name, path, version[1], texts)
+
+
+def asked(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """What a tool answers to a question, on stdout and stderr; raises CaptureError where it does not start or end."""
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT_S,
+            env={**environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise CaptureError(f"{command[0]} cannot be started: {error.strerror or error}; check the file") from error
+    except subprocess.TimeoutExpired as error:
+        question = " ".join(command[1:])
+        raise CaptureError(f"{command[0]} {question} did not answer in {TIMEOUT_S} s; try it by hand") from error
+    return done.stdout
+
+
+def _elsewhere(name: str) -> str | None:
+    found: list[Path] = []
+    for place in _PLACES[name]:
+        found += [path for path in sorted(Path("/").glob(place[1:]), key=_in_order) if os.access(path, os.X_OK)]
+    return str(found[-1]) if found else None
+
+
+def _in_order(path: Path) -> list[int]:
+    """The version in a path, as numbers: 2024.10 comes after 2024.9."""
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
