@@ -1,5 +1,7 @@
 """The session: a store as DuckDB views and macros, from one SQL text that serves tracelab and any other client."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +36,12 @@ def init_sql(store: Path) -> str:
 
 def _bare() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(
-        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            # made when it is needed; the default is .tmp where the user happens to stand
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"tracelab-{os.getpid()}"),
+        },
     )
 
 

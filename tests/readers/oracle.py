@@ -85,7 +85,7 @@ def read(path: Path) -> Reading:
         tables[table].append(row)
         if table in ("kernels", "ops") and "Collective name" in (event.get("args") or {}):
             tables["collectives"].append(_collective(event["args"], row, "kernel" if table == "kernels" else "op"))
-    pids = {row["pid"] for table in ("ops", "api_calls", "python_frames") for row in tables[table]}
+    pids = {row["pid"] for table in ("ops", "api_calls", "python_frames") for row in tables[table]} - {0}
     only = next(iter(pids)) if len(pids) == 1 else None
     for table in ("kernels", "memcpys", "memsets", "syncs"):
         for row in tables[table]:

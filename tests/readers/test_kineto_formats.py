@@ -127,6 +127,12 @@ def test_gpu_rows_belong_to_the_files_only_process(tmp_path: Path) -> None:
     assert (lab.one("kernels")["pid"], lab.one("memcpys")["pid"]) == (100, 100)
 
 
+def test_process_0_of_python_frames_is_no_second_process(tmp_path: Path) -> None:
+    frame = {"ph": "X", "cat": "python_function", "name": "f", "pid": 0, "tid": 9, "ts": 1, "dur": 1}
+    lab = ingest_bytes(tmp_path, trace(op(), call(), frame, kernel()))
+    assert lab.one("kernels")["pid"] == 100
+
+
 def test_launch_and_kernel_share_source_pid_and_correlation(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(kernel(), call()))
     keys = ("source", "pid", "correlation")

@@ -58,7 +58,7 @@ class Whole:
         for name, table in rows.tables:
             columns = table.column_names
             if name in _CPU_TABLES:
-                self.cpu_pids |= {pid for pid in pc.unique(table.column("pid")).to_pylist() if pid is not None}
+                self.cpu_pids |= {pid for pid in pc.unique(table.column("pid")).to_pylist() if pid}  # 0 is no process
             if "dur_ns" in columns and name != "collectives":
                 self._note_durations(table)
             if name == "other_events":

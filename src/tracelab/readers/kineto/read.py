@@ -20,7 +20,7 @@ from tracelab.readers.kineto.piece import PieceReader, Rows, Waiting
 from tracelab.readers.kineto.scan import Trace
 from tracelab.sink import Correction, Sink
 
-VERSION = "kineto-1"
+VERSION = "kineto-2"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
