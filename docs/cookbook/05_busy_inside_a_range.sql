@@ -1,0 +1,15 @@
+-- How busy is the GPU during each phase of a step?
+-- `inside` sweeps: it gives the measure of each part's union, and of what of it lies inside the union of the cover. A
+-- macro takes the name of a CTE.
+with phases as (
+    select run, source, rank, rank as device, start_ns, end_ns, name as part
+    from annotations
+    where scope = 'cpu' and run = 'generated-4rank-ddp' and not starts_with(name, 'ProfilerStep')
+),
+running as (
+    select run, source, rank, rank as device, start_ns, end_ns from kernels where run = 'generated-4rank-ddp'
+)
+select rank, part as phase, busy_ns as phase_ns, inside_ns as kernels_ns, inside_ns / nullif(busy_ns, 0) as of_phase_ratio
+from inside('phases', 'running')
+where rank = 0
+order by phase_ns desc

@@ -1,0 +1,12 @@
+-- Which rank makes the others wait?
+-- Kernels of one collective have one `seq` in one group. Whoever starts last keeps the others waiting. Ranks are
+-- compared only where their clocks are unix time.
+with arrivals as (
+    select run, group_name, seq, rank, start_ns, max(start_ns) over (partition by run, group_name, seq) as last_ns
+    from collectives
+    where "on" = 'kernel' and seq is not null
+)
+select run, rank, count(*) as collectives, count(*) filter (start_ns = last_ns) as times_last, avg(last_ns - start_ns)::bigint as mean_wait_ns
+from arrivals
+group by run, rank
+order by run, rank

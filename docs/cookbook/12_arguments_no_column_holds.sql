@@ -1,0 +1,8 @@
+-- What did the profiler say beyond the columns?
+-- `args` is JSON of everything in the source that no column holds: `->>` takes one value as text.
+select args ->> 'warps per SM' as warps_per_sm, count(*) as kernels
+from kernels
+where args is not null
+group by warps_per_sm
+order by kernels desc
+limit 5

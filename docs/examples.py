@@ -1,0 +1,100 @@
+"""Questions of the library asked of the recorded runs in data/: what the pages of docs/reference/queries show."""
+
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from PIL import Image
+
+from tracelab import ingest, plot
+from tracelab.errors import NoDataError, TracelabError
+from tracelab.header import Query, Value
+from tracelab.lab import Lab
+from tracelab.layout import table_lines
+
+ROOT = Path(__file__).parents[1]
+RUN = "generated-4rank-ddp"
+ROWS = 8
+WIDTH = 118
+COLOURS = 64
+"""Of a picture in the repository: a third of the bytes of one in full colour, and looks the same."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question as it was asked, its answer, and its picture; `none` says why there is no answer."""
+
+    command: str
+    answer: pa.Table | None
+    picture: bytes | None = None
+    none: str = ""
+
+
+def printed(answer: pa.Table) -> str:
+    """The first rows of an answer, as a terminal shows them."""
+    lines = list(table_lines(answer.slice(0, ROWS), width=WIDTH, color=False))
+    if answer.num_rows > ROWS:
+        lines.append(f"… {answer.num_rows - ROWS:,} more rows")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+@contextmanager
+def recorded() -> Iterator[Lab]:
+    """A store of everything in data/."""
+    with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
+        here = Path.cwd()
+        os.chdir(ROOT)  # the paths in `sources` are then the same on every machine
+        try:
+            ingest.ingest([Path("data")], store=Path(folder) / "lab")
+        finally:
+            os.chdir(here)
+        yield Lab(Path(folder) / "lab")
+
+
+def asked(lab: Lab, query: Query) -> Example:
+    """Ask a question: with the examples its header names, else of the generated run, else of all runs."""
+    problem = ""
+    for values in _choices(query):
+        command = _command(query, values)
+        try:
+            answer = lab.ask(query, values)
+        except NoDataError as error:
+            problem = problem or str(error)
+            continue
+        except TracelabError as error:
+            problem = str(error)
+            continue
+        if answer.num_rows:
+            return Example(command, answer, _picture(query, answer))
+    return Example(_command(query, {}), None, none=problem or "The recorded runs have no row for it.")
+
+
+def _choices(query: Query) -> Iterator[dict[str, Value]]:
+    needed = {param.name: param.example for param in query.params if param.example is not None}
+    if needed:
+        yield needed
+    if any(param.name == "run" for param in query.params):
+        yield {"run": RUN}
+    yield {}
+
+
+def _command(query: Query, values: Mapping[str, Value]) -> str:
+    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in values.items())
+    return f"tracelab query {query.name}{options}"
+
+
+def _picture(query: Query, answer: pa.Table) -> bytes | None:
+    if query.chart is None:
+        return None
+    drawn, small = io.BytesIO(), io.BytesIO()
+    try:
+        plot.save(plot.figure(answer, query), drawn, fmt="png")
+    except NoDataError:
+        return None
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, "png", optimize=True)
+    return small.getvalue()
