@@ -73,12 +73,12 @@ def verdict(capture: Capture, code: int, output: str, export: Export) -> tuple[s
 
 
 def _no_report(capture: Capture, code: int, said: str, output: str) -> tuple[str, str]:
-    """Without a report: the tool failed, or the window never opened, and then it writes none and is content."""
+    """Without a report: the tool failed, or the window never opened; ncu says so then, nsys ends as if all is well."""
     name = capture.tool.name
     known = _known(output)
     if said or known:
         return "profiler_error", _told(name, said, output)
-    if code == 0 or "No kernels were profiled" in output:
+    if "No kernels were profiled" in output if name == "ncu" else code == 0:
         return "no_kernels", _no_kernels(capture)
     ended = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     return "profiler_error", f"{name} wrote no report ({ended}); what it printed may say why"
