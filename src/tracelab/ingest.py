@@ -213,7 +213,7 @@ def _store(
     }
     if stamp(candidate.path) != candidate.stamp:
         raise SourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
-    if not stores.commit(store, folder, row, replace=replace):
+    if not stores.commit(store, folder, row, replace=replace, superseded=item.superseded):
         return FileResult(candidate.path, "unchanged", run=item.run, source=source.result())
     complete = bool(row["complete"])
     return FileResult(

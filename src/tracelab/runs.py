@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab import store as stores
-from tracelab.errors import StoreError
+from tracelab.errors import StoreError, printable
 from tracelab.finding import Candidate
 from tracelab.hashing import hashed
 from tracelab.run_name import legal_run_name
@@ -24,13 +25,18 @@ _SUFFIXES = re.compile(
 )
 
 
+_LONGEST_HEADER = 1 << 16
+
+
 @dataclass(frozen=True)
 class Stored:
     """A source that is in the store already."""
 
     run: str
+    source: str
     sha256: str
     size_bytes: int
+    path: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Placed:
     candidate: Candidate
     run: str
     sha256: str | None
+    superseded: tuple[str, ...] = ()
+    """Sources of the run that were this very file before it changed: a run folder is ingested while the run goes on."""
 
 
 @contextmanager
@@ -54,11 +62,40 @@ def placed(candidates: list[Candidate], store: Path, run: str | None) -> Iterato
             stored = _stored_sources(store)
             hashes = _hashes(candidates, {row.size_bytes for row in stored})
             different = _first_of_each(candidates, hashes)
+            beside = {folder: _name_beside(folder) for folder in {_folder(item) for item in different}}
             if run:
                 chosen = {item.path: run for item in different}
             else:
-                chosen = _chosen(different, stored, hashes, lambda name, folder: reserve(store, name, folder, reserved))
-        yield [Placed(item, chosen[item.path], hashes.get(item.path)) for item in different]
+                chosen = _chosen(
+                    different, stored, hashes, beside, lambda name, folder: reserve(store, name, folder, reserved)
+                )
+        by_place = {(row.run, _place(row.path)): row for row in stored}
+        yield [
+            Placed(
+                item,
+                chosen[item.path],
+                hashes.get(item.path),
+                _superseded(by_place.get((chosen[item.path], _place(printable(item.path)))), item, hashes, beside),
+            )
+            for item in different
+        ]
+
+
+def _superseded(
+    row: Stored | None, item: Candidate, hashes: dict[Path, str], beside: dict[Path, str | None]
+) -> tuple[str, ...]:
+    """What is stored of an earlier state of the file, in a run folder: there files grow, and a run is done again."""
+    if row is None or beside[_folder(item)] != row.run or row.sha256 == hashes.get(item.path):
+        return ()
+    return (row.source,)
+
+
+def _place(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - of text, and links stay as they are called
+
+
+def _folder(item: Candidate) -> Path:
+    return item.path.resolve().parent
 
 
 def _hashes(candidates: list[Candidate], sizes: set[int]) -> dict[Path, str]:
@@ -82,13 +119,17 @@ def _first_of_each(candidates: list[Candidate], hashes: dict[Path, str]) -> list
 
 
 def _chosen(
-    candidates: list[Candidate], stored: list[Stored], hashes: dict[Path, str], reserve: Callable[[str, Path], str]
+    candidates: list[Candidate],
+    stored: list[Stored],
+    hashes: dict[Path, str],
+    beside: dict[Path, str | None],
+    reserve: Callable[[str, Path], str],
 ) -> dict[Path, str]:
     """The run of every file; a new name is reserved for the folder of its files."""
     home = {row.sha256: row.run for row in stored}
     chosen = {item.path: home[hashes[item.path]] for item in candidates if hashes.get(item.path) in home}
     found = groups(item for item in candidates if item.path not in chosen)
-    declared = [declared_name(group) for group in found]
+    declared = [beside[_folder(group[0])] or _own_name(group) for group in found]
     nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
     taken = {row.run for row in stored} | {name for name in declared if name}
     fresh = iter(names(nameless, taken))
@@ -103,7 +144,7 @@ def _stored_sources(store: Path) -> list[Stored]:
     rows = []
     for path in sorted(store.glob("sources/run=*/*.parquet")):
         try:
-            table = pq.read_table(path, columns=["run", "sha256", "size_bytes"], partitioning=None)
+            table = pq.read_table(path, columns=["run", "source", "sha256", "size_bytes", "path"], partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{path}: cannot be read; remove this file and ingest its trace again") from error
         rows += [Stored(**row) for row in table.to_pylist()]
@@ -149,15 +190,25 @@ def _recorded_together(members: list[Candidate]) -> list[list[Candidate]]:
     return found
 
 
-def declared_name(group: list[Candidate]) -> str | None:
-    """The name that a run.json beside the files gives, if there is one."""
-    described = group[0].path.resolve().parent / "run.json"
-    try:
-        content = json.loads(described.read_bytes())
-    except (OSError, ValueError):
-        return None
-    run = content.get("run") if isinstance(content, dict) else None
-    return legal_run_name(run) if isinstance(run, str) and run else None
+def _own_name(group: list[Candidate]) -> str | None:
+    """The run that the files themselves say they are of."""
+    run = next((item.glimpse.run for item in group if item.glimpse.run), None)
+    return legal_run_name(run) if run else None
+
+
+def _name_beside(folder: Path) -> str | None:
+    """The run that run.json of a folder names; where it is lost, the first of the files that begin with their run."""
+    for path in (folder / "run.json", *sorted(folder.glob("*.jsonl"))):
+        try:
+            with path.open("rb") as file:
+                content = json.loads(file.read() if path.suffix == ".json" else file.readline(_LONGEST_HEADER))
+        except (OSError, ValueError):
+            continue
+        if isinstance(content, dict) and (path.name == "run.json" or "tracelab" in content):
+            run = content.get("run")
+            if isinstance(run, str) and run:
+                return legal_run_name(run)
+    return None
 
 
 def names(found: list[list[Candidate]], taken: Collection[str]) -> list[str]:

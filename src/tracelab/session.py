@@ -86,10 +86,14 @@ def _rows(root: Path, table: schema.Table, *, mixed: bool) -> str:
 
 
 def _runs(root: Path, *, mixed: bool) -> str:
-    """One row a run: of each column the first value that any of its sources has, in the order of the sources' names."""
+    """One row a run: of each column the first value that any of its sources has, run.json's before the others'.
+
+    The others stand in the order of their names.
+    """
     table = schema.BY_NAME["runs"]
+    order = "committed.format <> 'run', described.source"
     firsts = ",\n  ".join(
-        f'any_value(described."{column.name}" order by described.source) as "{column.name}"'
+        f'any_value(described."{column.name}" order by {order}) as "{column.name}"'
         for column in table.columns
         if column.name not in {"run", "source"}
     )

@@ -5,7 +5,7 @@ import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,8 +90,8 @@ def staging(store: Path) -> Iterator[Path]:
             folder.with_suffix(_LOCK_SUFFIX).unlink(missing_ok=True)
 
 
-def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool) -> bool:
-    """Move a staged source into place, its row in `sources` last.
+def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, superseded: Sequence[str] = ()) -> bool:
+    """Move a staged source into place, its row in `sources` last; sources of the run that it supersedes go first.
 
     `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Returns False, and changes nothing, when
     another process has stored the same source in the meantime with the same reader and `replace` is not asked for.
@@ -100,7 +100,8 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool) 
     with FileLock(store / _LOCK):
         if not replace and committed_reader(store, run, source) == row["reader_version"]:
             return False
-        _remove(store, run, source)
+        for old in (source, *superseded):
+            _remove(store, run, old)
         for staged in sorted(folder.glob("*.parquet")):
             place = table_file(store, staged.stem, run, source)
             place.parent.mkdir(parents=True, exist_ok=True)

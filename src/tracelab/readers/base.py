@@ -15,6 +15,8 @@ class Glimpse:
     format: str
     rank: int | None = None
     world_size: int | None = None
+    run: str | None = None
+    """The run that the file itself says it is of."""
 
 
 @dataclass(frozen=True)
