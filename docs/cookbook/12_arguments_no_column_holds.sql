@@ -4,5 +4,5 @@ select args ->> 'warps per SM' as warps_per_sm, count(*) as kernels
 from kernels
 where args is not null
 group by warps_per_sm
-order by kernels desc
+order by kernels desc, warps_per_sm
 limit 5
