@@ -87,7 +87,8 @@ def test_ncu_profiles_the_window_without_communication_and_exports_base_units(tm
     capture, export, verdict = captured(tmp_path, "ncu", *STEP)
     assert verdict == ("ok", None)
     assert names(tmp_path) == ["rank0.ncu-repz", "rank0.ncu.csv"]
-    header, units, *launches = csv.reader((tmp_path / "rank0.ncu.csv").read_text().splitlines())
+    _, page = (tmp_path / "rank0.ncu.csv").read_text().split("\n\n")
+    header, units, *launches = csv.reader(page.splitlines())
     assert [row[header.index("Kernel Name")] for row in launches] == ["gemm"]
     assert units[header.index("dram__bytes.sum")] == "byte"
     assert header[-len(capture.metrics) :] == list(capture.metrics)

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 import os
 import re
 import sqlite3
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from tracelab.collect.nvidia.capture import Capture
 from tracelab.collect.nvidia.command import ncu_import_command, nsys_export_command
+from tracelab.collect.nvidia.record import record
 
 EXPORT_TIMEOUT_S = 1800
 _KERNELS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
@@ -70,10 +72,23 @@ def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
     target = report.with_suffix(".ncu.csv")
     aside = report.with_name(f".{report.stem}.partial.csv")
     with _gone(aside):
+        aside.write_text(_session(capture), encoding="utf-8")
         run(ncu_import_command(capture.tool, report), aside)
         launches = _launches(aside)
         _settle(aside, target)
     return target, launches
+
+
+def _session(capture: Capture) -> str:
+    """What a raw page lacks and its reader needs, as ncu's own session page has it: above all the clock setting."""
+    told = record(capture)
+    text = io.StringIO("Session Info\n", newline="")
+    text.seek(0, io.SEEK_END)
+    rows = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    rows.writerow(["Session Attribute", "Value"])
+    rows.writerow(["Nsight Compute", told["tool_version"]])
+    rows.writerow(["Profiler Command Line", " ".join(told["tool_command"])])
+    return f"{text.getvalue()}\n"
 
 
 def _rows(path: Path) -> int:
@@ -101,11 +116,11 @@ def _launches(path: Path) -> int:
 
 
 def _runner(environ: Mapping[str, str], timeout_s: float) -> _Run:
-    """A function that runs a command to its end, its output into a file if one is named."""
+    """A function that runs a command to its end, its output behind what a file holds if one is named."""
 
     def run(command: Sequence[str], output: Path | None) -> None:
         with contextlib.ExitStack() as stack:
-            out = stack.enter_context(output.open("wb")) if output else subprocess.PIPE
+            out = stack.enter_context(output.open("ab")) if output else subprocess.PIPE
             try:
                 done = subprocess.run(
                     command,
