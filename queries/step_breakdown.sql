@@ -57,7 +57,7 @@ activity as (
 gpu_rows as materialized (
     from of_processes('activity', 'all_steps')
 ),
-api as materialized (
+api as not materialized (
     select run, source, rank, pid, tid, name, correlation, start_ns, end_ns, dur_ns
     from api_calls
     where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank) and measured(start_ns, end_ns)
@@ -68,7 +68,7 @@ launched as (
     join launched_from('api') as l
         on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
 ),
-by_launch as (
+by_launch as materialized (
     select l.id, case when l.at_ns < s.range_end_ns then s.id end as step_id
     from launched as l
     asof left join all_steps as s on l.process = s.process and l.at_ns >= s.start_ns
@@ -80,13 +80,17 @@ gpu_marks as (
         on m.run = s.run and m.source = s.source and m.rank = s.rank and m.pid is not distinct from s.pid and m.name = s.name
     where m.scope = 'gpu' and measured(m.start_ns, m.end_ns)
 ),
-by_mark as (
-    select g.id, case when g.start_ns < m.end_ns then m.step_id end as step_id
+unplaced as (
+    select g.id, g.process, g.device, g.stream, g.start_ns
     from gpu_rows as g
-    asof join gpu_marks as m
-        on g.process = m.process and g.device is not distinct from m.device and g.stream is not distinct from m.stream
-        and g.start_ns >= m.start_ns
     anti join by_launch as b on g.id = b.id and b.step_id is not null
+),
+by_mark as (
+    select u.id, case when u.start_ns < m.end_ns then m.step_id end as step_id
+    from unplaced as u
+    asof join gpu_marks as m
+        on u.process = m.process and u.device is not distinct from m.device and u.stream is not distinct from m.stream
+        and u.start_ns >= m.start_ns
 ),
 belongs as materialized (
     select id, step_id from by_launch where step_id is not null
