@@ -1,11 +1,11 @@
-"""What workloads share: torchvision on every machine, precision by name, and learning from a loss."""
+"""What workloads share: torchvision on every machine, and what is right of an answer."""
 
 import importlib
 import sys
 from types import ModuleType
 
 import torch
-from torch import Tensor, optim
+from torch import Tensor
 
 _DECLARED: list[torch.library.Library] = []
 """Keeps the declarations below alive."""
@@ -27,15 +27,6 @@ def torchvision() -> ModuleType:
     return importlib.import_module("torchvision")
 
 
-def precision(name: str, device: str) -> torch.autocast:
-    """Return the context in which forward and loss run: fp32, tf32 (matrix products only) or bf16."""
-    torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
-    return torch.autocast(device, torch.bfloat16, enabled={"fp32": False, "tf32": False, "bf16": True}[name])
-
-
-def learn(loss: Tensor, optimizer: optim.Optimizer) -> Tensor:
-    """Go one step down the loss, and give its value."""
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+def accuracy(scores: Tensor, wanted: Tensor) -> Tensor:
+    """The share of rows whose highest score is the wanted one."""
+    return (scores.detach().argmax(-1) == wanted).float().mean()

@@ -1,12 +1,15 @@
-"""Image classification: any model of torchvision learns to name pictures of noise."""
+"""Image classification: any model of torchvision learns to name pictures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from common import learn, precision, torchvision
+from common import accuracy, torchvision
+from images import CLASSES, pictures
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import Dataset
 
 
 @dataclass(frozen=True)
@@ -14,33 +17,33 @@ class Settings:
     """What a run can vary."""
 
     model: str = "resnet18"
-    batch_size: int = 8
-    image_size: int = 64
-    classes: int = 10
-    precision: str = "fp32"
-    device: str = "cpu"
-    learning_rate: float = 0.01
+    data: str = "synthetic"
+    data_root: str | None = None
+    image_size: int = 32
+    classes: int = 0  # as many as the data set has
 
 
 def model(settings: Settings) -> nn.Module:
     """Build an untrained model."""
-    return torchvision().models.get_model(settings.model, num_classes=settings.classes)
+    return torchvision().models.get_model(settings.model, num_classes=settings.classes or CLASSES[settings.data])
 
 
-def batch(settings: Settings) -> tuple[Tensor, Tensor]:
-    """Return images of noise and labels at random, on the host."""
-    images = torch.rand(settings.batch_size, 3, settings.image_size, settings.image_size)
-    return images, torch.randint(settings.classes, (settings.batch_size,))
+def weights(settings: Settings) -> Path:
+    """Where torch keeps the weights that torchvision offers for this model."""
+    best = torchvision().models.get_model_weights(settings.model).DEFAULT
+    return Path(torch.hub.get_dir()) / "checkpoints" / best.url.rsplit("/", 1)[-1]
 
 
-def workload(settings: Settings, network: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the training step: it takes a batch, and gives the loss."""
-    optimizer = torch.optim.SGD(network.parameters(), lr=settings.learning_rate, momentum=0.9)
+def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, int]]:
+    """Pictures with labels."""
+    return pictures(settings.data, settings.data_root, settings.image_size, train=train)
 
-    def step(images: Tensor, labels: Tensor) -> Tensor:
-        images, labels = images.to(settings.device), labels.to(settings.device)
-        with precision(settings.precision, settings.device):
-            loss = cross_entropy(network(images), labels)
-        return learn(loss, optimizer)
+
+def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
+
+    def step(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        scores = network(images)
+        return cross_entropy(scores, labels), accuracy(scores, labels)
 
     return step

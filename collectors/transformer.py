@@ -1,59 +1,69 @@
-"""A small GPT: learns to continue sequences of random tokens."""
+"""A GPT: learns to continue sequences of random tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from common import learn, precision
+from common import accuracy
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
+from torch.utils.data import Dataset, TensorDataset
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a run can vary."""
 
-    batch_size: int = 4
     context: int = 64
     width: int = 128
     layers: int = 2
+    heads: int = 4
     vocabulary: int = 512
-    precision: str = "fp32"
-    device: str = "cpu"
-    learning_rate: float = 3e-4
+
+
+class Block(nn.Module):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.heads, width = settings.heads, settings.width
+        self.before_attention, self.before_products = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.asked, self.answered = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = self.asked(self.before_attention(x)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)
+        query, key, value = parts.unbind(2)
+        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.answered(seen.transpose(1, 2).flatten(2))
+        return x + self.narrow(gelu(self.wide(self.before_products(x))))
 
 
 class Transformer(nn.Module):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        block = nn.TransformerEncoderLayer(settings.width, settings.width // 32, batch_first=True, norm_first=True)
         self.tokens = nn.Embedding(settings.vocabulary, settings.width)
         self.places = nn.Parameter(torch.zeros(settings.context, settings.width))
-        self.blocks = nn.TransformerEncoder(block, settings.layers, enable_nested_tensor=False)
+        self.blocks = nn.Sequential(*(Block(settings) for _ in range(settings.layers)), nn.LayerNorm(settings.width))
         self.scores = nn.Linear(settings.width, settings.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
-        return self.scores(self.blocks(self.tokens(tokens) + self.places, mask, is_causal=True))
+        return self.scores(self.blocks(self.tokens(tokens) + self.places))
 
 
 model = Transformer
 
 
-def batch(settings: Settings) -> tuple[Tensor, Tensor]:
-    """Return random tokens and their successors, on the host."""
-    tokens = torch.randint(settings.vocabulary, (settings.batch_size, settings.context + 1))
-    return tokens[:, :-1], tokens[:, 1:]
+def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, ...]]:
+    """Sequences of random tokens, and their successors."""
+    generator = torch.Generator().manual_seed(int(train))
+    tokens = torch.randint(settings.vocabulary, (1024, settings.context + 1), generator=generator)
+    return TensorDataset(tokens[:, :-1], tokens[:, 1:])
 
 
-def workload(settings: Settings, network: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the training step: it takes a batch, and gives the loss."""
-    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate)
+def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
 
-    def step(tokens: Tensor, successors: Tensor) -> Tensor:
-        tokens, successors = tokens.to(settings.device), successors.to(settings.device)
-        with precision(settings.precision, settings.device):
-            loss = cross_entropy(network(tokens).flatten(0, 1), successors.flatten())
-        return learn(loss, optimizer)
+    def step(tokens: Tensor, successors: Tensor) -> tuple[Tensor, Tensor]:
+        scores = network(tokens)
+        return cross_entropy(scores.flatten(0, 1), successors.flatten()), accuracy(scores, successors)
 
     return step

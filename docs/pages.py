@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from examples import Example, printed
 from tracelab import doctor, query, schema
 from tracelab.cli import main
+from tracelab.cli.collect import COMMANDS
 from tracelab.cli.group import VERBS
 from tracelab.header import Query
 from tracelab.lab import Lab
@@ -28,6 +29,9 @@ def _cli() -> str:
     parts = ["# Command line", _generated(), _help([])]
     for verb in VERBS:
         parts += [f"## tracelab {verb}", _help([verb])]
+        if verb == "collect":
+            for command in COMMANDS:
+                parts += [f"### tracelab {verb} {command}", _help([verb, command])]
     codes = [
         ("0", "done"),
         ("1", "failed"),

@@ -11,3 +11,4 @@ def _folder(name: str) -> Path:
 
 
 QUERIES = _folder("queries")
+COLLECTORS = _folder("collectors")

@@ -7,11 +7,12 @@ import click
 
 from tracelab.errors import unknown
 
-COMMANDS = {
+_LINES = {
     "train": "Run one workload, and write down what it did.",
     "sweep": "Run a workload with every combination of settings.",
     "ceilings": "Measure what this machine can do at most.",
 }
+COMMANDS = {name: line for name, line in _LINES.items() if importlib.util.find_spec(f"tracelab.cli.collect_{name}")}
 """Every command with its line of help; `tracelab.cli.collect_<name>` holds its `command`."""
 
 _EPILOG = """\b
@@ -27,28 +28,26 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name the commands in the order in which people need them."""
-        return [name for name in COMMANDS if importlib.util.find_spec(f"tracelab.cli.collect_{name}")]
+        return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the command's module."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"tracelab.cli.collect_{cmd_name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands with their lines of help."""
-        if known := self.list_commands(ctx):
-            with formatter.section("Commands"):
-                formatter.write_dl([(name, COMMANDS[name]) for name in known])
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a misspelt one is answered with the nearest."""
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            ctx.fail(unknown("command", args[0], known))
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(unknown("command", args[0], list(COMMANDS)))
         return super().resolve_command(ctx, args)
 
 

@@ -1,0 +1,42 @@
+"""Pictures with labels: noise that is made, or CIFAR and folders of pictures that are there."""
+
+from pathlib import Path
+
+import torch
+from common import torchvision
+from torch import Tensor
+from torch.utils.data import Dataset
+
+CLASSES = {"synthetic": 10, "cifar10": 10, "cifar100": 100, "folder": 1000}
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Noise(Dataset[tuple[Tensor, int]]):
+    """Random pictures, as many as CIFAR has; the same few again and again, for making them must cost no time."""
+
+    def __init__(self, size: int, classes: int, *, train: bool, different: int = 64) -> None:
+        generator = torch.Generator().manual_seed(int(train))
+        self.pictures = torch.randn(different, 3, size, size, generator=generator)
+        self.classes, self.length = classes, 50_000 if train else 10_000
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        return self.pictures[place % len(self.pictures)], place % self.classes
+
+
+def pictures(name: str, root: str | None, size: int, *, train: bool) -> Dataset[tuple[Tensor, int]]:
+    """The data set of a name, resized; nothing is downloaded."""
+    if name not in CLASSES:
+        raise ValueError(f"no data set {name!r}; there are {', '.join(CLASSES)}")
+    if name == "synthetic":
+        return Noise(size, CLASSES[name], train=train)
+    vision = torchvision()
+    change = vision.transforms
+    crop = [change.Resize(size)] if size <= 64 else [change.Resize(size * 256 // 224), change.CenterCrop(size)]
+    prepare = change.Compose([*crop, change.ToTensor(), change.Normalize(MEAN, SPREAD)])
+    if name == "folder":
+        return vision.datasets.ImageFolder(Path(root) / ("train" if train else "val"), prepare)
+    kind = {"cifar10": vision.datasets.CIFAR10, "cifar100": vision.datasets.CIFAR100}[name]
+    return kind(root, train=train, transform=prepare)

@@ -1,0 +1,81 @@
+"""`tracelab collect train`: one run; its options are the fields of `collect.settings.Settings`."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import click
+
+from tracelab.cli.group import INTERRUPTED
+from tracelab.collect.settings import ABOUT, Settings, defaults
+from tracelab.errors import UsageError
+
+_EPILOG = """\b
+Examples:
+  tracelab collect train image_classification --model resnet18 --batch-size 64 --profiler kineto
+  tracelab collect train transformer --set width=512 --parallel fsdp --gpus 4 --precision bf16
+  tracelab collect train gemm --device cpu --profiler kineto --flops --run first
+  torchrun --nproc-per-node 4 -m tracelab collect train transformer --parallel ddp --run ddp4
+"""
+_INTERRUPTED_BY = {2: INTERRUPTED, 15: 143}
+
+
+def _options() -> list[click.Parameter]:
+    hints, known = get_type_hints(Settings), defaults()
+    return [_one(each.name, hints[each.name], known[each.name]) for each in fields(Settings) if each.name in ABOUT]
+
+
+def _one(name: str, hint: Any, default: Any) -> click.Option:  # noqa: ANN401  whatever a field is
+    about = ABOUT[name]
+    spelled = f"--{name.replace('_', '-')}"
+    told = about["about"]
+    if hint is bool:
+        return click.Option([spelled, name], is_flag=True, help=told)
+    kind = _kind(hint, about)
+    if isinstance(default, dict | tuple):
+        metavar = "NAME=VALUE" if isinstance(default, dict) else "NAME"
+        return click.Option([spelled, name], type=str, multiple=True, metavar=metavar, help=told)
+    shown = default is not None
+    return click.Option([spelled, name], type=kind, default=default, show_default=shown, help=told)
+
+
+def _kind(hint: Any, about: Any) -> "click.ParamType[Any]":  # noqa: ANN401
+    text = str(hint)
+    if about["choices"]:
+        return click.Choice(about["choices"])
+    if "Path" in text:
+        return click.Path(path_type=Path)
+    if "int" in text:
+        return click.IntRange(min=about["least"])
+    if "float" in text:
+        return click.FLOAT if about["least"] is None else click.FloatRange(min=about["least"])
+    return click.STRING
+
+
+@click.command(epilog=_EPILOG, params=_options())
+@click.argument("workload")
+def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Settings
+    """Run WORKLOAD, and write a run folder: what was varied, each step, memory, samples of the machine, and traces.
+
+    WORKLOAD is one of image_classification, transformer, gemm, triad, copies, streams and collectives, or a Python file
+    of your own. Under torchrun or srun each process is a rank; otherwise the ranks are started here.
+    """
+    from tracelab.collect.train import train
+
+    for name, default in defaults().items():
+        if isinstance(default, dict):
+            values[name] = _pairs(name, values[name])
+    result = train(Settings(**values), tell=lambda line: click.echo(line, err=True))
+    click.echo(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
+    if result.interrupted is not None:
+        raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
+    if result.status != "ok":
+        raise click.exceptions.Exit(1)
+
+
+def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
+    """Texts as name=value, taken apart."""
+    pairs = dict(each.partition("=")[::2] for each in given)
+    if "" in pairs or any("=" not in each for each in given):
+        raise UsageError(f"--{name} wants NAME=VALUE, as --{name} width=256")
+    return pairs

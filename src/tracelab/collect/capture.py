@@ -1,0 +1,173 @@
+"""Profilers switched on and off at the window's ends, and ranges named: the harness does it, workloads know nothing."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from tracelab.collect.window import Windows
+
+LOADING = "enumerate(DataLoader)#__next__"
+"""PyTorch's own name for the wait for a batch, so that one question finds it whoever recorded it."""
+
+
+class ProfilerError(Exception):
+    """The profiler failed, not the training."""
+
+
+class Recorder(Protocol):
+    """What a profiler can be told."""
+
+    def prepare(self) -> None:
+        """Get ready, a step ahead: what beginning costs must not be recorded."""
+        ...
+
+    def start(self) -> None:
+        """Record from here on."""
+        ...
+
+    def stop(self) -> None:
+        """Record no more, once the device has done what it was given."""
+        ...
+
+    def save(self, first_step: int | None) -> None:
+        """Write what was recorded since the last start."""
+        ...
+
+    def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Name what happens within."""
+        ...
+
+
+class Silence:
+    """No profiler."""
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def start(self) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+    def save(self, first_step: int | None) -> None:
+        """Nothing."""
+
+    def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:  # noqa: ARG002
+        """Nothing."""
+        return contextlib.nullcontext()
+
+
+class Ranges:
+    """nsys and ncu: they stand around the process, and hear of the window and the ranges through CUDA and NVTX."""
+
+    def __init__(self, torch: Any, *, cuda: bool, gated: bool) -> None:  # noqa: ANN401  torch carries no types here
+        self._torch = torch
+        self._gated = cuda and gated
+        self._cuda = cuda
+        self._nvtx = torch.cuda.nvtx if cuda else None
+
+    def prepare(self) -> None:
+        """Nothing: they are there already."""
+
+    def start(self) -> None:
+        """Open the gate: cudaProfilerStart, once earlier work is done, so that none of it falls in the window."""
+        if self._gated:
+            self._torch.cuda.synchronize()
+            self._torch.cuda.profiler.start()
+
+    def stop(self) -> None:
+        """Close it."""
+        if self._cuda:
+            self._torch.cuda.synchronize()
+        if self._gated:
+            self._torch.cuda.profiler.stop()
+
+    def save(self, first_step: int | None) -> None:
+        """Nothing: they write when the process ends."""
+
+    def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Name an NVTX range."""
+        if self._nvtx is None:
+            return contextlib.nullcontext()
+        marked: contextlib.AbstractContextManager[Any] = self._nvtx.range(name)
+        return marked
+
+
+class Capture:
+    """The windows of one run, kept by whatever recorder there is."""
+
+    def __init__(self, windows: Windows, recorder: Recorder) -> None:
+        self._windows = windows
+        self._recorder = recorder
+        self._step = -1
+        self._recording = False
+        self._unsaved: int | None = None
+        self.recorded = 0
+        """Windows that were recorded, in part at least."""
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """The whole run; what is being recorded when it breaks off is kept."""
+        if self._windows.window == "all":
+            self._start(0)
+        try:
+            yield
+        finally:
+            if self._recording:
+                self._stop()
+            self._save()
+
+    @contextlib.contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """One step; writing what was recorded is no part of it."""
+        self._step = number
+        whole = self._windows.window in ("step", "all")
+        if self._windows.window == "step" and self._windows.begins(number):
+            self._start(number)
+        with self._recorder.mark(step_name(number)) if whole else contextlib.nullcontext():
+            yield
+        if self._windows.window == "step" and self._windows.ends(number):
+            self._stop()
+        self._save()
+        if self._windows.window != "all" and not self._recording and self._windows.begins(number + 1):
+            self._told(self._recorder.prepare)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The forward or backward pass, or another part of a step."""
+        if self._windows.window != name or not self._windows.begins(self._step):
+            with self._recorder.mark(name):
+                yield
+            return
+        self._start(self._step)
+        with self._recorder.mark(step_name(self._step)), self._recorder.mark(name):
+            yield
+        self._stop()
+
+    def _start(self, step: int) -> None:
+        self._told(self._recorder.start)
+        self._recording, self._unsaved = True, step
+        self.recorded += 1
+
+    def _stop(self) -> None:
+        self._recording = False
+        self._told(self._recorder.stop)
+
+    def _save(self) -> None:
+        if self._unsaved is not None and not self._recording:
+            step, self._unsaved = self._unsaved, None
+            one = self._windows.files == 1
+            self._told(lambda: self._recorder.save(None if one else step))
+
+    def _told(self, what: Any) -> None:  # noqa: ANN401  a bound method
+        """Tell the recorder; what it answers with is the profiler's failure."""
+        try:
+            what()
+        except RuntimeError as error:
+            raise ProfilerError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+
+
+def step_name(number: int) -> str:
+    """The name of a step's range: PyTorch's, under every profiler."""
+    return f"ProfilerStep#{number}"

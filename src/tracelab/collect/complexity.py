@@ -1,0 +1,43 @@
+"""How large a model is and what a sample costs it, counted by torch on tensors without memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """Of one model; a multiply-add is two FLOPs."""
+
+    parameters: int
+    parameter_bytes: int
+    flop_per_sample: int | None
+    """Of the forward pass; None where torch could not count it."""
+    problem: str | None = None
+
+
+def complexity(torch: Any, build: Callable[[], Any], step_of: Callable[[Any], Any], sample: Any) -> Complexity:  # noqa: ANN401
+    """Count parameters, and the FLOPs of one sample's forward pass. `step_of(model)` gives the step of a workload.
+
+    Matrix products, convolutions and attention count; what is pointwise does not. Attention is counted as the products
+    that it consists of, the masked half too.
+    """
+    with torch.device("meta"):
+        network = build()
+    sizes = [(each.numel(), each.numel() * each.element_size()) for each in network.parameters()]
+    counted = [sum(column) for column in zip(*sizes, strict=True)] or [0, 0]
+    try:
+        flop = _forward_flop(torch, step_of(network.eval()), sample)
+    except (RuntimeError, NotImplementedError, ValueError) as error:
+        return Complexity(counted[0], counted[1], None, f"FLOPs not counted: {' '.join(str(error).split())[:200]}")
+    return Complexity(counted[0], counted[1], flop)
+
+
+def _forward_flop(torch: Any, step: Any, sample: Any) -> int:  # noqa: ANN401
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    batch = [tensor.to("meta") for tensor in torch.utils.data.default_collate([sample])]
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        step(*batch)
+    return int(counter.get_total_flops())

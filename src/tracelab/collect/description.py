@@ -1,0 +1,139 @@
+"""run.json: what a run was asked to do, where it ran, and what became of it; what is unknown is null."""
+
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracelab import __version__
+from tracelab.collect import settings as options
+from tracelab.collect.folder import RUN
+from tracelab.collect.machine import cards, host
+from tracelab.collect.plan import Plan
+from tracelab.collect.settings import Settings
+from tracelab.collect.window import windows
+from tracelab.collect.workloads import Workload
+
+_CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "wait", "cycles")
+
+
+def begun(settings: Settings, workload: Workload, plan: Plan, run: str) -> dict[str, Any]:
+    """The description of a run that is about to begin: not run yet."""
+    trains = workload.trains
+    learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained", "batch_size")}
+    images = trains and "image_size" in workload.options
+    return {
+        "tracelab": RUN,
+        "run": run,
+        "program": " ".join(options.words(settings, options.NOT_VARIED + options.CAPTURE)),
+        "workload": workload.name,
+        "model": (settings.model or workload.default_model) if trains else None,
+        "dataset": settings.data if trains else None,
+        "image_size": settings.image_size if images else None,
+        **{name: value if trains else None for name, value in learning.items()},
+        "global_batch_size": settings.batch_size * plan.world_size if trains else None,
+        "gpus": plan.gpus,
+        "world_size": plan.world_size,
+        "parallelism": settings.parallel,
+        "precision": settings.precision if trains or "precision" in workload.options else None,
+        "data_fraction": settings.data_fraction if trains else None,
+        "pin_memory": settings.pin_memory if trains else None,
+        "workers": settings.workers if trains else None,
+        "epochs": settings.epochs,
+        "sweep": settings.sweep,
+        "repeat": settings.repeat,
+        "profiler": settings.profiler,
+        "parameters": None,
+        "parameter_bytes": None,
+        "flop_per_sample": None,
+        "status": "not_run",
+        "error": None,
+        **_machine(),
+        "torch_version": None,
+        "cuda_version": None,
+        "git_commit": _commit(workload.path),
+        "started_at": datetime.now(UTC).isoformat(),
+        "tags": dict(settings.tag),
+        "axes": _axes(settings),
+        "versions": {"tracelab": __version__},
+        "command": ["collect", "train", *options.words(settings)],
+        "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
+        "expects": _expected(settings, plan),
+        "launch": plan.job.token or None,
+    }
+
+
+def ended(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The same with what the ranks found out; status and error are the caller's to add."""
+    found = next((outcome for _, outcome in sorted(outcomes.items()) if "facts" in outcome), {})
+    facts, size = dict(found.get("facts", {})), found.get("complexity") or {}
+    known = {name: size.get(name) for name in ("parameters", "parameter_bytes", "flop_per_sample")}
+    known |= {name: facts.pop(name, None) for name in ("torch_version", "cuda_version")}
+    known["gpu"] = facts.pop("gpu", None) or description["gpu"]
+    if description["pin_memory"] is not None and "pin_memory" in facts:
+        known["pin_memory"] = facts["pin_memory"]
+    facts.pop("pin_memory", None)
+    notes = {name: found[name] for name in ("weights", "truth", "dataset_size") if found.get(name) is not None}
+    if size.get("problem"):
+        notes["complexity"] = size["problem"]
+    files = [file for _, outcome in sorted(outcomes.items()) for file in outcome.get("files", ())]
+    return {
+        **description,
+        **known,
+        "ended_at": datetime.now(UTC).isoformat(),
+        "versions": description["versions"] | facts,
+        "capture": description["capture"] | {"files": files},
+        "ranks": {str(rank): _rank(outcome) for rank, outcome in sorted(outcomes.items())},
+        **notes,
+    }
+
+
+def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = ("status", "error", "steps", "windows", "kernels", "seconds")
+    return {name: outcome[name] for name in wanted if outcome.get(name) is not None}
+
+
+def _machine() -> dict[str, Any]:
+    """Host, GPU and driver; clocks and the like stand in host_samples."""
+    found = cards()
+    first = found[0] if found else None
+    return {
+        "host": host().name,
+        "gpu": first.name if first else None,
+        "driver": first.driver if first else None,
+    }
+
+
+def _axes(settings: Settings) -> dict[str, Any]:
+    """Every option as it was asked for; a path by its last part, for others may read this."""
+    asked = {name: value for name, value in options.plain(settings).items() if name not in ("out", "force")}
+    paths = {name: Path(asked[name]).name for name in ("data_root", "weights", "workload") if asked[name] is not None}
+    return asked | paths
+
+
+def _expected(settings: Settings, plan: Plan) -> dict[str, Any]:
+    ranks = list(range(plan.world_size))
+    files = [f"steps.rank{rank}.jsonl" for rank in ranks]
+    if settings.profiler == "kineto" and windows(settings).files == 1:
+        files += [f"rank{rank}.pt.trace.json.gz" for rank in ranks]
+    return {"ranks": ranks, "files": files}
+
+
+def _commit(path: Path) -> str | None:
+    """The commit that the workload's file is of; None where it is in no repository, or not in that commit."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(path.parent), *arguments], capture_output=True, check=False, text=True, timeout=10
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", path.name) is None:
+        return None
+    commit = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--", path.name)
+    return f"{commit}-dirty" if commit and changed else commit

@@ -1,0 +1,160 @@
+"""Processes started, watched and ended: a crash, a hang or Ctrl-C of one never takes the parent with it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+GRACE_S = 20.0
+"""What a process gets to write down what it has, once it is told to stop."""
+COLLATERAL_S = 10.0
+"""What the other ranks get when one has failed: long enough to fail by themselves and say why."""
+_LOOK_S = 0.05
+_TAIL_BYTES = 64 << 10
+
+
+class Interrupted(BaseException):
+    """Ctrl-C, or SIGTERM from a scheduler; no Exception, so that nothing on the way takes it for one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One process under way; `scratch` is a folder of its own, where it says what only its parent need know."""
+
+    rank: int
+    process: "subprocess.Popen[bytes]"
+    scratch: Path
+
+    @property
+    def log(self) -> Path:
+        """Everything that it printed."""
+        return self.scratch / "log"
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended; `code` is below 0 for a signal, `why` says who ended it: itself, timeout, or others."""
+
+    rank: int
+    code: int
+    why: str
+    output: str
+
+
+def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) -> Worker:
+    """Start a process in a session of its own, so that Ctrl-C reaches this one alone.
+
+    Its stdin is a pipe that stays open as long as this process lives: end of file means that the parent is gone.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    with (scratch / "log").open("wb") as log:
+        process = subprocess.Popen(
+            argv, env=dict(env), stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    return Worker(rank, process, scratch)
+
+
+def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
+    """Wait until all have ended. At the time limit all are told to stop; once one fails, the others soon are, too."""
+    begun, why, told = time.monotonic(), "itself", 0.0
+    first_failure: float | None = None
+    try:
+        while running := [worker for worker in workers if worker.process.poll() is None]:
+            now = time.monotonic()
+            if first_failure is None and any(worker.process.poll() not in (None, 0) for worker in workers):
+                first_failure = now
+            if why == "itself" and timeout_s is not None and now - begun >= timeout_s:
+                why, told = "timeout", now
+                stop(running)
+            elif why == "itself" and first_failure is not None and now - first_failure >= COLLATERAL_S:
+                why, told = "others", now
+                stop(running)
+            elif why != "itself" and now - told >= GRACE_S:
+                kill(running)
+            time.sleep(_LOOK_S)
+    except BaseException:
+        end(workers)
+        raise
+    kill(workers)  # what a worker left running: loaders of data, a profiler's helpers
+    return [End(worker.rank, worker.process.returncode, why, tail(worker.log)) for worker in workers]
+
+
+def end(workers: list[Worker]) -> None:
+    """Tell all to stop, give them the time to write what they have, and end those that do not."""
+    stop(workers)
+    until = time.monotonic() + GRACE_S
+    while any(worker.process.poll() is None for worker in workers) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    kill(workers)
+
+
+def stop(workers: list[Worker]) -> None:
+    """Ask the training process itself, not a profiler around it, which would give up its report."""
+    for worker in workers:
+        if worker.process.poll() is None:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int((worker.scratch / "pid").read_text()), signal.SIGTERM)
+                continue
+            worker.process.terminate()
+
+
+def kill(workers: list[Worker]) -> None:
+    """End the sessions of all, with everything that they started."""
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.process.pid, signal.SIGKILL)
+        worker.process.wait()
+        if worker.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                worker.process.stdin.close()
+
+
+def tail(path: Path) -> str:
+    """The end of what a process printed."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C and SIGTERM raise `Interrupted` within this block, once: what follows is left in peace to clean up."""
+
+    def interrupted(number: int, _frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command line of a module of ours, under this interpreter."""
+    return [sys.executable, "-X", "faulthandler", "-m", module, *arguments]
+
+
+def out_of_memory_kills() -> int:
+    """How many processes of this container the system has killed for want of memory; 0 where it does not say."""
+    for path in (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")):
+        with contextlib.suppress(OSError, ValueError):
+            counts = dict(line.split() for line in path.read_text().splitlines())
+            return int(counts.get("oom_kill", 0))
+    return 0

@@ -1,0 +1,51 @@
+"""Batches of a workload's data for one rank: its share of it, shuffled, in the loader that was asked for."""
+
+from typing import Any
+
+from tracelab.collect.job import Job
+from tracelab.collect.settings import Settings
+
+
+def fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: ANN401  torch carries no types here
+    """A share of a data set, chosen at random and the same in every rank and run."""
+    if share >= 1:
+        return data
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(data), generator=generator)[: max(1, round(len(data) * share))]
+    return torch.utils.data.Subset(data, chosen.tolist())
+
+
+def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
+    """A loader over this rank's share; every rank gets as many batches as the others."""
+    sampler = None
+    if job.world_size > 1:
+        sampler = torch.utils.data.DistributedSampler(data, job.world_size, job.rank, seed=settings.seed)
+    return _loader(torch, data, settings, {"sampler": sampler, "shuffle": sampler is None})
+
+
+def validation(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
+    """A loader over this rank's share, in order; the few samples that do not divide evenly are left out.
+
+    Ranks must ask for as many batches as each other, for FSDP gathers weights in every forward pass.
+    """
+    even = len(data) - len(data) % job.world_size
+    chosen = torch.utils.data.Subset(data, range(job.rank, even, job.world_size))
+    return _loader(torch, chosen, settings, {"shuffle": False})
+
+
+def pins(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
+    """Whether batches are loaded into pinned memory: without a GPU there is none to pin it for."""
+    return settings.pin_memory and settings.device == "cuda" and bool(torch.cuda.is_available())
+
+
+def _loader(torch: Any, data: Any, settings: Settings, order: dict[str, Any]) -> Any:  # noqa: ANN401
+    return torch.utils.data.DataLoader(
+        data,
+        batch_size=settings.batch_size,
+        num_workers=settings.workers,
+        pin_memory=pins(torch, settings),
+        persistent_workers=settings.workers > 0,
+        drop_last=settings.cuda_graphs,  # a graph is of one shape
+        generator=torch.Generator().manual_seed(settings.seed),
+        **order,
+    )

@@ -1,0 +1,172 @@
+"""What one rank writes down of each step: times, loss, accuracy, the wait for data, and the peak of memory."""
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect.built import Place
+from tracelab.collect.folder import Lines
+
+
+@dataclass
+class Step:
+    """A step under way. On a GPU its time is that between two events, for the host runs ahead."""
+
+    phase: str
+    epoch: int | None
+    number: int | None
+    start_ns: int
+    begun_ns: int
+    begun: Any = None
+    ended: Any = None
+    dur_ns: int = 0
+    samples: int | None = None
+    data_wait_ns: int | None = None
+    """None, as `samples`, where the work needs no data."""
+    figures: Any = None
+    """Loss and accuracy as one tensor on the host, filled once `ended` has happened; None where there are none."""
+
+
+@dataclass
+class Sums:
+    """What an epoch adds up."""
+
+    samples: int | None = None
+    data_wait_ns: int | None = None
+    loss: float = 0.0
+    hits: float = 0.0
+    figures: int = 0
+
+    def add(self, step: Step, loss: float | None, accuracy: float | None) -> None:
+        """Count one step in."""
+        if step.samples is None:
+            return
+        self.samples = (self.samples or 0) + step.samples
+        if step.data_wait_ns is not None:
+            self.data_wait_ns = (self.data_wait_ns or 0) + step.data_wait_ns
+        if loss is not None:
+            self.loss += loss * step.samples
+            self.figures += step.samples
+        self.hits += (accuracy or 0.0) * step.samples
+
+    def means(self) -> tuple[float | None, float | None]:
+        """Loss and accuracy, each sample counted alike."""
+        if not self.figures:
+            return None, None
+        return self.loss / self.figures, self.hits / self.figures
+
+
+@dataclass
+class Record:
+    """The files of one rank; a step's row is written as soon as the device has done it."""
+
+    place: Place
+    folder: Path
+    sums: Sums = field(default_factory=Sums)
+    steps_written: int = 0
+    _pending: deque[Step] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        run, rank = self.folder.name, self.place.job.rank
+        self._steps = Lines(self.folder / f"steps.rank{rank}.jsonl", "steps/1", run, rank)
+        self._peaks = None
+        if self.place.cuda:
+            self._peaks = Lines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
+
+    def begin(self, phase: str, epoch: int | None, number: int | None) -> Step:
+        """Start the clock of a step, or of an epoch where it has no number."""
+        step = Step(phase, epoch, number, time.time_ns(), time.perf_counter_ns())
+        if self.place.cuda and number is not None:
+            step.begun = self._event()
+        return step
+
+    def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
+        """Stop the clock. Loss and accuracy are fetched without waiting for the device."""
+        if loss is not None:
+            torch = self.place.torch
+            figures = torch.stack([loss.detach().float(), accuracy.detach().float()])
+            step.figures = torch.empty(2, pin_memory=self.place.cuda).copy_(figures, non_blocking=True)
+        if self.place.cuda:
+            step.ended = self._event()
+        step.dur_ns = time.perf_counter_ns() - step.begun_ns
+        self._pending.append(step)
+        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
+            self._write(self._pending.popleft())
+        self.peak(step.epoch, step.number)
+
+    def end_epoch(self, step: Step) -> None:
+        """Write the row of a whole epoch, or of a validation, from what its steps added up."""
+        self.finish()
+        loss, accuracy = self.sums.means()
+        row = _row(step, time.perf_counter_ns() - step.begun_ns, loss, accuracy)
+        self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
+        self.sums = Sums()
+
+    def finish(self) -> None:
+        """Wait for the device, and write every step that is left."""
+        if self.place.cuda and self._pending:
+            self.place.torch.cuda.synchronize()
+        while self._pending:
+            self._write(self._pending.popleft())
+
+    def close(self) -> None:
+        """Put everything on the disk; what the device has not done is not waited for: it may never."""
+        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
+            self._write(self._pending.popleft())
+        self._steps.close()
+        if self._peaks is not None:
+            self._peaks.close()
+
+    def peak(self, epoch: int | None, number: int | None) -> None:
+        """Write the most memory that was taken since the last time, on each GPU; at failure without a step."""
+        if self._peaks is None:
+            return
+        cuda = self.place.torch.cuda
+        for device in self.place.devices:
+            free, total = cuda.mem_get_info(device)
+            self._peaks.append(
+                {
+                    "device": device,
+                    "epoch": epoch,
+                    "step": number,
+                    "allocated_bytes": cuda.max_memory_allocated(device),
+                    "reserved_bytes": cuda.max_memory_reserved(device),
+                    "used_bytes": total - free,
+                }
+            )
+            cuda.reset_peak_memory_stats(device)
+
+    def _write(self, step: Step) -> None:
+        loss, accuracy = (None, None) if step.figures is None else map(_finite, step.figures.tolist())
+        if step.begun is not None:
+            step.dur_ns = round(step.begun.elapsed_time(step.ended) * 1e6)  # milliseconds
+        self.sums.add(step, loss, accuracy)
+        if step.phase != "validate":  # a validation is one row
+            self._steps.append(_row(step, step.dur_ns, loss, accuracy))
+            self.steps_written += step.phase == "train"
+
+    def _event(self) -> Any:  # noqa: ANN401
+        event = self.place.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+def _row(step: Step, dur_ns: int, loss: float | None, accuracy: float | None) -> dict[str, Any]:
+    return {
+        "start_ns": step.start_ns,
+        "dur_ns": dur_ns,
+        "phase": step.phase,
+        "epoch": step.epoch,
+        "step": step.number,
+        "samples": step.samples,
+        "loss": loss,
+        "accuracy": accuracy,
+        "data_wait_ns": step.data_wait_ns,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """A loss that is no number has no place in JSON, and none in a mean."""
+    return value if abs(value) < float("inf") else None

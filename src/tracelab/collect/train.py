@@ -1,0 +1,254 @@
+"""`collect train`: the parent of a run. It starts the ranks, watches them, and has the last word in run.json."""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect import settings as options
+from tracelab.collect import status
+from tracelab.collect.description import begun, ended
+from tracelab.collect.folder import RUN_JSON, described, release, taken, write_json
+from tracelab.collect.launch import End, Interrupted, Worker, end, interruptible, launch, out_of_memory_kills, supervise
+from tracelab.collect.machine import Sampler
+from tracelab.collect.nvidia import CaptureError
+from tracelab.collect.plan import Plan, plan
+from tracelab.collect.profilers import Around, around
+from tracelab.collect.settings import Settings
+from tracelab.collect.workloads import Workload, find
+from tracelab.errors import TracelabError
+from tracelab.run_name import legal_run_name
+
+OTHERS_S = 60.0
+"""How long ranks that were started elsewhere may take to appear, and to say what became of them."""
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run."""
+
+    folder: Path
+    status: str
+    error: str | None
+    interrupted: int | None = None
+    """The signal that ended it, if one did."""
+
+
+def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> Result:
+    """Run one workload, and leave its run folder, whatever happens on the way.
+
+    Raises TracelabError where it cannot begin.
+    """
+    workload = find(settings.workload)
+    decided = plan(settings)
+    folder = decided.settings.out / (decided.settings.run or _name(decided, workload))
+    watched = _watched(decided, folder)
+    tell(f"{folder}: {_summary(decided)}")
+    with contextlib.ExitStack() as held:
+        first = decided.ranks[0] == 0
+        if first:
+            held.enter_context(taken(folder, force=decided.settings.force))
+            description = begun(decided.settings, workload, decided, folder.name)
+            write_json(folder / RUN_JSON, description)
+        else:
+            description = _awaited(folder, decided)
+        if isinstance(watched, CaptureError):
+            outcomes, interrupted = {decided.ranks[0]: {"status": watched.status, "error": str(watched)}}, None
+        else:
+            description["capture"] |= watched.described()
+            outcomes, interrupted = _run(decided, watched, folder)
+        if first:
+            outcomes |= _others(folder, decided)
+            return _concluded(folder, description, outcomes, interrupted)
+        rank, own = next(iter(outcomes.items()))
+        write_json(_answer(folder, rank), own)
+        return Result(folder, own["status"], own.get("error"), interrupted)
+
+
+def _watched(decided: Plan, folder: Path) -> Around | CaptureError:
+    """The profiler, or why it cannot do its part: that is a result, for a table must show that this cannot be."""
+    try:
+        return around(decided, folder)
+    except CaptureError as error:
+        return error
+
+
+def _name(decided: Plan, workload: Workload) -> str:
+    """A name that says what is varied; ranks that a launcher started agree on it without a word."""
+    settings = decided.settings
+    ranks = f"{settings.parallel}{settings.gpus or decided.world_size}" if settings.parallel != "none" else ""
+    size = f"b{settings.batch_size}" if workload.trains else ""
+    watched = settings.profiler if settings.profiler != "none" else ""
+    parts = [workload.name, settings.model or "", size, ranks, settings.precision, watched]
+    when = decided.job.token[:8] or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    return legal_run_name("-".join([*filter(None, parts), when]))
+
+
+def _summary(decided: Plan) -> str:
+    where = f"{decided.gpus} GPUs" if decided.gpus > 1 else "GPU" if decided.gpus else "processor"
+    ranks = f", {decided.world_size} processes" if decided.world_size > 1 else ""
+    return f"{' '.join(options.words(decided.settings, options.NOT_VARIED))} ({where}{ranks})"
+
+
+def _run(decided: Plan, watched: Around, folder: Path) -> tuple[dict[int, dict[str, Any]], int | None]:
+    """Start the ranks of this node, and learn what became of each."""
+    killed_before, interrupted = out_of_memory_kills(), None
+    with _scratch() as scratch:
+        workers: list[Worker] = []
+        ends: list[End] = []
+        begun_s = time.monotonic()
+        try:
+            with interruptible(), _sampled(decided, folder):
+                for rank in decided.ranks:
+                    workers.append(_started(decided, watched, rank, folder, scratch))  # noqa: PERF401  each as it is made
+                ends = supervise(workers, decided.settings.timeout_s)
+        except Interrupted as signal:
+            interrupted = signal.number
+            end(workers)
+            ends = [End(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
+        seconds = round(time.monotonic() - begun_s, 3)
+        killed = out_of_memory_kills() > killed_before
+        outcomes = {
+            each.rank: _outcome(each, scratch / str(each.rank), killed=killed) | {"seconds": seconds} for each in ends
+        }
+        for each in ends:
+            outcomes[each.rank] |= watched.concluded(each, outcomes[each.rank])
+        _keep_logs(outcomes, scratch, folder)
+    if not outcomes:  # interrupted before anything began
+        outcomes = {decided.ranks[0]: {"status": "failed", "error": "interrupted before it began"}}
+    return outcomes, interrupted
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder of this node's own; a full disk must not keep it from going."""
+    folder = Path(tempfile.mkdtemp(prefix="tracelab-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _sampled(decided: Plan, folder: Path) -> Iterator[None]:
+    """Samples of this node, taken by this process: it has nothing else to do, and disturbs no rank."""
+    if not decided.settings.sample_s or decided.job.local_rank != 0:
+        yield
+        return
+    path = folder / f"host_samples.{decided.job.host_index}.jsonl"
+    with Sampler(path, decided.settings.sample_s, pid=os.getpid()):
+        yield
+
+
+def _started(decided: Plan, watched: Around, rank: int, folder: Path, scratch: Path) -> Worker:
+    job, own = decided.job_of(rank), scratch / str(rank)
+    own.mkdir()
+    meeting = "env://" if job.launcher else f"file://{scratch / 'meeting'}"
+    spec = {
+        "settings": options.plain(decided.settings),
+        "job": asdict(job),
+        "folder": str(folder.absolute()),
+        "meeting": meeting,
+    }
+    (own / "spec.json").write_text(json.dumps(spec))
+    environment = _environment(decided, dict(job.meeting)) | watched.environment()
+    return launch(watched.command(rank, own), environment, rank, own)
+
+
+def _environment(decided: Plan, meeting: Mapping[str, str]) -> dict[str, str]:
+    """This process's, with the checkout to import from, and a fair share of the cores for each rank."""
+    here = str(Path(__file__).parents[2])
+    known = os.environ.get("PYTHONPATH")
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{known}" if known else here, **meeting}
+    if decided.job.local_world_size > 1:
+        share = max(1, (os.cpu_count() or 1) // decided.job.local_world_size)
+        environment.setdefault("OMP_NUM_THREADS", str(share))
+    if decided.settings.device == "cpu" and decided.job.launcher is None and Path("/sys/class/net/lo").exists():
+        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a laptop's own name may lead nowhere
+    return environment
+
+
+def _outcome(ended_: End, scratch: Path, *, killed: bool) -> dict[str, Any]:
+    """What a rank said of itself; where it could not, what its end says."""
+    try:
+        outcome: dict[str, Any] = json.loads((scratch / "outcome.json").read_bytes())
+    except (OSError, ValueError):
+        outcome = {}
+    if ended_.why == "interrupted":
+        said = outcome if outcome.get("status") == "ok" else outcome | {"status": "failed", "error": "interrupted"}
+        return {"status": "failed", "error": "interrupted"} | said
+    if not outcome:
+        code, error = status.of_end(ended_, killed)
+        return {"status": code, "error": error, "collateral": ended_.why == "others"}
+    if outcome.get("stopped") and ended_.why != "timeout":
+        return outcome | {"status": "failed", "error": "ended, for another rank had failed", "collateral": True}
+    if outcome["status"] == "timeout":
+        return outcome | {"error": "the time limit was reached; what was recorded until then is kept"}
+    return outcome
+
+
+def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder: Path) -> None:
+    """What a rank printed is kept where it failed."""
+    for rank, outcome in outcomes.items():
+        if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
+            with contextlib.suppress(OSError):
+                shutil.copyfile(scratch / str(rank) / "log", folder / f"rank{rank}.log")
+
+
+def _answer(folder: Path, rank: int) -> Path:
+    return folder / f".outcome.rank{rank}.json"
+
+
+def _awaited(folder: Path, decided: Plan) -> dict[str, Any]:
+    """run.json of the same launch, which rank 0 writes."""
+    until = time.monotonic() + OTHERS_S
+    while time.monotonic() < until:
+        found = described(folder)
+        if found is not None and found.get("launch") == decided.job.token:
+            return found
+        time.sleep(_LOOK_S)
+    raise TracelabError(f"{folder}: rank 0 did not begin within {OTHERS_S:.0f} s; do all nodes see this folder?")
+
+
+def _others(folder: Path, decided: Plan) -> dict[int, dict[str, Any]]:
+    """What the ranks say that other processes started; one that stays silent has failed."""
+    missing = set(range(decided.world_size)) - set(decided.ranks)
+    outcomes: dict[int, dict[str, Any]] = {}
+    until = time.monotonic() + OTHERS_S
+    while missing and time.monotonic() < until:
+        for rank in sorted(missing):
+            with contextlib.suppress(OSError, ValueError):
+                outcomes[rank] = json.loads(_answer(folder, rank).read_bytes())
+                _answer(folder, rank).unlink()
+        missing -= set(outcomes)
+        if missing:
+            time.sleep(_LOOK_S)
+    silent = {"status": "failed", "error": "its process ended without a word", "collateral": True}
+    return outcomes | {rank: dict(silent) for rank in missing}
+
+
+def _concluded(
+    folder: Path, description: dict[str, Any], outcomes: dict[int, dict[str, Any]], interrupted: int | None
+) -> Result:
+    """Write the end of it. The space for that was kept back."""
+    release(folder)
+    verdict, error = status.of_run(outcomes)
+    if interrupted is not None and verdict == "ok":
+        interrupted = None  # it came too late
+    kernels = any(outcome.get("kernels") for outcome in outcomes.values())
+    if verdict == "ok" and description["profiler"] == "kineto" and description["gpus"] and not kernels:
+        verdict, error = "no_kernels", "the trace holds no kernel; does the window fall on steps that ran?"
+    final = ended(description, outcomes) | {"status": verdict, "error": error}
+    try:
+        write_json(folder / RUN_JSON, final)
+    except OSError as problem:
+        raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
+    return Result(folder, verdict, error, interrupted)

@@ -1,0 +1,203 @@
+"""The process of one rank: it trains under the profiler, and leaves word of what became of it.
+
+    python -m tracelab.collect.worker SCRATCH
+
+SCRATCH is a folder of this process alone: `spec.json` says what to do, `outcome.json` is what it answers.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tracelab.collect import built, loading, settings, status, workloads
+from tracelab.collect.capture import Capture, ProfilerError, Ranges, Recorder, Silence
+from tracelab.collect.complexity import complexity
+from tracelab.collect.folder import write_json
+from tracelab.collect.job import Job
+from tracelab.collect.kineto import Kineto
+from tracelab.collect.loop import Loop, Work
+from tracelab.collect.record import Record
+from tracelab.collect.window import windows
+from tracelab.errors import UsageError
+
+
+class StoppedError(BaseException):
+    """The parent said to stop, or is gone; no Exception, so that no workload takes it for one of its own."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one rank is to do."""
+
+    settings: settings.Settings
+    job: Job
+    folder: Path
+    scratch: Path
+    meeting: str
+
+
+def main(scratch: Path) -> None:
+    """Do it, answer, and end: at once after a failure, for other ranks may never answer."""
+    (scratch / "pid").write_text(str(os.getpid()))
+    _end_with_parent()
+    spec = read(scratch)
+    outcome: dict[str, Any] = {"status": "failed"}
+    try:
+        _work(spec, outcome)
+        outcome["status"] = "ok"
+    except StoppedError:
+        outcome |= {"status": "timeout", "stopped": True, "error": "stopped when told to"}
+    except ProfilerError as error:
+        outcome |= {"status": "profiler_error", "error": str(error)}
+    except UsageError as error:
+        outcome |= {"error": str(error), "refused": True}
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a workload raises is this run's result
+        outcome["status"], outcome["error"] = status.of_error(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    write_json(scratch / "outcome.json", outcome | {"at": time.time()})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if outcome["status"] != "ok":
+        if spec.job.world_size > 1:
+            os._exit(1)
+        sys.exit(1)
+
+
+def read(scratch: Path) -> Spec:
+    """The task that the parent wrote."""
+    content = json.loads((scratch / "spec.json").read_text())
+    job = Job(**content["job"] | {"meeting": tuple(map(tuple, content["job"]["meeting"]))})
+    asked = settings.from_json(json.dumps(content["settings"]))
+    return Spec(asked, job, Path(content["folder"]), scratch, content["meeting"])
+
+
+def _end_with_parent() -> None:
+    """Stop on SIGTERM, and when stdin ends: the parent holds its other end open as long as it lives."""
+    own = os.getpid()
+
+    def stopped(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.getpid() != own:  # a process that loads data, forked from this one
+            os._exit(128 + signal.SIGTERM)
+        raise StoppedError
+
+    def watch() -> None:
+        if not sys.stdin.buffer.read():
+            os.kill(own, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stopped)
+    threading.Thread(target=watch, name="tracelab-parent", daemon=True).start()
+
+
+def _work(spec: Spec, outcome: dict[str, Any]) -> None:
+    import torch
+
+    asked = spec.settings
+    place = _place(torch, spec)
+    outcome["facts"] = facts(torch, place)
+    module = workloads.loaded(workloads.find(asked.workload))
+    _check(module, place)
+    torch.manual_seed(asked.seed)
+    random.seed(asked.seed)
+    built.set_precision(torch, asked.precision)
+    recorder = _recorder(torch, spec)
+    capture = Capture(windows(asked), recorder)
+    record = Record(place, spec.folder)
+    try:
+        with capture.run(), built.group(place, spec.meeting):
+            work = _prepared(module, place, outcome)
+            Loop(place, work, capture, record).run()
+    except BaseException:
+        record.peak(None, None)
+        raise
+    finally:
+        outcome["steps"] = record.steps_written
+        if isinstance(recorder, Kineto):
+            outcome |= {"files": recorder.files, "kernels": recorder.kernels}
+        record.close()
+    outcome["windows"] = capture.recorded
+
+
+def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401
+    if spec.settings.device == "cpu":
+        return built.Place(torch, spec.settings, spec.job, torch.device("cpu"))
+    if not torch.cuda.is_available():
+        raise UsageError("this torch sees no GPU; use --device cpu, or look at nvidia-smi and at torch.version.cuda")
+    torch.cuda.set_device(spec.job.local_rank)
+    return built.Place(torch, spec.settings, spec.job, torch.device("cuda", spec.job.local_rank))
+
+
+def _check(module: Any, place: built.Place) -> None:  # noqa: ANN401
+    """Refuse what this workload cannot do, before anything is built."""
+    name, devices = place.settings.workload, getattr(module, "DEVICES", ("cpu", "cuda"))
+    if place.device.type not in devices:
+        raise UsageError(f"{name} needs a GPU: what it shows does not exist on a processor")
+    if not hasattr(module, "model") and place.settings.window in ("forward", "backward"):
+        raise UsageError(f"{name} has no {place.settings.window} pass; use --window step")
+
+
+def _recorder(torch: Any, spec: Spec) -> Recorder:  # noqa: ANN401
+    match spec.settings.profiler:
+        case "kineto":
+            return Kineto(torch, spec.settings, spec.job.rank, spec.folder, spec.scratch)
+        case "nsys" | "ncu":
+            return Ranges(torch, cuda=spec.settings.device == "cuda", gated=spec.settings.window != "all")
+    return Silence()
+
+
+def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:  # noqa: ANN401
+    """The workload with its model, its data, and what the harness adds."""
+    torch, asked = place.torch, place.settings
+    known = settings.plain(asked) | {"device": str(place.device), "world_size": place.job.world_size}
+    own = workloads.filled(module, known, asked.set)
+    if hasattr(module, "truth"):
+        outcome["truth"] = module.truth(own)
+    if not hasattr(module, "model"):
+        return Work(module.workload(own))
+    data = loading.fraction(torch, module.data(own, train=True), asked.data_fraction, asked.seed)
+    size = complexity(torch, lambda: module.model(own), module.workload, data[0])
+    outcome["complexity"] = size.__dict__
+    outcome["dataset_size"] = len(data)
+    torch.manual_seed(asked.seed)
+    network = module.model(own)
+    if asked.pretrained or asked.weights is not None:
+        path = asked.weights or module.weights(own)
+        outcome["weights"] = built.with_weights(torch, network, path)
+    loader = loading.training(torch, data, asked, place.job)
+    network = built.spread(place, network, lambda: place.moved(next(iter(loader))))
+    held_out = loading.validation(torch, module.data(own, train=False), asked, place.job) if asked.validate else None
+    return Work(
+        module.workload(network),
+        network,
+        built.optimizer(torch, asked, network),
+        torch.amp.GradScaler(place.device.type, enabled=asked.precision == "fp16"),
+        loader,
+        held_out,
+    )
+
+
+def facts(torch: Any, place: built.Place) -> dict[str, Any]:  # noqa: ANN401
+    """What only a process with torch can tell."""
+    return {
+        "torch_version": str(torch.__version__),
+        "cuda_version": torch.version.cuda if place.cuda else None,
+        "cudnn_version": torch.backends.cudnn.version() if place.cuda else None,
+        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if place.cuda else None,
+        "gpu": torch.cuda.get_device_name(place.device) if place.cuda else None,
+        "pin_memory": loading.pins(torch, place.settings),
+        "threads": torch.get_num_threads(),
+        "python_version": sys.version.split()[0],
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
