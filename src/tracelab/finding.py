@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,15 @@ from tracelab.hashing import files_of
 from tracelab.readers.base import Glimpse, Reader
 from tracelab.readers.registry import FOLDER_READERS, READERS
 from tracelab.readers.unpack import unpacked_head
+
+EXPORTS = {
+    ".nsys-rep": (".sqlite", "_pqtdir"),
+    ".qdrep": (".sqlite", "_pqtdir"),
+    ".qdstrm": (".sqlite", "_pqtdir"),
+    ".ncu-rep": (".ncu.csv",),
+    ".ncu-repz": (".ncu.csv",),
+}
+"""By a report's suffix: what follows its name where it is exported beside it. Both are one recording."""
 
 Stamp = tuple[int, int]
 """Size and time of change of a source: when they differ, so may its content."""
@@ -111,7 +120,10 @@ def _meant(given: str | Path, store: Path) -> Iterator[Path | Refused]:
 
 
 def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
-    """Everything in a folder, a folder that is one source as a whole; what may not be entered is told."""
+    """Everything in a folder, a folder that is one source as a whole; what may not be entered is told.
+
+    Left out are reports whose export is there too, and files that are hidden: so are those that are being written.
+    """
     closed: list[Refused] = []
 
     def refuse(error: OSError) -> None:
@@ -123,8 +135,16 @@ def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
         sources = [name for name in folders if _is_source(Path(root) / name)]
         yield from (Path(root) / name for name in sources)
         folders[:] = [name for name in folders if name not in sources]
-        yield from (Path(root) / name for name in sorted(files) if (Path(root) / name).is_file())
+        beside = {*files, *sources}
+        meant = (name for name in sorted(files) if not name.startswith(".") and not _is_exported(name, beside))
+        yield from (Path(root) / name for name in meant if (Path(root) / name).is_file())
     yield from closed
+
+
+def _is_exported(name: str, beside: Collection[str]) -> bool:
+    """Whether this is a report, and its export stands beside it."""
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name, no path
+    return any(f"{stem}{end}" in beside for end in EXPORTS.get(suffix, ()))
 
 
 def _is_source(folder: Path) -> bool:

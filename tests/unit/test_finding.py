@@ -1,0 +1,30 @@
+"""Which files of a folder are sources."""
+
+from tracelab.finding import found
+
+
+def names(folder, *files):
+    for file in files:
+        (folder / file).write_text("x")
+    return [path.name for path in found([folder], folder / "lab")]
+
+
+def test_a_report_is_left_out_where_its_export_stands_beside_it(tmp_path):
+    files = ("rank0.nsys-rep", "rank0.sqlite", "rank1.nsys-rep", "rank0.ncu-repz", "rank0.ncu.csv", "rank1.ncu-rep")
+    assert names(tmp_path, *files) == ["rank0.ncu.csv", "rank0.sqlite", "rank1.ncu-rep", "rank1.nsys-rep"]
+
+
+def test_a_report_of_several_windows_is_left_out_by_its_own_export_alone(tmp_path):
+    assert names(tmp_path, "rank0.1.nsys-rep", "rank0.2.nsys-rep", "rank0.2.sqlite") == [
+        "rank0.1.nsys-rep",
+        "rank0.2.sqlite",
+    ]
+
+
+def test_a_report_that_is_named_is_taken_whatever_stands_beside_it(tmp_path):
+    names(tmp_path, "rank0.nsys-rep", "rank0.sqlite")
+    assert found([tmp_path / "rank0.nsys-rep"], tmp_path / "lab") == [tmp_path / "rank0.nsys-rep"]
+
+
+def test_a_hidden_file_of_a_folder_is_left_out(tmp_path):
+    assert names(tmp_path, ".rank0.partial.sqlite", "rank0.json") == ["rank0.json"]
