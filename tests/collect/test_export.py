@@ -1,0 +1,59 @@
+"""Traces are looked through for whether they are JSON, and for what is in them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tracelab.collect import export
+from tracelab.collect.export import looked
+
+EVENTS = [{"ph": "X", "cat": "kernel", "name": 'a "b"'}, {"ph": "X", "cat": "cpu_op", "args": {"x": [1, {"y": "]}"}]}}]
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "trace.json"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_events_are_counted_by_category(tmp_path: Path) -> None:
+    text = json.dumps({"schemaVersion": 1, "traceEvents": [*EVENTS, EVENTS[0]], "traceName": "x", "n": 12})
+    seen = looked(written(tmp_path, text))
+    assert (seen.problem, dict(seen.categories), seen.kernels) == (None, {"kernel": 2, "cpu_op": 1}, 2)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 64])
+def test_a_trace_is_the_same_in_whatever_pieces_it_is_read(
+    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_PIECE", piece)
+    text = json.dumps({"n": 1234567, "traceEvents": EVENTS, "last": -1.5e3}, indent=1)
+    seen = looked(written(tmp_path, text))
+    assert (seen.problem, seen.categories.total()) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"traceEvents": [{"name": "a "b""}]}',
+        '{"traceEvents": [{"name": "a"}',
+        '{"traceEvents": [{"name": "a"}], "metadata": NaN}',
+        '{"traceEvents": []} {"again": 1}',
+        '{"traceEvents": [{"name": "a\x01"}]}',
+        "",
+    ],
+)
+def test_what_is_no_json_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+    assert looked(written(tmp_path, text)).problem is not None
+
+
+def test_events_before_the_damage_are_counted(tmp_path: Path) -> None:
+    seen = looked(written(tmp_path, '{"traceEvents": [{"cat": "kernel"}, {"cat": "kernel"}, {"cat" oops'))
+    assert (seen.kernels, seen.problem is None) == (2, False)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"traceEvents": []}', '{"traceEvents": null}'])
+def test_a_trace_without_events_is_json(tmp_path: Path, text: str) -> None:
+    seen = looked(written(tmp_path, text))
+    assert (seen.problem, seen.categories.total()) == (None, 0)

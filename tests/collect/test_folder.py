@@ -1,0 +1,90 @@
+"""Files of a run folder are whole or absent, and a folder belongs to one run at a time."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tracelab.collect.folder import Lines, aside, described, release, taken, write_gzip, write_json
+from tracelab.errors import UsageError
+
+
+def run_json(folder: Path, status: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "run.json", {"tracelab": "run/1", "run": folder.name, "status": status})
+
+
+def test_a_file_that_fails_on_the_way_leaves_the_old_one(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"old": 1})
+    with pytest.raises(RuntimeError, match="on the way"), aside(tmp_path / "run.json") as file:
+        file.write(b"half")
+        raise RuntimeError("on the way")
+    assert ([path.name for path in tmp_path.iterdir()], json.loads((tmp_path / "run.json").read_text())) == (
+        ["run.json"],
+        {"old": 1},
+    )
+
+
+def test_a_number_that_json_lacks_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nan"):
+        write_json(tmp_path / "run.json", {"loss": float("nan")})
+
+
+def test_lines_are_on_the_disk_before_the_file_is_closed(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "steps.rank3.jsonl", "steps/1", "r", 3)
+    lines.append({"step": 0})
+    text = (tmp_path / "steps.rank3.jsonl").read_text()
+    lines.close()
+    assert text == '{"tracelab": "steps/1", "run": "r", "rank": 3}\n{"step": 0}\n'
+
+
+def test_a_compressed_file_holds_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 5_000_000)
+    write_gzip(tmp_path / "a", tmp_path / "a.gz")
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"x" * 5_000_000
+
+
+def test_a_run_that_never_ended_is_taken_over_with_all_that_it_left(tmp_path: Path) -> None:
+    run_json(tmp_path / "r", "not_run")
+    (tmp_path / "r" / "steps.rank0.jsonl").write_text("half")
+    with taken(tmp_path / "r", force=False):
+        assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [".reserve", ".running"]
+    assert list((tmp_path / "r").iterdir()) == []
+
+
+def test_a_run_that_ended_stays(tmp_path: Path) -> None:
+    run_json(tmp_path / "r", "oom")
+    with (
+        pytest.raises(UsageError, match=r"holds a run that ended \(oom\); add --force"),
+        taken(tmp_path / "r", force=False),
+    ):
+        pass
+    assert described(tmp_path / "r") == {"tracelab": "run/1", "run": "r", "status": "oom"}
+
+
+def test_a_run_that_ended_is_replaced_by_force(tmp_path: Path) -> None:
+    run_json(tmp_path / "r", "ok")
+    with taken(tmp_path / "r", force=True):
+        assert described(tmp_path / "r") is None
+
+
+def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(UsageError, match="files that are no run"), taken(tmp_path, force=True):
+        pass
+    assert (tmp_path / "thesis.tex").read_text() == "years"
+
+
+def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
+    with taken(tmp_path / "r", force=True):
+        with pytest.raises(UsageError, match="a run is being written there"), taken(tmp_path / "r", force=True):
+            pass
+        assert (tmp_path / "r" / ".running").exists()
+
+
+def test_space_is_kept_back_until_it_is_needed(tmp_path: Path) -> None:
+    with taken(tmp_path / "r", force=False):
+        kept = (tmp_path / "r" / ".reserve").stat().st_size
+        release(tmp_path / "r")
+        assert (kept, (tmp_path / "r" / ".reserve").exists()) == (262_144, False)

@@ -1,0 +1,111 @@
+"""Ranks as torchrun and srun tell them."""
+
+import pytest
+
+from tracelab.collect.job import first_host, from_environment
+from tracelab.collect.plan import plan
+from tracelab.collect.settings import Settings
+from tracelab.errors import UsageError
+
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "MASTER_ADDR": "node1",
+    "MASTER_PORT": "29500",
+    "RANK": "5",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "8",
+    "LOCAL_WORLD_SIZE": "4",
+}
+SRUN = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_NODELIST": "gpu[003-004]",
+    "SLURM_PROCID": "6",
+    "SLURM_LOCALID": "2",
+}
+
+
+def test_without_a_launcher_there_is_no_job() -> None:
+    assert from_environment({"RANK": "1", "WORLD_SIZE": "2"}) is None
+
+
+def test_torchrun_tells_the_rank() -> None:
+    job = from_environment(TORCHRUN)
+    assert job is not None
+    assert (job.rank, job.local_rank, job.world_size, job.host_index, job.meeting) == (5, 1, 8, 1, ())
+
+
+def test_srun_tells_the_rank_and_where_to_meet() -> None:
+    job = from_environment(SRUN)
+    assert job is not None
+    assert (job.rank, job.local_rank, job.world_size, job.local_world_size, job.host_index) == (6, 2, 8, 4, 1)
+    assert dict(job.meeting) == {"MASTER_ADDR": "gpu003", "MASTER_PORT": str(20_000 + 4711 * 7 % 10_000)}
+
+
+def test_a_batch_script_is_no_rank() -> None:
+    assert from_environment({name: value for name, value in SRUN.items() if not name.startswith("SLURM_STEP")}) is None
+
+
+def test_an_interactive_shell_is_no_rank() -> None:
+    assert from_environment(SRUN | {"SLURM_STEP_ID": "4294967290"}) is None
+
+
+def test_all_ranks_of_a_launch_share_a_token_and_the_next_launch_has_another() -> None:
+    tokens = {from_environment(each).token for each in (TORCHRUN, TORCHRUN | {"RANK": "0", "LOCAL_RANK": "0"})}  # type: ignore[union-attr]
+    again = from_environment(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"})
+    assert (len(tokens), again is not None and again.token in tokens) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("gpu[003-007,9],cpu1", "gpu003"), ("node1", "node1"), ("a1,a2", "a1"), ("r[2,4]-n1", "r2-n1")],
+)
+def test_the_first_of_slurms_hosts(nodes: str, first: str) -> None:
+    assert first_host(nodes) == first
+
+
+def test_tasks_that_do_not_divide_evenly_are_refused() -> None:
+    with pytest.raises(UsageError, match="--ntasks-per-node"):
+        from_environment(SRUN | {"SLURM_STEP_NUM_TASKS": "7"})
+
+
+def test_a_launched_process_starts_its_own_rank_alone() -> None:
+    decided = plan(Settings("transformer", device="cpu", parallel="ddp"), TORCHRUN)
+    assert (decided.ranks, decided.world_size, decided.job_of(5).local_rank, decided.gpus) == ((5,), 8, 1, 0)
+
+
+def test_ranks_without_parallelism_are_refused() -> None:
+    with pytest.raises(UsageError, match="torchrun started 8 processes, and --parallel none is for one; use ddp"):
+        plan(Settings("transformer", device="cpu"), TORCHRUN)
+
+
+def test_local_ranks_are_as_many_as_asked() -> None:
+    decided = plan(Settings("transformer", device="cpu", parallel="fsdp", gpus=3), {})
+    assert (decided.ranks, [decided.job_of(rank).local_rank for rank in decided.ranks]) == ((0, 1, 2), [0, 1, 2])
+
+
+def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
+    assert plan(Settings("transformer", device="cpu", parallel="ddp"), {}).world_size == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (Settings("gemm", device="cpu", parallel="dp"), "--parallel dp splits a batch over GPUs"),
+        (Settings("gemm", device="cpu", gpus=2), "--gpus above 1 needs --parallel"),
+        (Settings("gemm", device="cpu", precision="tf32"), "tf32 is a format of GPUs"),
+        (Settings("gemm", device="cpu", profiler="ncu"), "ncu measures GPU kernels"),
+        (Settings("gemm", device="cpu", shapes=True), "are kineto's; add --profiler kineto"),
+        (Settings("gemm", device="cpu", profiler="kineto", window="all", cycles=2), "--window all records the whole"),
+        (Settings("gemm", device="cpu", data="cifar10"), "needs --data-root"),
+        (Settings("gemm", device="cpu", data_fraction=0.0), "--data-fraction is above 0"),
+        (Settings("gemm", device="cpu", profiler="kineto", steps=2, wait=2), "nothing would be recorded"),
+        (Settings("gemm", device="cpu", run="a/b"), "'a/b' is no run name .* try 'a-b'"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_before_anything_runs(settings: Settings, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        plan(settings, {})

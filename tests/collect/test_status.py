@@ -1,0 +1,85 @@
+"""A status is a result: what errors, signals and other ranks make of a run."""
+
+import errno
+import signal
+
+import pytest
+
+from tracelab.collect.launch import End
+from tracelab.collect.status import of_end, of_error, of_run
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch names its own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "oom"),
+        (OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), "oom"),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:129] DefaultCPUAllocator: can't allocate memory"), "oom"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), "oom"),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "failed"),
+        (ValueError("out of memory"), "failed"),
+        (OSError(errno.ENOSPC, "No space left on device"), "failed"),
+    ],
+)
+def test_an_error_has_a_status(error: BaseException, status: str) -> None:
+    assert of_error(error)[0] == status
+
+
+def test_a_full_disk_is_told_with_what_to_do() -> None:
+    assert "make room and run it again" in of_error(OSError(errno.ENOSPC, "No space left on device"))[1]
+
+
+@pytest.mark.parametrize(
+    ("end", "killed_for_memory", "said"),
+    [
+        (
+            End(0, -signal.SIGKILL, "itself", ""),
+            True,
+            ("oom", "the system killed the process, for its memory had run out"),
+        ),
+        (End(0, -signal.SIGSEGV, "itself", "Fatal\n"), False, ("failed", "killed by SIGSEGV; its last words: Fatal")),
+        (End(0, 3, "itself", ""), False, ("failed", "ended with exit code 3 and said nothing")),
+        (
+            End(0, 1, "itself", "a\nImportError: no torch\n\n"),
+            False,
+            ("failed", "ended with exit code 1: ImportError: no torch"),
+        ),
+        (End(1, -signal.SIGTERM, "others", ""), False, ("failed", "ended, for another rank had failed")),
+    ],
+)
+def test_a_process_that_could_say_nothing_has_a_status(
+    end: End, killed_for_memory: bool, said: tuple[str, str]
+) -> None:
+    assert of_end(end, killed_for_memory) == said
+
+
+def test_a_process_that_does_not_stop_ran_out_of_time() -> None:
+    assert of_end(End(0, -signal.SIGKILL, "timeout", ""), False)[0] == "timeout"
+
+
+def test_profiling_that_is_not_permitted_is_told_with_the_cure() -> None:
+    status, error = of_end(End(0, 1, "itself", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), False)
+    assert (status, "NVreg_RestrictProfilingToAdminUsers=0" in error) == ("permission_denied", True)
+
+
+def test_of_several_ranks_the_cause_counts_and_not_what_it_caused() -> None:
+    caused = {"status": "failed", "error": "Connection closed by peer", "at": 2.0}
+    assert of_run({0: caused, 1: {"status": "oom", "error": "no memory", "at": 1.0}}) == ("oom", "rank 1: no memory")
+
+
+def test_of_two_failures_the_first_counts() -> None:
+    ranks = {0: {"status": "failed", "error": "closed", "at": 2.0}, 1: {"status": "failed", "error": "boom", "at": 1.0}}
+    assert of_run(ranks) == ("failed", "rank 1: boom")
+
+
+def test_a_rank_that_was_ended_is_not_the_cause() -> None:
+    ended = {"status": "failed", "error": "ended", "collateral": True}
+    assert of_run({0: ended, 1: {"status": "timeout", "error": "late"}}) == ("timeout", "rank 1: late")
+
+
+def test_a_run_is_ok_where_all_ranks_are() -> None:
+    assert of_run({0: {"status": "ok"}, 1: {"status": "ok"}}) == ("ok", None)

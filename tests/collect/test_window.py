@@ -1,0 +1,109 @@
+"""Which steps are recorded, whatever records them."""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from tracelab.collect.capture import Capture, ProfilerError
+from tracelab.collect.window import Windows
+
+
+def recorded(windows: Windows, steps: int) -> list[int]:
+    return [step for step in range(steps) if windows.cycle(step) is not None]
+
+
+@pytest.mark.parametrize(
+    ("windows", "steps"),
+    [
+        (Windows("step", first=2, active=3, wait=0, cycles=1), [2, 3, 4]),
+        (Windows("step", first=5, active=2, wait=3, cycles=2), [5, 6, 10, 11]),
+        (Windows("step", first=0, active=1, wait=0, cycles=3), [0, 1, 2]),
+    ],
+)
+def test_so_many_steps_are_recorded_as_often_as_asked(windows: Windows, steps: list[int]) -> None:
+    assert recorded(windows, 20) == steps
+
+
+class Diary:
+    """A recorder that writes down what it is told."""
+
+    def __init__(self, *, broken: str = "") -> None:
+        self.told: list[str] = []
+        self.broken = broken
+
+    def _note(self, what: str) -> None:
+        if what == self.broken:
+            raise RuntimeError("CUPTI is busy")
+        self.told.append(what)
+
+    def prepare(self) -> None:
+        self._note("prepare")
+
+    def start(self) -> None:
+        self._note("start")
+
+    def stop(self) -> None:
+        self._note("stop")
+
+    def save(self, first_step: int | None) -> None:
+        self._note("save" if first_step is None else f"save {first_step}")
+
+    @contextlib.contextmanager
+    def mark(self, name: str) -> Iterator[None]:
+        self._note(f"<{name}")
+        yield
+        self._note(f"{name}>")
+
+
+def kept(windows: Windows, steps: int) -> list[str]:
+    diary = Diary()
+    capture = Capture(windows, diary)
+    with capture.run():
+        for step in range(steps):
+            with capture.step(step):
+                with capture.phase("forward"):
+                    pass
+                with capture.phase("backward"):
+                    pass
+    return [told for told in diary.told if not told.startswith("<") and not told.endswith(">")]
+
+
+def test_a_window_of_steps_is_prepared_a_step_ahead_and_saved_once() -> None:
+    assert kept(Windows("step", first=2, active=2, wait=0, cycles=1), 6) == ["prepare", "start", "stop", "save"]
+
+
+def test_each_cycle_is_a_file_named_by_its_first_step() -> None:
+    told = kept(Windows("step", first=1, active=1, wait=1, cycles=2), 4)
+    assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 3"]
+
+
+def test_a_window_of_backward_passes_opens_in_each_recorded_step() -> None:
+    told = kept(Windows("backward", first=1, active=2, wait=0, cycles=1), 4)
+    assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 2"]
+
+
+def test_a_window_of_the_whole_run_is_one() -> None:
+    assert kept(Windows("all", first=2, active=2, wait=0, cycles=1), 3) == ["start", "stop", "save"]
+
+
+def test_the_range_of_a_step_stands_inside_the_window_of_its_forward_pass() -> None:
+    diary = Diary()
+    capture = Capture(Windows("forward", first=0, active=1, wait=0, cycles=1), diary)
+    with capture.step(0), capture.phase("forward"):
+        pass
+    assert diary.told[:5] == ["start", "<ProfilerStep#0", "<forward", "forward>", "ProfilerStep#0>"]
+
+
+def test_what_was_recorded_until_a_failure_is_saved() -> None:
+    diary = Diary()
+    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), diary)
+    with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
+        raise ValueError("boom")
+    assert diary.told[-2:] == ["stop", "save"]
+
+
+def test_a_failure_of_the_profiler_is_told_from_one_of_the_training() -> None:
+    capture = Capture(Windows("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"))
+    with pytest.raises(ProfilerError, match="RuntimeError: CUPTI is busy"), capture.run():
+        pass
