@@ -53,3 +53,8 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
     return f"no {kind} {name!r}; {hint}"
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this is Ctrl-C: as Python raises it, or as DuckDB 2.0.0 does where it works on the main thread."""
+    return isinstance(error, KeyboardInterrupt) or (type(error) is RuntimeError and str(error) == "Query interrupted")

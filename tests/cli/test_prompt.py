@@ -217,6 +217,17 @@ def test_a_command_that_cannot_be_carried_out_is_said(said: Said, line: str, sen
     assert (out, err.startswith(f"tracelab: {sentence}"), len(err.splitlines())) == ("", True, 1)
 
 
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
+def test_ctrl_c_is_understood_in_both_of_its_forms(
+    said: Said, monkeypatch: pytest.MonkeyPatch, interrupt: BaseException
+) -> None:
+    def stopped(*_: object) -> None:
+        raise interrupt  # DuckDB raises the second where it works on the main thread
+
+    monkeypatch.setattr(duckdb, "tokenize", stopped)
+    assert said("explain select 1;") == ("", "interrupted\n")
+
+
 def test_names_of_a_trace_send_nothing_to_the_terminal(said: Said) -> None:
     out, _ = said("select name from kernels;")
     assert (HOSTILE in out, "\x1b" in out, r"\x1b[2J" in out) == (False, False, True)

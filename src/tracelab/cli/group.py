@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from tracelab import __version__
-from tracelab.errors import TracelabError, unknown
+from tracelab.errors import TracelabError, is_interrupt, unknown
 
 VERBS = {
     "collect": "Run training on a GPU node, and profile it.",
@@ -99,7 +99,9 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except TracelabError as error:
             raise ExpectedError(error) from error
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
             click.echo("tracelab: interrupted", err=True)
             ctx.exit(INTERRUPTED)
 

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import box, damage, temporary
-from tracelab.errors import TracelabError
+from tracelab.errors import TracelabError, is_interrupt
 from tracelab.layout import table_lines
 from tracelab.prompt import commands
 from tracelab.prompt.statements import split
@@ -36,7 +36,9 @@ class Conversation:
                 self._carry_out(text.strip())
         except TracelabError as error:
             click.echo(_one_sentence(str(error)), err=True)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
             click.echo("interrupted", err=True)
 
     def tell(self, text: str) -> None:
