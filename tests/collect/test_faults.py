@@ -1,0 +1,122 @@
+"""What goes wrong in a run becomes its status; what it did until then is kept, and nothing half-written is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="training needs torch: make venv")
+
+from tracelab.collect.settings import Settings
+from tracelab.collect.train import Result, train
+
+WORKLOAD = '''"""A workload with a fault."""
+from dataclasses import dataclass
+
+import os, resource, signal, time
+import torch
+
+
+@dataclass(frozen=True)
+class Settings:
+    device: str = "cpu"
+
+
+def workload(settings):
+    done = []
+
+    def step():
+        done.append(torch.ones(3).sum())
+        if len(done) == 3:
+            {fault}
+
+    return step
+'''
+
+
+def faulty(folder: Path, fault: str, **options: Any) -> Result:
+    path = folder / "faulty.py"
+    path.write_text(WORKLOAD.format(fault=fault))
+    return train(Settings(str(path), device="cpu", warmup=1, steps=5, sample_s=0, out=folder, run="r", **options))
+
+
+def described(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return content
+
+
+def steps(folder: Path) -> int:
+    return sum('"train"' in line for line in (folder / "steps.rank0.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "said"),
+    [
+        ("raise MemoryError", "oom", "memory ran out"),
+        ("torch.empty(1 << 46)", "oom", "DefaultCPUAllocator: can't allocate memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "failed", "killed by SIGKILL"),
+        ('raise KeyError("height")', "failed", "KeyError: 'height'"),
+    ],
+)
+def test_a_fault_is_a_status_and_the_steps_before_it_are_kept(
+    tmp_path: Path, fault: str, status: str, said: str
+) -> None:
+    result = faulty(tmp_path, fault)
+    content = described(result.folder)
+    assert (result.status, content["status"]) == (status, status)
+    assert said in content["error"]
+    assert steps(result.folder) == 1
+
+
+def test_the_time_limit_ends_a_run_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    result = faulty(tmp_path, "time.sleep(600)", timeout_s=15.0, profiler="kineto", active=5)
+    content = described(result.folder)
+    assert (result.status, content["error"]) == (
+        "timeout",
+        "the time limit was reached; what was recorded until then is kept",
+    )
+    (file,) = content["capture"]["files"]
+    assert (steps(result.folder), file["file"], file["events"] > 0) == (1, "rank0.pt.trace.json.gz", True)
+
+
+def test_a_disk_that_fills_up_leaves_no_half_trace(tmp_path: Path) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
+    result = faulty(tmp_path, limit, profiler="kineto", shapes=True, active=5)
+    assert result.status in ("failed", "profiler_error")
+    assert described(result.folder)["status"] == result.status
+    assert [path.name for path in result.folder.iterdir() if "trace" in path.name] == []
+
+
+def test_names_that_break_torchs_exporter_are_exported_again(tmp_path: Path) -> None:
+    quoted = "torch.profiler.record_function('a \"b\"').__enter__().__exit__(None, None, None)"
+    result = faulty(tmp_path, quoted, profiler="kineto", active=5)
+    (file,) = described(result.folder)["capture"]["files"]
+    assert (result.status, file["exporter"].startswith("python (native was invalid JSON: ")) == ("ok", True)
+
+
+def test_one_rank_that_fails_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    fault = "if torch.distributed.get_rank(): raise ValueError('odd')\n            torch.distributed.barrier()"
+    result = faulty(tmp_path, fault, parallel="ddp", gpus=2)
+    assert (result.status, result.error) == ("failed", "rank 1: ValueError: odd")
+
+
+def test_ctrl_c_ends_a_run_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "faulty.py"
+    path.write_text(WORKLOAD.format(fault="time.sleep(600)"))
+    options = ["--device", "cpu", "--warmup", "1", "--steps", "5", "--out", str(tmp_path), "--run", "r"]
+    command = [sys.executable, "-m", "tracelab", "collect", "train", str(path), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+    written = tmp_path / "r" / "steps.rank0.jsonl"
+    until = time.monotonic() + 240
+    while not (written.exists() and '"train"' in written.read_text()) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, described(tmp_path / "r")["error"]) == (130, "interrupted")
+    assert said.endswith("r: failed; interrupted\n")
