@@ -1,0 +1,102 @@
+"""`tracelab collect sweep`: every cell of a matrix, where it stopped last time."""
+
+import fnmatch
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracelab.errors import NoDataError
+from tracelab.resources import COLLECTORS
+
+if TYPE_CHECKING:
+    from tracelab.collect.sweep.matrix import Cell
+    from tracelab.collect.sweep.runner import Means
+
+CLEAR_LINE = "\r\033[K"
+"""Back to the start of a terminal's line, and wipe it."""
+
+_EPILOG = """\b
+Examples:
+  tracelab collect sweep S0-smoke --dry-run
+  tracelab collect sweep S4 --fixed data=cifar10 --fixed data_root=/data
+  tracelab collect sweep my.toml --redo failed --redo timeout
+  tracelab ingest runs
+"""
+_STATES = (
+    "ok", "oom", "timeout", "profiler_error", "no_kernels", "permission_denied", "failed", "not_run",
+)  # fmt: skip
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("file")
+@click.option("--dry-run", is_flag=True, help="Show the cells and how far each is; run nothing.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where the sweep's folder stands.",
+)
+@click.option("--only", type=click.Choice(_STATES), multiple=True, help="Run the cells in this state, no others.")
+@click.option("--redo", type=click.Choice(_STATES), multiple=True, help="Run cells again that ended so.")
+@click.option("--fixed", metavar="NAME=VALUE", multiple=True, help="Fix an option in every cell, as data_root=DIR.")
+@click.option("--match", metavar="PATTERN", help="Look at cells with such names alone, as '*-b128-*'.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Runs of every cell.  [default: the file's, or 1]")
+@click.option("--launcher", default="", metavar="WORDS", help="What starts each run, as 'srun --nodes 2'.")
+def command(  # noqa: PLR0913 - one for each option
+    file: str, *, dry_run: bool, out: Path, only: tuple[str, ...], redo: tuple[str, ...],
+    fixed: tuple[str, ...],
+    match: str | None, repeats: int | None, launcher: str,
+) -> None:  # fmt: skip
+    """Run a workload with every combination of settings that FILE lists, one run after another.
+
+    FILE is a TOML file, or the name of a study's: S0 to S4, S0-smoke to S4-smoke. Runs stand in OUT/<sweep>/. The same
+    command again goes on where it stopped; runs that were cut off run again. Failures are results: the sweep goes on.
+    """
+    from tracelab.collect.sweep import matrix, runner, shown, state, values
+
+    path = matrix.shipped(COLLECTORS / "sweeps", file)
+    sweep = matrix.load(path, out, repeats, values.given(fixed))
+    cells = [cell for cell in sweep.cells if match is None or fnmatch.fnmatchcase(cell.run, match)]
+    if not cells:
+        raise NoDataError(f"{path}: no cell is left; see --match, and [[exclude]] in the file")
+    states = {cell.run: state.state(cell) for cell in cells}
+    if dry_run:
+        click.echo(shown.table(sweep, cells, states))
+        click.echo(shown.summary(states), err=True)
+        return
+    state.prepare(sweep, path)
+    _run(runner.chosen(cells, states, only, redo), states, runner.Means(tuple(shlex.split(launcher))))
+
+
+def _run(cells: "list[Cell]", states: dict[str, str], means: "Means") -> None:
+    """Run cells, and say of each what became of it."""
+    from tracelab.collect.launch import Interrupted
+    from tracelab.collect.sweep import runner, shown
+
+    spent: list[float] = []
+    clear = CLEAR_LINE if sys.stderr.isatty() else ""
+
+    def tell(run: str, seconds: float) -> None:
+        if clear:
+            click.echo(f"{clear}[{len(spent) + 1}/{len(cells)}] {run}  {seconds:.0f} s", err=True, nl=False)
+
+    def done(result: runner.Done) -> None:
+        spent.append(result.seconds)
+        states[result.cell.run] = result.status
+        error = f" ({result.error})" if result.error else ""
+        took = shown.spent(result.seconds) + shown.left(spent, len(cells) - len(spent))
+        click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
+
+    try:
+        runner.run(cells, replace(means, tell=tell), done)
+    except Interrupted as signal:
+        click.echo(f"{clear}{shown.summary(states)}; interrupted, the same command goes on from here", err=True)
+        raise click.exceptions.Exit(128 + signal.number) from None
+    click.echo(shown.summary(states), err=True)
+    if {"failed", "not_run"} & set(states.values()):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,219 @@
+"""A sweep file taken apart: fixed settings, axes, exceptions; multiplied out into cells."""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect.settings import ABOUT, Settings, checked
+from tracelab.collect.sweep.naming import names
+from tracelab.collect.sweep.values import option
+from tracelab.errors import TracelabError, UsageError, unknown
+from tracelab.run_name import check_run_name
+
+Options = dict[str, Any]
+
+_SWEEPS_OWN = ("out", "run", "force", "sweep", "repeat")
+"""Options that the sweep sets itself."""
+OPTIONS = ("workload", *(name for name in ABOUT if name not in _SWEEPS_OWN))
+_OF_A_MATRIX = ("workload", "fixed", "axes", "exclude", "include", "override", "repeats", "timeout_s")
+_OF_A_FILE = ("name", "about", "matrix", *_OF_A_MATRIX)
+_MOST_CELLS = 10_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    settings: Settings
+    varied: Mapping[str, Any]
+    """Its values of the options that differ between cells."""
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return str(self.settings.run)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All cells, in the order in which they run."""
+
+    name: str
+    about: str
+    cells: tuple[Cell, ...]
+    varied: tuple[str, ...]
+    """Options that differ between cells, in the order of the file."""
+
+
+def load(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None) -> Sweep:
+    """The sweep of a file; `fixed` wins over all that it says. Raises UsageError with what is wrong in it."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}; a sweep is a TOML file, see docs/sweeps.md") from error
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
+        raise UsageError(f"{path}: is no TOML: {error}") from error
+    try:
+        return expanded({**content, "name": content.get("name", path.stem)}, out, repeats, fixed)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def expanded(
+    content: Mapping[str, Any], out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None
+) -> Sweep:
+    """Multiply a file's content out. Options that two cells share in full make one cell."""
+    _known("key", content, _OF_A_FILE)
+    name = check_run_name(str(content["name"]))
+    shared = {key: content[key] for key in _OF_A_MATRIX if key in content}
+    found: dict[str, tuple[Options, int]] = {}
+    for matrix in _tables(content, "matrix") or [{}]:
+        _known("key of [[matrix]]", matrix, _OF_A_MATRIX)
+        merged = _merged(shared, matrix)
+        times = repeats if repeats is not None else merged.get("repeats", 1)
+        if not isinstance(times, int) or times < 1:
+            raise UsageError(f"repeats = {times!r}: a whole number from 1 on")
+        for options in _cells(merged, _options(fixed or {})):
+            key = repr(sorted(options.items()))
+            found[key] = (options, max(times, found[key][1] if key in found else 0))
+    return _named(name, str(content.get("about", "")), list(found.values()), out)
+
+
+def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Path) -> Sweep:
+    order = dict.fromkeys(key for options, _ in found for key in options)
+    varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in found}) > 1)
+    picked = [{key: options[key] for key in varied if key in options} for options, _ in found]
+    cells = []
+    for (options, times), values, base in zip(found, picked, names(name, picked), strict=True):
+        for repeat in range(times):
+            run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, asked for later, rename nothing
+            asked = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
+            try:
+                cells.append(Cell(checked(asked), values))
+            except UsageError as error:
+                raise UsageError(f"cell {run}: {error}; leave it out with [[exclude]]") from error
+    return Sweep(name, about, tuple(cells), varied)
+
+
+def _merged(shared: Mapping[str, Any], matrix: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands at the top of the file counts for every matrix, which can say otherwise."""
+    merged = {**shared, **matrix}
+    for key in ("fixed", "axes"):
+        merged[key] = {**_table(shared, key), **_table(matrix, key)}
+    for key in ("exclude", "override"):
+        merged[key] = _tables(shared, key) + (_tables(matrix, key) if matrix is not shared else [])
+    return merged
+
+
+def _cells(matrix: Mapping[str, Any], asked: Options) -> Iterator[Options]:
+    """Every cell of one matrix, as options; what is asked for from outside wins."""
+    fixed = {"workload": matrix["workload"]} if "workload" in matrix else {}
+    if "timeout_s" in matrix:
+        fixed["timeout_s"] = matrix["timeout_s"]
+    fixed |= _table(matrix, "fixed")
+    axes, included = _axes(_table(matrix, "axes")), _tables(matrix, "include")
+    overrides, excluded = _tables(matrix, "override"), [_options(each) for each in _tables(matrix, "exclude")]
+    count = 1
+    for values in axes:
+        count *= len(values)
+    if count > _MOST_CELLS:
+        raise UsageError(f"{count:,} cells; a sweep has at most {_MOST_CELLS:,}")
+    multiplied = itertools.product(*axes) if axes or not included else ()
+    for chosen in (*multiplied, *((each,) for each in included)):
+        options = dict(fixed)
+        for values in chosen:
+            options |= values
+        for each in overrides:
+            _known("key of [[override]]", each, ("where", "set"))
+            if _fits(_options(options), _options(_table(each, "where"))):
+                options |= _table(each, "set")
+        cell = _with(_options(options), asked)
+        if "workload" not in cell:
+            raise UsageError("says no workload; add one, as workload = 'image_classification'")
+        if not any(_fits(cell, each) for each in excluded):
+            yield cell
+
+
+def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
+    """Every axis as a list of options; values of one that is no option are tables of several that go together."""
+    found = []
+    for name, values in axes.items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"axis {name} = {values!r}: a list of values, not empty")
+        if _option_name(name) in OPTIONS:
+            found.append([{name: value} for value in values])
+        elif all(isinstance(value, dict) for value in values):
+            found.append(values)
+        else:
+            raise UsageError(unknown("option", name, OPTIONS))
+    return found
+
+
+def _options(values: Mapping[str, Any]) -> Options:
+    """Options with their values as Settings has them; set.width = 8 stands for set = { width = 8 }."""
+    options: Options = {}
+    for name, value in values.items():
+        first = _option_name(name)
+        if first not in OPTIONS:
+            raise UsageError(unknown("option", name, OPTIONS))
+        if first != name:
+            options[first] = {**options.get(first, {}), name.removeprefix(f"{first}."): str(value)}
+        else:
+            given = option(name, value)
+            options[name] = {**options.get(name, {}), **given} if isinstance(given, dict) else given
+    return options
+
+
+def _with(options: Options, more: Options) -> Options:
+    """Options, others over them; of `set` and `tag` those that are named."""
+    joined = {name: {**options.get(name, {}), **value} for name, value in more.items() if isinstance(value, dict)}
+    return {**options, **more, **joined}
+
+
+def _option_name(name: str) -> str:
+    first, dot, _ = name.partition(".")
+    return first if dot and first in ("set", "tag") else name
+
+
+def _fits(options: Options, pattern: Options) -> bool:
+    """Whether a cell has all these values; of `set` and `tag` those that the pattern names."""
+    return all(
+        options.get(name, {}).items() >= value.items() if isinstance(value, dict) else options.get(name) == value
+        for name, value in pattern.items()
+    )
+
+
+def _known(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UsageError(unknown(kind, name, known))
+
+
+def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = values.get(key, {})
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} is a table: [{key}]")
+    return dict(value)
+
+
+def _tables(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    value = values.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise UsageError(f"{key} is a list of tables: [[{key}]]")
+    return list(value)
+
+
+def shipped(folder: Path, name: str) -> Path:
+    """A file by its path, or one of ours by its name."""
+    path = Path(name)
+    if path.is_file() or path.suffix == ".toml":
+        return path
+    ours = {each.stem: each for each in sorted(folder.glob("*.toml"))}
+    if not ours:
+        raise TracelabError(f"{folder}: holds no sweep; the installation is damaged")
+    if name not in ours:
+        raise UsageError(unknown("sweep", name, tuple(ours)))
+    return ours[name]

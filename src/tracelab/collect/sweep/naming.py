@@ -1,0 +1,57 @@
+"""Names of runs, made from what varies: a person sees which cell it is, and the store takes them."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tracelab.run_name import legal_run_name
+
+_SHORT = {
+    "batch_size": "b",
+    "gpus": "g",
+    "image_size": "px",
+    "data_fraction": "d",
+    "learning_rate": "lr",
+    "workers": "w",
+    "epochs": "e",
+    "steps": "s",
+    "active": "a",
+    "pin_memory": "pinned",
+}
+"""What numbers and flags of these options are marked with; of others the option's own name."""
+_LONGEST = 90
+"""Room is left for the repeat."""
+
+
+def names(sweep: str, cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for every cell, no two alike."""
+    spelled = [legal_run_name("-".join([sweep, *filter(None, map(_part, cell, cell.values()))])) for cell in cells]
+    counts = Counter(name.lower() for name in spelled)  # some file systems know no case
+    return [
+        name if len(name) <= _LONGEST and counts[name.lower()] == 1 else f"{name[: _LONGEST - 9]}-{_digest(cell)}"
+        for name, cell in zip(spelled, cells, strict=True)
+    ]
+
+
+def _part(option: str, value: Any) -> str:  # noqa: ANN401  whatever the option holds
+    mark = _SHORT.get(option, option.replace("_", ""))
+    match value:
+        case None:
+            return ""
+        case bool():
+            return mark if value else f"no-{mark}"
+        case int():
+            return f"{mark}{value}"
+        case float():
+            return f"{mark}{value:g}"
+        case dict():
+            return "-".join(f"{key}{each}" for key, each in value.items())
+        case tuple():
+            return "-".join(map(str, value))
+    text = str(value)
+    return text if option in ("model", "workload", "parallel", "precision", "optimizer", "data") else f"{mark}-{text}"
+
+
+def _digest(cell: Mapping[str, Any]) -> str:
+    return hashlib.sha256(repr(sorted(cell.items())).encode()).hexdigest()[:8]

@@ -1,0 +1,137 @@
+"""How far each cell is, as its run folder says; and the record that a sweep leaves before its first run."""
+
+import contextlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect import settings as options
+from tracelab.collect.folder import RUN, RUN_JSON, described, write_json
+from tracelab.collect.settings import STATUSES, Settings
+from tracelab.collect.sweep.matrix import Cell, Sweep
+from tracelab.collect.workloads import find
+from tracelab.errors import TracelabError
+
+SWEEP_JSON = "sweep.json"
+NOT_RUN = "not_run"
+RUNNING = "running"
+STATES = (*STATUSES, RUNNING)
+_LOCK = ".running"
+
+
+def folder_of(cell: Cell) -> Path:
+    """The run folder of a cell."""
+    return cell.settings.out / cell.run
+
+
+def state(cell: Cell) -> str:
+    """The status of a cell's run; not_run where it has none or never came to its end, running while it is at it."""
+    folder = folder_of(cell)
+    if is_running(folder):
+        return RUNNING
+    status = (described(folder) or {}).get("status")
+    return status if isinstance(status, str) and status in STATUSES else NOT_RUN
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process, here or on another node, holds the folder."""
+    import fcntl
+
+    try:
+        with (folder / _LOCK).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has begun, or the file system has no locks
+        return False
+    return False
+
+
+def prepare(sweep: Sweep, file: Path) -> None:
+    """Write what is to come: the list of cells, and a run.json for each, so that what never runs is seen, too."""
+    first = sweep.cells[0]
+    try:
+        first.settings.out.mkdir(parents=True, exist_ok=True)
+        write_json(first.settings.out / SWEEP_JSON, _record(sweep, file))
+        for cell in sweep.cells:
+            if not (folder_of(cell) / RUN_JSON).exists():
+                folder_of(cell).mkdir(exist_ok=True)
+                write_json(folder_of(cell) / RUN_JSON, not_run(cell.settings))
+    except OSError as error:
+        raise TracelabError(
+            f"{first.settings.out}: cannot be written: {error.strerror}; choose another --out"
+        ) from error
+
+
+def set_back(cell: Cell) -> None:
+    """Mark a cell as not run; what it left goes when it runs again."""
+    with contextlib.suppress(OSError):
+        write_json(folder_of(cell) / RUN_JSON, not_run(cell.settings))
+
+
+def failed(cell: Cell, status: str, error: str) -> None:
+    """Say how a cell ended that could not say it itself."""
+    found = described(folder_of(cell)) or not_run(cell.settings)
+    folder_of(cell).mkdir(parents=True, exist_ok=True)
+    write_json(folder_of(cell) / RUN_JSON, found | {"status": status, "error": error})
+
+
+def error_of(cell: Cell) -> str | None:
+    """What run.json says went wrong."""
+    error = (described(folder_of(cell)) or {}).get("error")
+    return error if isinstance(error, str) else None
+
+
+def not_run(settings: Settings) -> dict[str, Any]:
+    """run.json of a run that is yet to come: what was asked for; where it runs is not known."""
+    trains = find(settings.workload).trains
+    learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
+    asked = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
+    return {
+        "tracelab": RUN,
+        "run": settings.run,
+        "program": " ".join(options.words(settings, options.NOT_VARIED + options.CAPTURE)),
+        "workload": settings.workload,
+        **asked,
+        "dataset": settings.data if trains else None,
+        "pretrained": settings.pretrained if trains else None,
+        "gpus": settings.gpus if settings.device == "cuda" else None,
+        "parallelism": settings.parallel,
+        "epochs": settings.epochs,
+        "sweep": settings.sweep,
+        "repeat": settings.repeat,
+        "profiler": settings.profiler,
+        "status": NOT_RUN,
+        "error": None,
+        "started_at": None,
+        "tags": dict(settings.tag),
+        "axes": _plain(settings),
+    }
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """Every option; a path by its last part, for others may read this."""
+    asked = {name: value for name, value in options.plain(settings).items() if name not in ("out", "force")}
+    return asked | {name: Path(asked[name]).name for name in ("data_root", "weights", "workload") if asked.get(name)}
+
+
+def _record(sweep: Sweep, file: Path) -> dict[str, Any]:
+    return {
+        "tracelab": "sweep/1",
+        "sweep": sweep.name,
+        "about": sweep.about,
+        "file": file.name,
+        "begun_at": datetime.now(UTC).isoformat(),
+        "varied": list(sweep.varied),
+        "cells": list(_listed(sweep.cells)),
+    }
+
+
+def _listed(cells: Iterable[Cell]) -> Iterable[dict[str, Any]]:
+    for cell in cells:
+        yield {
+            "run": cell.run,
+            "repeat": cell.settings.repeat,
+            "options": {name: str(value) if isinstance(value, Path) else value for name, value in cell.varied.items()},
+        }

@@ -1,0 +1,153 @@
+"""A sweep goes on whatever a run does, and goes on from where it stopped; nothing half-written is taken for whole."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.readers.small import ingest_paths
+from tracelab.collect.folder import described, taken
+from tracelab.collect.sweep import runner, state
+from tracelab.collect.sweep.matrix import Sweep, load
+from tracelab.collect.sweep.runner import Done, Means
+from tracelab.errors import TracelabError
+
+CHECKOUT = Path(__file__).parents[2]
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_train.py")))
+FILE = 'name = "S"\nworkload = "gemm"\n[axes]\nseed = [0, 1, 2, 3]\n'
+
+
+class Lab:
+    """A sweep of four cells, run by a stand-in for training."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "S.toml").write_text(FILE)
+        self.plan = folder / "plan.json"
+
+    @property
+    def sweep(self) -> Sweep:
+        return load(self.folder / "S.toml", self.folder / "runs")
+
+    @property
+    def states(self) -> list[str]:
+        return [state.state(cell) for cell in self.sweep.cells]
+
+    @property
+    def begun(self) -> list[str]:
+        """Every run that was started, in order."""
+        return self.plan.with_suffix(".log").read_text().splitlines()
+
+    def run(self, redo: tuple[str, ...] = (), **plan: str) -> list[Done]:
+        """Run the cells, seed0 and so on doing what the plan says."""
+        self.plan.write_text(json.dumps({f"S-{name}": deed for name, deed in plan.items()}))
+        cells = self.sweep.cells
+        state.prepare(self.sweep, self.folder / "S.toml")
+        results: list[Done] = []
+        todo = runner.chosen(cells, {cell.run: state.state(cell) for cell in cells}, (), redo)
+        runner.run(todo, Means(train=FAKE), results.append)
+        return results
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.setenv("FAKE_TRAIN_PLAN", str(tmp_path / "plan.json"))
+    yield Lab(tmp_path)
+
+
+def test_run_that_is_killed_or_crashes_is_a_status_and_the_next_one_runs(lab: Lab) -> None:
+    results = lab.run(seed0="killed", seed1="crash", seed2="oom")
+    assert [(result.cell.run, result.status, result.error) for result in results] == [
+        ("S-seed0", "failed", "killed by SIGKILL"),
+        ("S-seed1", "failed", "ended with exit code 3: RuntimeError: no such kernel"),
+        ("S-seed2", "oom", None),
+        ("S-seed3", "ok", None),
+    ]
+    assert lab.states == ["failed", "failed", "oom", "ok"]
+
+
+def test_same_command_again_runs_nothing_and_redo_runs_what_is_asked_for(lab: Lab) -> None:
+    lab.run(seed1="oom")
+    assert lab.run() == []
+    assert [result.cell.run for result in lab.run(redo=("oom",))] == ["S-seed1"]
+    assert lab.states == ["ok", "ok", "ok", "ok"]
+
+
+def test_cells_that_never_run_are_seen_in_the_store(lab: Lab, tmp_path: Path) -> None:
+    state.prepare(lab.sweep, tmp_path / "S.toml")
+    stored = ingest_paths(tmp_path, [tmp_path / "runs"], run=None)
+    assert [(row["run"], row["status"], row["sweep"], row["repeat"]) for row in stored.rows("runs")] == [
+        (f"S-seed{seed}", "not_run", "S", 0) for seed in range(4)
+    ]
+    record = json.loads((tmp_path / "runs" / "S" / "sweep.json").read_text())
+    assert (record["tracelab"], [cell["options"] for cell in record["cells"]][:2]) == (
+        "sweep/1",
+        [{"seed": 0}, {"seed": 1}],
+    )
+
+
+def test_half_written_run_runs_again_and_leaves_nothing_of_itself(lab: Lab) -> None:
+    state.prepare(lab.sweep, lab.folder / "S.toml")
+    folder = lab.folder / "runs" / "S" / "S-seed0"
+    (folder / "rank0.pt.trace.json.gz").write_bytes(b"half")
+    assert lab.states[0] == "not_run"
+    lab.run()
+    assert (lab.states[0], (folder / "rank0.pt.trace.json.gz").exists()) == ("ok", False)
+
+
+def test_damaged_run_json_counts_as_not_run(lab: Lab) -> None:
+    lab.run()
+    path = lab.folder / "runs" / "S" / "S-seed2" / "run.json"
+    path.write_bytes(path.read_bytes()[:20])
+    assert lab.states == ["ok", "ok", "not_run", "ok"]
+
+
+def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
+    state.prepare(lab.sweep, lab.folder / "S.toml")
+    with taken(lab.folder / "runs" / "S" / "S-seed1", force=False):
+        results = lab.run()
+        assert lab.states[1] == "running"
+    assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
+
+
+def test_full_disk_stops_the_sweep_before_the_next_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "LEAST_FREE_BYTES", 1 << 70)
+    with pytest.raises(TracelabError, match="the disk is full; make room, and give the same command again"):
+        lab.run()
+    assert lab.states == ["not_run"] * 4
+
+
+def test_interrupted_sweep_sets_its_run_back_and_goes_on_from_there(lab: Lab) -> None:
+    lab.plan.write_text(json.dumps({"S-seed1": "hang"}))
+    code = (
+        "import sys; from pathlib import Path; from tracelab.collect.sweep import runner, state, matrix\n"
+        "from tracelab.collect.launch import Interrupted\n"
+        f"s = matrix.load(Path({str(lab.folder / 'S.toml')!r}), Path({str(lab.folder / 'runs')!r}))\n"
+        f"state.prepare(s, Path('S.toml'))\n"
+        f"try: runner.run(s.cells, runner.Means(train={FAKE!r}), lambda done: None)\n"
+        "except Interrupted as signal: sys.exit(128 + signal.number)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    until = time.monotonic() + 120
+    while (
+        "S-seed1 hang" not in lab.plan.with_suffix(".log").read_text()
+        if lab.plan.with_suffix(".log").exists()
+        else True
+    ):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 128 + signal.SIGINT
+    assert lab.states == ["ok", "not_run", "not_run", "not_run"]
+    assert (described(lab.folder / "runs" / "S" / "S-seed1") or {})["error"] is None
+    lab.run()
+    assert lab.states == ["ok"] * 4
+    assert [line.split()[0] for line in lab.begun] == ["S-seed0", "S-seed1", "S-seed1", "S-seed2", "S-seed3"]
