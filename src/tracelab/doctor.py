@@ -1,6 +1,5 @@
 """The doctor: what may be wrong with a store's data or missing from it; each check is a file in queries/doctor."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import header, query, schema
-from tracelab.errors import NoDataError, UsageError, unknown
+from tracelab.errors import UsageError, unknown
 from tracelab.resources import QUERIES
 
 SEVERITIES = ("error", "warning", "info")
@@ -61,7 +60,8 @@ def chosen(codes: Sequence[str]) -> tuple[Check, ...]:
 
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
     """What the checks find in a store, or in one run of it; the worst first. Without `only`: all checks."""
-    _check_run(con, run)
+    if run is not None:
+        query.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
     if only is None:
         findings.extend(_unanswered(con, run))
@@ -111,7 +111,7 @@ def _unanswered(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dic
     for each in query.library().values():
         lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
         if each.needs and lacking:
-            lacks.setdefault((lacking, _ways(each.needs)), []).append(each)
+            lacks.setdefault((lacking, _advice(each.needs)), []).append(each)
     for (lacking, ways), questions in lacks.items():
         yield {
             "severity": "info",
@@ -128,16 +128,9 @@ def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [str(run) for (run,) in con.sql(f"select distinct run from {table} order by run").fetchall()]
 
 
-def _ways(needs: Sequence[str]) -> str:
-    ways = dict.fromkeys(query.CAPTURE[table] for table in needs)
-    text = "; ".join([way for way in ways if not way.startswith("nothing")] or ways)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _check_run(con: duckdb.DuckDBPyConnection, run: str | None) -> None:
-    if run is not None and run not in (runs := _runs_with(con, "sources")):
-        near = difflib.get_close_matches(run, runs, n=3, cutoff=0.0)
-        raise NoDataError(f"the store has no run {run!r}; near to it: {', '.join(near)}")
+def _advice(needs: Sequence[str]) -> str:
+    ways = query.ways_to_get(needs)
+    return f"{ways[0].upper()}{ways[1:]}."
 
 
 def _lack(questions: Sequence[query.Query], lacking: int, runs: int) -> str:

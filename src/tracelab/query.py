@@ -4,6 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from tracelab.header import PARAMETER, Chart, Param, Query, Value, parse
 from tracelab.resources import QUERIES
 from tracelab.schema import BY_NAME
 
-__all__ = ["CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "library", "parse", "run", "shown_sql"]
+__all__ = [
+    *("CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "is_shipped", "library", "parse", "run"),
+    *("shown_sql", "variants"),
+]
 
 _GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
 MOST_RUNS_TOLD = 12
@@ -59,8 +63,44 @@ def library() -> dict[str, Query]:
     return {path.stem: parse(path) for path in sorted(QUERIES.glob("*.sql"))}
 
 
-def find(name_or_path: str) -> Query:
-    """A query by its name, or from a file ending in .sql."""
+@cache
+def variants() -> dict[str, dict[str, Query]]:
+    """By question and tool: the same question as that tool defines it.
+
+    These are the files like/<tool>/<question>.sql, and those of the library whose header says it of itself.
+    """
+    found: dict[str, dict[str, Query]] = {}
+    for each in [*map(_variant, sorted(QUERIES.glob("like/*/*.sql"))), *library().values()]:
+        for tool, name in each.like.items():
+            found.setdefault(name, {})[tool] = each
+    return {name: dict(sorted(found[name].items())) for name in library() if name in found}
+
+
+def _variant(path: Path) -> Query:
+    tool, question = path.parent.name, path.stem
+    return replace(parse(path), name=f"{question} --like {tool}", like={tool: question})
+
+
+def is_shipped(query: Query) -> bool:
+    """Whether the query is of the library, and no file of the user's."""
+    known = [library().get(query.name), *(variants().get(name, {}).get(tool) for tool, name in query.like.items())]
+    return query in known
+
+
+def find(name_or_path: str, like: str | None = None) -> Query:
+    """A query by its name, or from a file ending in .sql; `like` another tool: in that tool's definition."""
+    query = _find(name_or_path)
+    if like is None:
+        return query
+    tools = variants().get(query.name, {}) if is_shipped(query) else {}
+    if like in tools:
+        return tools[like]
+    if tools:
+        raise UsageError(f"{query.name} has no definition like {like!r}; it has one like {', '.join(tools)}")
+    raise UsageError(f"{query.name} is defined in one way only; like other tools there are {', '.join(variants())}")
+
+
+def _find(name_or_path: str) -> Query:
     known = library()
     if name_or_path in known:
         return known[name_or_path]
@@ -132,9 +172,14 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
         if con.execute(f"select 1 from {table} limit 1").fetchall():
             return
     if query.needs:
-        known = [CAPTURE[table] for table in query.needs if CAPTURE[table] != _LATER]
-        ways = "; ".join(dict.fromkeys(known or [_LATER]))
-        raise NoDataError(f"{query.name} needs {' or '.join(query.needs)}, and the store has none; to get them: {ways}")
+        needs, ways = " or ".join(query.needs), ways_to_get(query.needs)
+        raise NoDataError(f"{query.name} needs {needs}, and the store has none; to get them: {ways}")
+
+
+def ways_to_get(tables: Sequence[str]) -> str:
+    """How rows of the tables are captured, each way once."""
+    known = [CAPTURE[table] for table in tables if CAPTURE[table] != _LATER]
+    return "; ".join(dict.fromkeys(known or [_LATER]))
 
 
 def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
@@ -145,9 +190,7 @@ def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str
         return
     runs = [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
     for name in named:
-        if name not in runs:
-            near = difflib.get_close_matches(str(name), runs, n=3, cutoff=0.0)
-            raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
+        check_run(runs, str(name))
     if None not in wanted.values() or len(runs) == len(wanted):
         return
     if len(runs) < len(wanted):
@@ -155,6 +198,13 @@ def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str
     options = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
     shown = ", ".join([*runs[:MOST_RUNS_TOLD], *(["…"] if len(runs) > MOST_RUNS_TOLD else [])])
     raise UsageError(f"{query.name} takes {len(wanted)} of the store's {len(runs)} runs, so name {options}: {shown}")
+
+
+def check_run(runs: Sequence[str], name: str) -> None:
+    """Raise NoDataError, with the nearest names, where no run is called so."""
+    if name not in runs:
+        near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
+        raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
 
 
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
