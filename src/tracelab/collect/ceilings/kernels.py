@@ -1,0 +1,139 @@
+"""What is measured on one device: streams, matrix products, copies. Data are random: zeros draw less power."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tracelab.collect.built import set_precision
+from tracelab.collect.ceilings import rows
+from tracelab.collect.ceilings.sizes import LEAST_REPEATS, Sizes
+
+_DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+_AMPERE = 8
+_SCALAR = 0.4
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One device, and how much is measured on it."""
+
+    torch: Any
+    device: Any
+    """A torch.device."""
+    sizes: Sizes
+
+    @property
+    def cuda(self) -> bool:
+        """Whether that is a GPU."""
+        return bool(self.device.type == "cuda")
+
+    def random(self, *shape: int, dtype: Any) -> Any:  # noqa: ANN401  torch carries no types here
+        """Random numbers on the device; made there, in a precision that every device can make."""
+        wide = self.torch.float64 if dtype == self.torch.float64 else self.torch.float32
+        return self.torch.randn(*shape, dtype=wide, device=self.device).to(dtype)
+
+
+Measured = tuple[str, Callable[[], list[rows.Row]]]
+"""What is to be measured, and how."""
+
+
+def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
+    """Everything of these parts, one after another."""
+    if "stream" in parts:
+        yield "stream", partial(streams, bench)
+    if "gemm" in parts:
+        for precision in precisions(bench):
+            yield f"gemm_{precision}", partial(gemm, bench, precision)
+    if "copies" in parts:
+        for what in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable") if bench.cuda else ("h2h_pageable",):
+            yield what, partial(copies, bench, what)
+
+
+def streams(bench: Bench) -> list[rows.Row]:
+    """Copy, scale, add, triad and dot over arrays that no cache holds."""
+    torch, length = bench.torch, bench.sizes.array_bytes // 8
+    a, b, c = (bench.random(length, dtype=torch.float64) for _ in range(3))
+    works = {
+        "dram_copy": lambda: c.copy_(a),
+        "dram_scale": lambda: torch.mul(c, _SCALAR, out=b),
+        "dram_add": lambda: torch.add(a, b, out=c),
+        "dram_triad": lambda: torch.add(b, c, alpha=_SCALAR, out=a),
+        "dram_dot": lambda: torch.dot(a, b),
+    }
+    return [rows.stream(each, 8 * length, times_ns(bench, works[each.what])) for each in rows.STREAMS]
+
+
+def gemm(bench: Bench, precision: str) -> list[rows.Row]:
+    """A product of square matrices."""
+    torch, n = bench.torch, bench.sizes.gemm
+    dtype = getattr(torch, _DTYPES[precision])
+    a, b = (bench.random(n, n, dtype=dtype) for _ in range(2))
+    c = torch.empty_like(a)
+    set_precision(torch, precision)
+    try:
+        return [rows.gemm(precision, n, a.element_size(), times_ns(bench, lambda: torch.matmul(a, b, out=c)))]
+    finally:
+        set_precision(torch, "fp32")
+
+
+def precisions(bench: Bench) -> list[str]:
+    """Those that the device computes itself; a processor's fp16 is left out, for it takes seconds."""
+    if not bench.cuda:
+        return ["fp32", "bf16", "fp64"]
+    modern = bench.torch.cuda.get_device_capability(bench.device)[0] >= _AMPERE
+    return ["fp32", "tf32", "bf16", "fp16", "fp64"] if modern else ["fp32", "fp16", "fp64"]
+
+
+def copies(bench: Bench, what: str) -> list[rows.Row]:
+    """Copies of all sizes, and what they say together."""
+    found, medians = [], {}
+    for size_bytes in bench.sizes.copies:
+        source, target = _ends(bench, what, size_bytes)
+        times = times_ns(bench, lambda: target.copy_(source, non_blocking=True))  # noqa: B023  used at once
+        found.append(rows.copy(what, size_bytes, times))
+        medians[size_bytes] = statistics.median(times)
+    return [*found, *rows.fitted(what, medians)]
+
+
+def _ends(bench: Bench, what: str, size_bytes: int) -> tuple[Any, Any]:
+    """Source and target of a copy: h2d_pinned goes from pinned memory to the device."""
+    torch, (way, kind) = bench.torch, what.split("_")
+    there = bench.random(size_bytes // 4, dtype=torch.float32)
+    host = torch.randn(size_bytes // 4, pin_memory=kind == "pinned")
+    return {"h2d": (host, there), "d2h": (there, host), "h2h": (host, there)}[way]
+
+
+def times_ns(bench: Bench, work: Callable[[], object]) -> list[float]:
+    """Times of single repetitions: on a GPU between two events, elsewhere by the clock."""
+    sizes, clock = bench.sizes, time.perf_counter_ns
+    for _ in range(sizes.warmups):
+        work()
+    _wait(bench)
+    begun = clock()
+    work()
+    _wait(bench)
+    one_s = (clock() - begun) / 1e9
+    repeats = max(LEAST_REPEATS, min(sizes.repeats, int(sizes.most_s / max(one_s, 1e-9))))
+    if not bench.cuda:
+        return [float(max(1, _clocked(work))) for _ in range(repeats)]
+    pairs = [[bench.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+    for start, end in pairs:
+        start.record()
+        work()
+        end.record()
+    _wait(bench)
+    return [max(start.elapsed_time(end) * 1e6, 1.0) for start, end in pairs]  # milliseconds
+
+
+def _clocked(work: Callable[[], object]) -> int:
+    begun = time.perf_counter_ns()
+    work()
+    return time.perf_counter_ns() - begun
+
+
+def _wait(bench: Bench) -> None:
+    if bench.cuda:
+        bench.torch.cuda.synchronize(bench.device)

@@ -1,0 +1,128 @@
+"""Times as rows of `ceilings`: how much was moved or computed is counted here, and nowhere else."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream kernel over arrays of N bytes each: what it is called, and how often N it reads and writes."""
+
+    what: str
+    reads: int
+    writes: int
+
+    def moved(self, array_bytes: int) -> int:
+        """Bytes that one repetition moves."""
+        return (self.reads + self.writes) * array_bytes
+
+
+STREAMS = (
+    Stream("dram_copy", 1, 1),
+    Stream("dram_scale", 1, 1),
+    Stream("dram_add", 2, 1),
+    Stream("dram_triad", 2, 1),
+    Stream("dram_dot", 2, 0),
+)
+"""BabelStream's five, counted as it counts them."""
+
+
+def bus_factor(what: str, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
+    return {"broadcast": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}[what]
+
+
+def gemm_flop(n: int) -> int:
+    """FLOPs of a product of two square matrices: n³ multiply-adds, two each."""
+    return 2 * n**3
+
+
+def rate(what: str, amount: int, times_ns: Sequence[float], unit: str, counting: str) -> Row:
+    """A row of best and median; bytes a ns are GB/s, FLOPs a ns are GFLOP/s."""
+    return {
+        "what": what,
+        "best": amount / min(times_ns),
+        "median": amount / statistics.median(times_ns),
+        "repeats": len(times_ns),
+        "unit": unit,
+        "counting": counting,
+    }
+
+
+def stream(kernel: Stream, array_bytes: int, times_ns: Sequence[float]) -> Row:
+    """The bandwidth of a stream kernel."""
+    counting = f"read + write, {kernel.reads}N + {kernel.writes}N of doubles"
+    moved = kernel.moved(array_bytes)
+    return rate(kernel.what, moved, times_ns, "gb_per_s", counting) | {"size_bytes": moved}
+
+
+def gemm(precision: str, n: int, element_bytes: int, times_ns: Sequence[float]) -> Row:
+    """The arithmetic of a matrix product."""
+    row = rate(f"gemm_{precision}", gemm_flop(n), times_ns, "gflop_per_s", f"2n³, n = {n}")
+    return row | {"size_bytes": 3 * n * n * element_bytes}
+
+
+def copy(what: str, size_bytes: int, times_ns: Sequence[float]) -> Row:
+    """The bandwidth of a copy."""
+    return rate(what, size_bytes, times_ns, "gb_per_s", "bytes copied, once") | {"size_bytes": size_bytes}
+
+
+def collective(what: str, size_bytes: int, ranks: int, backend: str, times_ns: Sequence[float]) -> list[Row]:
+    """Both bandwidths of a collective; each time is that of the slowest rank."""
+    counting = f"S / t of the slowest of {ranks} ranks, {backend}"
+    algorithm = rate(f"{what}_algbw", size_bytes, times_ns, "gb_per_s", counting)
+    factor = bus_factor(what, ranks)
+    bus = algorithm | {
+        "what": f"{what}_busbw",
+        "best": algorithm["best"] * factor,
+        "median": algorithm["median"] * factor,
+        "counting": f"{factor:.4g} × {counting}",
+    }
+    return [row | {"size_bytes": size_bytes} for row in (algorithm, bus)]
+
+
+def fitted(what: str, medians_ns: Mapping[int, float]) -> list[Row]:
+    """What all copies of a kind together say: latency, bandwidth, and the size that reaches half of it.
+
+    Time is latency + size / bandwidth, by least squares of relative errors, so that every size counts alike.
+    """
+    line = fit(medians_ns)
+    if line is None:
+        return []
+    latency_ns, gb_per_s = line
+    counting = f"time = latency + size / bandwidth, fitted to {len(medians_ns)} sizes"
+    rows = [_one(f"{what}_fit", gb_per_s, "gb_per_s", counting, None)]
+    if latency_ns > 0:
+        half = round(latency_ns * gb_per_s)
+        rows.append(_one(f"{what}_latency", latency_ns, "ns", counting, None))
+        rows.append(_one(f"{what}_half", gb_per_s / 2, "gb_per_s", f"the size that reaches half; {counting}", half))
+    return rows
+
+
+def fit(times_ns: Mapping[int, float]) -> tuple[float, float] | None:
+    """Latency and bandwidth; None for fewer than two sizes, or where larger copies take no longer."""
+    points = [(size, time) for size, time in times_ns.items() if time > 0]
+    total = sum(1 / time**2 for _, time in points)
+    if len(points) <= 1:
+        return None
+    mean_size = sum(size / time**2 for size, time in points) / total
+    mean_time = sum(1 / time for _, time in points) / total
+    spread = sum((size - mean_size) ** 2 / time**2 for size, time in points)
+    slope = sum((size - mean_size) * (time - mean_time) / time**2 for size, time in points) / spread if spread else 0.0
+    return (mean_time - slope * mean_size, 1 / slope) if slope > 0 else None
+
+
+def _one(what: str, value: float, unit: str, counting: str, size_bytes: int | None) -> Row:
+    return {
+        "what": what,
+        "size_bytes": size_bytes,
+        "best": value,
+        "median": value,
+        "repeats": None,
+        "unit": unit,
+        "counting": counting,
+    }

@@ -1,0 +1,183 @@
+"""`collect ceilings`: measures a machine part by part; each figure is on the disk as soon as it is known."""
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracelab import __version__
+from tracelab.collect.ceilings import links
+from tracelab.collect.ceilings.kernels import Bench, measurements
+from tracelab.collect.ceilings.rows import Row
+from tracelab.collect.ceilings.sizes import SIZES
+from tracelab.collect.folder import RUN, RUN_JSON, Lines, release, taken, write_json
+from tracelab.collect.launch import Interrupted, interruptible
+from tracelab.collect.machine import Card, Sampler, cards, host
+from tracelab.errors import TracelabError, UsageError
+from tracelab.run_name import check_run_name
+
+PARTS = ("stream", "gemm", "copies", "collectives")
+_SAMPLE_S = 0.2
+_CPU_RANKS = 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What shall be measured."""
+
+    device: str = "auto"
+    parts: tuple[str, ...] = PARTS
+    quick: bool = False
+    ranks: int | None = None
+    out: Path = Path("runs")
+    run: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of it; `skipped` says of each part that could not be measured why."""
+
+    folder: Path
+    status: str
+    error: str | None
+    figures: int
+    skipped: dict[str, str]
+    interrupted: int | None = None
+
+
+def measure(asked: Asked, tell: Callable[[Row], None] = lambda _row: None) -> Result:
+    """Measure, and leave a run folder. Raises TracelabError before it begins where that cannot be."""
+    bench = _bench(asked)
+    run = check_run_name(asked.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
+    folder = asked.out / run
+    with taken(folder, force=asked.force):
+        card = next(iter(cards()), None) if bench.cuda else None
+        described = _described(asked, bench, run, card)
+        write_json(folder / RUN_JSON, described)
+        session = _Session(bench, card, folder, tell)
+        signal = None
+        try:
+            with interruptible(), Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S):
+                session.all_of(asked)
+        except Interrupted as interrupted:
+            signal = interrupted.number
+        finally:
+            session.lines.close()
+        release(folder)
+        status, error = _verdict(session, signal)
+        final = {"status": status, "error": error, "ended_at": datetime.now(UTC).isoformat()}
+        tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if card else {}
+        write_json(folder / RUN_JSON, described | final | {"tags": tags, "not_measured": session.skipped})
+        return Result(folder, status, error, session.figures, session.skipped, signal)
+
+
+def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
+    if signal is not None:
+        return "failed", "interrupted; what was measured until then is kept"
+    if not session.figures:
+        return "failed", "; ".join(f"{what}: {why}" for what, why in session.skipped.items()) or "nothing was measured"
+    return "ok", None
+
+
+class _Session:
+    """One measurement under way."""
+
+    def __init__(self, bench: Bench, card: Card | None, folder: Path, tell: Callable[[Row], None]) -> None:
+        self.lines = Lines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
+        self.skipped: dict[str, str] = {}
+        self.throttled: set[str] = set()
+        self.figures = 0
+        self._bench, self._card, self._tell = bench, card, tell
+        self._host = host()
+
+    def all_of(self, asked: Asked) -> None:
+        """Measure every part; one that fails leaves the others."""
+        for what, work in measurements(self._bench, asked.parts):
+            with self._spared(what):
+                self._write(work(), 1 if self._bench.cuda else None)
+            if self._bench.cuda:
+                self._bench.torch.cuda.empty_cache()
+        if "collectives" in asked.parts:
+            ranks = asked.ranks or (self._bench.torch.cuda.device_count() if self._bench.cuda else _CPU_RANKS)
+            if ranks == 1:
+                self.skipped["collectives"] = "one GPU has none to talk to"
+                return
+            with self._spared("collectives"):
+                found = links.measured(self._bench.device.type, ranks, self._bench.sizes)
+                self._write(found, ranks if self._bench.cuda else None)
+
+    @contextlib.contextmanager
+    def _spared(self, what: str) -> Iterator[None]:
+        """A part that memory or the device is missing for is noted."""
+        try:
+            yield
+        except (RuntimeError, TracelabError, MemoryError) as error:  # torch's errors are RuntimeErrors
+            self.skipped[what] = " ".join(str(error).split())[:300] or type(error).__name__
+
+    def _write(self, found: list[Row], gpus: int | None) -> None:
+        """Add what is the same for all, and the clock of this moment."""
+        now = next(iter(cards()), None) if self._card else None
+        if now is not None and now.throttle_reasons not in (None, "none", "gpu_idle"):
+            self.throttled.add(str(now.throttle_reasons))
+        for row in found:
+            whole = {
+                "host": self._host.name,
+                "device_name": self._card.name if self._card else _processor(self._host.processor, self._bench),
+                "uuid": self._card.uuid if self._card else None,
+                **row,
+                "gpus": gpus,
+                "clock_hz": now.sm_clock_hz if now else None,
+                "power_limit_w": now.power_limit_w if now else None,
+            }
+            self.lines.append(whole)
+            self.figures += 1
+            self._tell(whole)
+
+
+def _processor(name: str | None, bench: Bench) -> str | None:
+    """What is measured on a processor is said to be so."""
+    if bench.cuda:
+        return str(bench.torch.cuda.get_device_name(bench.device))
+    return f"CPU {name}" if name and not name.startswith("CPU") else name or "CPU"
+
+
+def _bench(asked: Asked) -> Bench:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise TracelabError("torch is not installed here; pip install torch, or tracelab[collect]") from error
+    there = torch.cuda.is_available()
+    if asked.device == "cuda" and not there:
+        raise UsageError("--device cuda: torch sees no GPU here; see nvidia-smi and CUDA_VISIBLE_DEVICES")
+    if asked.ranks is not None and there and asked.device != "cpu" and asked.ranks > torch.cuda.device_count():
+        raise UsageError(f"--gpus {asked.ranks}: torch sees {torch.cuda.device_count()}")
+    kind = "cuda" if there and asked.device != "cpu" else "cpu"
+    return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, asked.quick])
+
+
+def _described(asked: Asked, bench: Bench, run: str, card: Card | None) -> dict[str, Any]:
+    torch = bench.torch
+    return {
+        "tracelab": RUN,
+        "run": run,
+        "program": "ceilings",
+        "workload": "ceilings",
+        "gpus": 1 if bench.cuda else 0,
+        "profiler": "none",
+        "status": "not_run",
+        "error": None,
+        "host": host().name,
+        "gpu": card.name if card else None,
+        "driver": card.driver if card else None,
+        "torch_version": torch.__version__,
+        "cuda_version": torch.version.cuda,
+        "started_at": datetime.now(UTC).isoformat(),
+        "tags": {},
+        "axes": {"device": bench.device.type, "quick": asked.quick, "parts": list(asked.parts)},
+        "versions": {"tracelab": __version__},
+        "expects": {"ranks": [0], "files": ["ceilings.jsonl"]},
+    }
