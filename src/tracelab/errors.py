@@ -48,6 +48,10 @@ class NotProfilerDataError(SourceError):
     exit_code = 3
 
 
+class NothingToStoreError(NotProfilerDataError):
+    """The file is known for sure, and it is known to hold nothing that is stored."""
+
+
 def unknown(kind: str, name: str, known: Sequence[str]) -> str:
     """The sentence for a name that is not known, with the nearest that is."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)

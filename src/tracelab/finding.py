@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracelab.errors import NotProfilerDataError, SourceError, printable
+from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError, printable
 from tracelab.hashing import files_of
 from tracelab.readers.base import Glimpse, Reader
 from tracelab.readers.registry import FOLDER_READERS, READERS
@@ -95,6 +95,8 @@ def _looked_at(path: Path) -> Candidate | Refused:
         if reader.sniff(head):
             try:
                 return Candidate(path, reader, reader.glimpse(path), marked)
+            except NothingToStoreError:
+                raise
             except NotProfilerDataError as error:  # several formats begin alike: SQLite files of different tools
                 refusals.append(error)
     if len(refusals) == 1:

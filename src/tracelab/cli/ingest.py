@@ -164,7 +164,7 @@ def _folder_lines(report: Report) -> Iterator[str]:
             folders.setdefault(result.path.parent, []).append(result.run)
     for folder, runs in folders.items():
         if len(runs) > 1 and len(set(runs)) == 1:
-            yield f"{printable(folder)}: its {len(runs):,} files are ranks of one run, {runs[0]}"
+            yield f"{printable(folder)}: its {len(runs):,} files are of one run, {runs[0]}"
         elif len(runs) > 1:
             files, count = f"{printable(folder)}: its {len(runs):,} files", len(set(runs))
             yield f"{files} are {count:,} runs, for not all are ranks recorded together"

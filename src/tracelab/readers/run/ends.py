@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracelab.errors import NotProfilerDataError, SourceError
+from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.readers import unpack
 from tracelab.readers.base import Glimpse
 from tracelab.readers.findings import rank_in_name
@@ -59,7 +59,7 @@ def kind_of(path: Path) -> Kind:
     if marked is None:
         return Kind(name)
     if name not in KINDS:
-        raise NotProfilerDataError(path, f"is a record of tracelab's own ({name}), and holds no measurements")
+        raise NothingToStoreError(path, f"is a record of tracelab's own ({name}), and holds no measurements")
     if int(marked[2]) != _VERSION:
         raise SourceError(path, f"is of a newer tracelab ({name}/{marked[2]}); this one reads {name}/{_VERSION}")
     start = _text(head).split("\n", 1)[0] if name in LINES else _text(head)[:_HEAD_BYTES]
