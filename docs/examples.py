@@ -2,10 +2,11 @@
 
 import io
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,8 +71,13 @@ def asked(lab: Lab, query: Query) -> Example:
             problem = str(error)
             continue
         if answer.num_rows:
-            return Example(command, answer, _picture(query, answer))
+            return Example(command, answer)
     return Example(_command(query, {}), None, none=problem or "The recorded runs have no row for it.")
+
+
+def drawn(query: Query, example: Example) -> Example:
+    """The example with its picture, where the question has a chart and there is an answer."""
+    return example if example.answer is None else replace(example, picture=_picture(query, example.answer))
 
 
 def _choices(query: Query) -> Iterator[dict[str, Value]]:
@@ -84,8 +90,14 @@ def _choices(query: Query) -> Iterator[dict[str, Value]]:
 
 
 def _command(query: Query, values: Mapping[str, Value]) -> str:
-    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in values.items())
+    defaults = {param.name: param.default for param in query.params}
+    given = {name: value for name, value in values.items() if value != defaults[name]}
+    options = "".join(f" --{name.replace('_', '-')}{_value(value)}" for name, value in given.items())
     return f"tracelab query {query.name}{options}"
+
+
+def _value(value: Value) -> str:
+    return "" if value is True else f" {shlex.quote(str(value))}"
 
 
 def _picture(query: Query, answer: pa.Table) -> bytes | None:

@@ -25,8 +25,11 @@ def made() -> dict[str, bytes]:
     files = {f"reference/{name}": text.encode() for name, text in pages.pages().items()}
     with examples.recorded() as lab:
         for name, each in query.library().items():
-            example = examples.asked(lab, each)
-            files[f"reference/queries/{name}.md"] = pages.query_page(each, example).encode()
+            example = examples.drawn(each, examples.asked(lab, each))
+            others = {
+                tool: (other, examples.asked(lab, other)) for tool, other in query.variants().get(name, {}).items()
+            }
+            files[f"reference/queries/{name}.md"] = pages.query_page(each, example, others).encode()
             if example.picture:
                 files[f"reference/queries/{name}.png"] = example.picture
         files["cookbook/README.md"] = pages.cookbook(lab).encode()

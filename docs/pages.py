@@ -1,6 +1,7 @@
 """The texts of docs/reference: what `--help`, the schema and the queries' headers say, and nothing else."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -57,23 +58,38 @@ def _schema() -> str:
 
 
 def _queries() -> str:
-    listed = [(f"[{name}](queries/{name}.md)", each.title) for name, each in query.library().items()]
+    listed = [
+        (f"[{name}](queries/{name}.md)", each.title, ", ".join(query.variants().get(name, ())))
+        for name, each in query.library().items()
+    ]
     told = (
         "Each page says what a row means and what every option and column is, shows the SQL, and asks the question of "
-        "the recorded runs in [data](../../data/README.md)."
+        "the recorded runs in [data](../../data/README.md). With `--like TOOL` a question is asked in that tool's "
+        "definition; its page says what differs."
     )
-    return _joined(["# Queries", _generated(), told, _table(("query", "title"), listed)])
+    return _joined(["# Queries", _generated(), told, _table(("query", "title", "--like"), listed)])
 
 
-def query_page(each: Query, example: Example) -> str:
-    """The page of one query, for the file queries/<name>.md."""
+def query_page(each: Query, example: Example, others: Mapping[str, tuple[Query, Example]]) -> str:
+    """The page of one query, for the file queries/<name>.md; `others` are its definitions by other tools."""
+    parts = [f"# {each.name}", _generated(), *_defined(each)]
+    if others:
+        links = ", ".join(f"[{tool}](#like-{tool})" for tool in others)
+        parts.append(f"In the definition of another tool, with `--like`: {links}.")
+    parts += ["## Example", *_shown(each, example), "## SQL", _sql(each)]
+    for tool, (other, asked) in others.items():
+        parts.append(f"## Like {tool}")
+        if other.name in query.library():
+            parts.append(f"`{each.name} --like {tool}` is [{other.name}]({other.name}.md): {other.title}.")
+        else:
+            parts += [*_defined(other), *_shown(other, asked), _sql(other)]
+    return _joined(parts)
+
+
+def _defined(each: Query) -> list[str]:
+    """What a query answers, what it needs, its options and its columns."""
     needs = " or ".join(f"[{table}](../schema.md#{table})" for table in each.needs)
-    parts = [
-        f"# {each.name}",
-        _generated(),
-        f"**{each.title}.** {each.prose}",
-        f"Needs rows in: {needs}." if needs else "",
-    ]
+    parts = [f"**{each.title}.** {each.prose}", f"Needs rows in: {needs}." if needs else ""]
     if each.params:
         rows = [
             (
@@ -85,9 +101,12 @@ def query_page(each: Query, example: Example) -> str:
             for param in each.params
         ]
         parts.append(_table(("option", "type", "default", "meaning"), rows))
-    parts.append(_table(("column", "meaning"), [(f"`{column}`", meaning) for column, meaning in each.columns.items()]))
-    parts += ["## Example", *_shown(each, example), "## SQL", f"```sql\n{each.sql.strip()}\n```"]
-    return _joined(parts)
+    columns = [(f"`{column}`", meaning) for column, meaning in each.columns.items()]
+    return [*parts, _table(("column", "meaning"), columns)]
+
+
+def _sql(each: Query) -> str:
+    return f"```sql\n{each.sql.strip()}\n```"
 
 
 def cookbook(lab: Lab) -> str:

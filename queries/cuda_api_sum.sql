@@ -8,6 +8,7 @@
 -- title = "API calls, as nsys stats sums them up"
 -- needs = ["api_calls"]
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
+-- like = { nsys = "api_summary" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

@@ -7,6 +7,7 @@
 -- title = "Kernels, as nsys stats sums them up"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
+-- like = { nsys = "kernel_summary" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

@@ -7,6 +7,7 @@
 -- title = "Bytes of copies and fills, as nsys stats sums them up"
 -- needs = ["memcpys", "memsets"]
 -- chart = { kind = "bars", x = "Operation", y = ["size_bytes"], by = "run" }
+-- like = { nsys = "memcpy_sizes" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

@@ -7,6 +7,7 @@
 -- title = "Time of copies and fills, as nsys stats sums it up"
 -- needs = ["memcpys", "memsets"]
 -- chart = { kind = "bars", x = "Operation", y = ["Total Time (ns)"], by = "run" }
+-- like = { nsys = "memcpy_throughput" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

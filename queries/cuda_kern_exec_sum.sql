@@ -10,6 +10,7 @@
 -- title = "Launch, queue and execution of kernels, as nsys stats sums them up"
 -- needs = ["api_calls"]
 -- chart = { kind = "stacked", x = "Kernel Name", y = ["KAvg (ns)", "AAvg (ns)", "QAvg (ns)"], by = "run" }
+-- like = { nsys = "launch_latency" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

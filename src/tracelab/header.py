@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -29,7 +29,7 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "number": (int, float),
     "flag": (bool,),
 }
-_KEYS = {"title", "needs", "chart", "params", "columns"}
+_KEYS = {"title", "needs", "chart", "like", "params", "columns"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Query:
-    """One question: everything its file says. `columns` maps each column of the answer to its meaning, in order."""
+    """One question: everything its file says. `columns` maps each column of the answer to its meaning, in order.
+
+    `like` names questions that this one answers too, each as the tool that is its key defines it.
+    """
 
     name: str
     path: Path
@@ -75,6 +78,7 @@ class Query:
     params: tuple[Param, ...]
     columns: Mapping[str, str]
     sql: str
+    like: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,14 @@ def _query(path: Path, fields: Mapping[str, object], *, prose: str, sql: str) ->
         params=params,
         columns=columns,
         sql=sql,
+        like=_like(fields.get("like", {})),
     )
+
+
+def _like(entry: object) -> dict[str, str]:
+    if not isinstance(entry, dict) or not all(isinstance(name, str) for name in entry.values()):
+        raise _HeaderError("like", 'like needs a table of tools and questions, as { nsys = "kernel_summary" }')
+    return entry
 
 
 def _field(fields: Mapping[str, object], key: str, kind: type) -> object:

@@ -25,17 +25,18 @@ class Lab:
 
     store: Path
 
-    def query(self, name: str, **params: library.Value) -> pa.Table:
+    def query(self, name: str, *, like: str | None = None, **params: library.Value) -> pa.Table:
         """Answer a question of the library (`queries()` lists them), or of an .sql file, as an Arrow table.
 
+        `like="hta"` asks it in the definition of another tool, where the library has that one.
         One step away: `polars.from_arrow(answer)`, `answer.to_pandas()`, `duckdb.from_arrow(answer)`.
         """
-        question = library.find(name)
+        question = library.find(name, like)
         return titled(self.ask(question, params), question.title)
 
     def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
         """Answer a question that was found; one that is not the library's runs in the box."""
-        if library.library().get(question.name) == question:
+        if library.is_shipped(question):
             with session.connect(self.store) as con, damage.named(self.store), box.reading_errors():
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
                 return box.interruptible(con, lambda: library.run(con, question, params))

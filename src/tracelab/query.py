@@ -17,8 +17,20 @@ from tracelab.resources import QUERIES
 from tracelab.schema import BY_NAME
 
 __all__ = [
-    *("CAPTURE", "Chart", "Param", "Query", "Value", "bind", "find", "is_shipped", "library", "parse", "run"),
-    *("shown_sql", "variants"),
+    "CAPTURE",
+    "Chart",
+    "Param",
+    "Query",
+    "Value",
+    "bind",
+    "find",
+    "is_shipped",
+    "library",
+    "parse",
+    "run",
+    "shown_sql",
+    "titled",
+    "variants",
 ]
 
 _GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
@@ -79,6 +91,12 @@ def variants() -> dict[str, dict[str, Query]]:
 def _variant(path: Path) -> Query:
     tool, question = path.parent.name, path.stem
     return replace(parse(path), name=f"{question} --like {tool}", like={tool: question})
+
+
+def titled(name: str) -> str:
+    """The title of a question of the library, and like which tools it can be asked."""
+    tools = variants().get(name)
+    return library()[name].title + (f"; --like {', '.join(tools)}" if tools else "")
 
 
 def is_shipped(query: Query) -> bool:

@@ -19,7 +19,11 @@ Run = Callable[..., Result]
 
 def test_alone_it_lists_every_question_with_its_title(run: Run) -> None:
     listed = json.loads(run("query", "--format", "json").stdout)
-    assert listed == [{"query": name, "title": each.title} for name, each in query.library().items()]
+    tools = {name: ", ".join(tools) for name, tools in query.variants().items()}
+    assert listed == [
+        {"query": name, "title": each.title, "like": tools.get(name)} for name, each in query.library().items()
+    ]
+    assert tools["gpu_breakdown"] == "hta, tracelens"
 
 
 def test_help_lists_the_questions(run: Run) -> None:
@@ -56,6 +60,51 @@ def test_every_example_of_a_questions_help_parses(name: str) -> None:
     assert len(examples) == 2
     for example in examples:
         question.make_context(name, shlex.split(example)[3:])
+
+
+def test_like_stands_in_the_help_of_exactly_the_questions_that_have_it(run: Run) -> None:
+    said = {name for name in query.library() if "--like" in run("query", name, "--help").stdout}
+    assert said == set(query.variants())
+
+
+def test_like_asks_the_question_of_that_tool(run: Run, question: Path) -> None:
+    answers = [
+        run("query", "kernel_concurrency", *words, "--format", "json").stdout
+        for words in (["--like", "nvprof"], ["--like=nvprof"], ["--device", 0, "--like", "nvprof"])
+    ]
+    assert "concurrency_percent" in json.loads(answers[0])[0]
+    assert answers[0] == answers[1]
+    assert {row["device"] for row in json.loads(answers[2])} == {0}
+
+
+def test_help_with_like_says_what_differs_and_what_that_tool_takes(run: Run) -> None:
+    text = " ".join(run("query", "gpu_breakdown", "--like", "hta", "--help").stdout.split())
+    for part in (
+        "It differs from gpu_breakdown",
+        "--include-last-profiler-step",
+        "--like [hta|tracelens]",
+        "tracelab query gpu_breakdown --like hta --include-last-profiler-step true --format json",
+    ):
+        assert part in text
+
+
+def test_a_flag_alone_means_true(run: Run, question: Path) -> None:
+    shown = [
+        run("query", "gpu_breakdown", "--like", "hta", *words, "--show-sql").stdout
+        for words in (["--include-last-profiler-step"], ["--include-last-profiler-step", "true"], [])
+    ]
+    assert shown[0] == shown[1] != shown[2]
+    assert "hta_rows('gpu', 'calls', 'marks', true, false)" in shown[0]
+
+
+@pytest.mark.parametrize("name", [each.name for tools in query.variants().values() for each in tools.values()])
+def test_every_example_of_a_definitions_help_parses(run: Run, name: str) -> None:
+    text = run("query", *name.split(), "--help").stdout
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith(f"tracelab query {name}")]
+    assert len(examples) == 2
+    for example in examples:
+        result = run("query", *shlex.split(example)[2:], "--show-sql")
+        assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_a_parameter_without_a_value_to_show_is_in_no_example(run: Run, question: Path) -> None:
@@ -132,6 +181,11 @@ def test_a_plot_is_not_overwritten(run: Run, question: Path, tmp_path: Path) -> 
         (["{question}", "--min-dur-ns", str(2**60), "--plot", "plot.png"], 3, "no rows to draw"),
         (["{question}", "--plot", "plot.gif"], 2, ".svg"),
         (["memcpy_throughput"], 3, "memcpys"),
+        (["gpu_breakdown", "--like", "nvvp"], 2, "it has one like hta, tracelens"),
+        (["kernel_shapes", "--like", "hta"], 2, "kernel_shapes is defined in one way only"),
+        (["{question}", "--like", "hta"], 2, "long_kernels is defined in one way only"),
+        (["gpu_breakdown", "--like"], 2, "--like"),
+        (["gpu_breakdown", "--include-last-profiler-step"], 2, "No such option"),
     ],
 )
 def test_what_cannot_be_answered_is_said(run: Run, question: Path, arguments: list[str], code: int, said: str) -> None:

@@ -1,4 +1,7 @@
-"""Every folder <query>/<case> is a test: rows in as CSV, the answer out as CSV, and the rule it shows in case.toml."""
+"""Every folder <query>/<case> is a test: rows in as CSV, the answer out as CSV, and the rule it shows in case.toml.
+
+Cases of a question in the definition of another tool stand in like/<tool>/<query>/<case>.
+"""
 
 import csv
 import math
@@ -11,7 +14,8 @@ import pytest
 from tests.build import build_store
 from tracelab import query, schema, session
 
-CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/*/case.toml"))
+FOLDER = Path(__file__).parent
+CASES = sorted(path.parent for path in [*FOLDER.glob("*/*/case.toml"), *FOLDER.glob("like/*/*/*/case.toml")])
 PARSERS = {"int32": int, "int64": int, "double": float, "text": str, "bool": lambda text: text == "true"}
 PARSERS["timestamp"] = datetime.fromisoformat
 
@@ -39,12 +43,17 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def _question(case: Path) -> query.Query:
+    folder = case.parent
+    return query.find(folder.name, folder.parent.name if folder.parent.parent.name == "like" else None)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.relative_to(FOLDER).parts))
 def test_case(case: Path, tmp_path: Path) -> None:
     tables = {path.stem: _rows(path) for path in case.glob("*.csv") if path.stem != "expected"}
     params = tomllib.loads((case / "case.toml").read_text(encoding="utf-8")).get("params", {})
     with session.connect(build_store(tmp_path / "lab", tables)) as con:
-        answer = query.run(con, query.find(case.parent.name), params)
+        answer = query.run(con, _question(case), params)
     with (case / "expected.csv").open(encoding="utf-8", newline="") as file:
         expected = list(csv.reader(file))
     assert [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())] == expected

@@ -12,7 +12,8 @@ from tracelab import query, schema, session
 from tracelab.cli.group import VERBS
 from tracelab.errors import NoDataError, UsageError
 
-QUERIES = sorted(query.library().values(), key=lambda each: each.name)
+VARIANTS = [each for tools in query.variants().values() for each in tools.values() if " --like " in each.name]
+QUERIES = sorted([*query.library().values(), *VARIANTS], key=lambda each: each.name)
 ids = [each.name for each in QUERIES]
 ROWS = {
     "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
@@ -20,11 +21,16 @@ ROWS = {
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
     "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
     "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
+    "collectives": [{"on": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
     "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
     "kernel_metrics": [
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
     ],
 }
+DOUBLES = (
+    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm"),
+    *("threshold", "mean_queue_depth"),
+)
 HEADER = (
     '-- What.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n-- [params]\n-- [columns]\n-- n = "N."\n-- ///\n'
 )
@@ -77,9 +83,7 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
     for field in answer.schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
-        elif field.name.endswith(("_ratio", "_per_s", "_per_byte", "_factor", "_per_sm")):
-            expected = pa.float64()
-        elif field.name in {"threshold", "mean_queue_depth"}:
+        elif field.name.endswith(DOUBLES):
             expected = pa.float64()
         elif re.search(r"[(](%|MB)[)]$", field.name):
             expected = pa.decimal128(24, 3 if field.name.endswith("(MB)") else 1)
@@ -118,6 +122,56 @@ def test_a_ratio_stands_with_its_terms(each: query.Query) -> None:
         if name.endswith("_ratio") and name not in recorded:
             terms = meaning.rstrip(".").split(" / ")
             assert set(terms) <= set(each.columns), name
+
+
+@pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
+def test_a_definition_of_another_tool_says_how_it_differs(each: query.Query) -> None:
+    ((tool, name),) = each.like.items()
+    assert tool in {"hta", "tracelens", "nvprof"}
+    assert f"It differs from {name}" in each.prose.replace("\n", " ")
+    assert each.title != query.library()[name].title
+
+
+@pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
+def test_a_percentage_stands_with_its_terms(each: query.Query) -> None:
+    for name in (name for name in each.columns if name.endswith("_percent")):
+        terms = re.match(r"(\w+) in percent of (\w+)[.,]", each.columns[name])
+        assert terms is not None, name
+        assert set(terms.groups()) <= set(each.columns), name
+
+
+def test_every_question_has_the_definitions_that_other_tools_have() -> None:
+    assert {name: list(tools) for name, tools in query.variants().items()} == {
+        "api_summary": ["nsys", "nvprof"],
+        "collective_summary": ["tracelens"],
+        "gpu_breakdown": ["hta", "tracelens"],
+        "kernel_concurrency": ["nvprof"],
+        "kernel_summary": ["nsys", "nvprof"],
+        "launch_latency": ["nsys"],
+        "memcpy_sizes": ["nsys"],
+        "memcpy_throughput": ["nsys", "nvprof"],
+        "nccl_share": ["hta"],
+    }
+
+
+def test_a_report_of_the_library_is_the_definition_of_its_tool() -> None:
+    assert query.find("kernel_summary", "nsys") is query.find("cuda_gpu_kern_sum")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpu_breakdown", "gpu_breakdown has no definition like 'nvvp'; it has one like hta, tracelens"),
+        ("kernel_shapes", "kernel_shapes is defined in one way only; like other tools there are api_summary, coll"),
+    ],
+)
+def test_a_definition_that_there_is_not_is_refused(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        query.find(name, "nvvp")
+
+
+def test_no_parameter_takes_the_place_of_like() -> None:
+    assert "like" not in {param.name for each in QUERIES for param in each.params}
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -289,7 +343,8 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
     tables |= {"ops": [span | {"name": "aten::mm"} for span in spans]}
-    tables |= {"collectives": [event | {"on": "kernel", "size_bytes": 2**63 - 1, "group_size": 2} for event in events]}
+    noted = {"on": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
+    tables |= {"collectives": [event | noted | {"size_bytes": 2**63 - 1} for event in events]}
     tables |= {
         "memory_events": [
             {"device": 0, "time_ns": at, "address": 1, "size_bytes": by, "allocated_bytes": by}

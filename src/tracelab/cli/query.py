@@ -23,6 +23,7 @@ Examples:
   tracelab query kernel_summary --help
   tracelab query kernel_summary --format json -o kernels.json
   tracelab query gpu_breakdown --plot breakdown.svg
+  tracelab query gpu_breakdown --like hta
   tracelab query mine.sql
 """
 
@@ -42,6 +43,18 @@ class Questions(click.Group):
 
         return Question(query.find(cmd_name))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the question; with `--like TOOL` among its options the one that this tool defines."""
+        name, command, rest = super().resolve_command(ctx, args)
+        tool = _tool(rest)
+        if isinstance(command, Question) and tool is not None:
+            from tracelab import query
+
+            command = Question(query.find(args[0], tool), tools=command.tools)
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the questions with their titles."""
         if titles := _titles():
@@ -52,13 +65,16 @@ class Questions(click.Group):
 class Question(click.Command):
     """One question: its parameters are options, its columns a section of its help."""
 
-    def __init__(self, query: "Query") -> None:
+    def __init__(self, query: "Query", tools: tuple[str, ...] | None = None) -> None:
+        from tracelab.query import is_shipped, variants
+
         self.query = query
+        self.tools = tools if tools is not None else tuple(variants().get(query.name, {}) if is_shipped(query) else ())
         super().__init__(
             query.name,
             callback=partial(_ask, query),
             help=f"{query.title}\n\n{query.prose}",
-            params=[*map(_option, query.params), *_answering(), *_shared()],
+            params=[*map(_option, query.params), *_like(self.tools), *_answering(), *_shared()],
             epilog=_examples(query),
         )
 
@@ -108,7 +124,7 @@ def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Pat
         formatter.write_dl(_titles() or [("", "the library is empty")])
         click.echo(formatter.getvalue().rstrip())
     else:
-        answer.emit(pa.Table.from_pylist([{"query": name, "title": title} for name, title in _titles()]))
+        answer.emit(pa.Table.from_pylist(_listed()))
 
 
 def _answering() -> list[click.Parameter]:
@@ -130,6 +146,7 @@ def _answering() -> list[click.Parameter]:
 def _ask(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
     """Answer one question; `values` are its options and ours."""
     inherited = click.get_current_context().parent
+    values.pop("like", None)  # it chose the question
     given = {name: values.pop(name) for name in ("store", "fmt", "output", "force", "plot", "show_sql")}
     for name in ("store", "fmt", "output", "force"):  # `query --format json NAME` means the same
         given[name] = given[name] or (inherited.params.get(name) if inherited else None)
@@ -178,9 +195,25 @@ _KINDS: dict[str, "click.ParamType[Any]"] = {
 }
 
 
+def _tool(args: list[str]) -> str | None:
+    """What `--like` names. Options must be known before they can be read, and which there are depends on it."""
+    waiting = iter(args)
+    tools = [word[7:] if word[6:] else next(waiting, None) for word in waiting if word.partition("=")[0] == "--like"]
+    return tools[-1] if tools else None
+
+
+def _like(tools: tuple[str, ...]) -> list[click.Parameter]:
+    if not tools:
+        return []
+    said = "Ask it in the definition of another tool; with --help: what differs."
+    return [click.Option(["--like"], type=click.Choice(tools), help=said)]
+
+
 def _option(param: "Param") -> click.Option:
     return click.Option(
         ["--" + param.name.replace("_", "-"), param.name],
+        is_flag=False,
+        flag_value="true" if param.type == "flag" else None,  # alone it means true
         type=click.Choice(param.choices) if param.choices else _KINDS[param.type],
         default=param.default,
         show_default=param.default is not None,
@@ -191,7 +224,17 @@ def _option(param: "Param") -> click.Option:
 def _titles() -> list[tuple[str, str]]:
     from tracelab import query
 
-    return [(name, each.title) for name, each in query.library().items()]
+    return [(name, query.titled(name)) for name in query.library()]
+
+
+def _listed() -> list[dict[str, str | None]]:
+    from tracelab import query
+
+    tools = query.variants()
+    return [
+        {"query": name, "title": each.title, "like": ", ".join(tools.get(name, ())) or None}
+        for name, each in query.library().items()
+    ]
 
 
 def _row(table: str) -> str:
@@ -201,11 +244,10 @@ def _row(table: str) -> str:
 
 
 def _examples(query: "Query") -> str:
-    from tracelab.query import library
+    from tracelab.query import is_shipped
 
-    name = query.name if query.name in library() else query.path.name
-    first = f"  tracelab query {name}"
-    second = f"  tracelab query {name} --plot {query.name}.svg" if query.chart else f"{first} -o {query.name}.parquet"
+    first = f"  tracelab query {query.name if is_shipped(query) else query.path.name}"
+    second = f"{first} --plot {query.path.stem}.svg" if query.chart else f"{first} -o {query.path.stem}.parquet"
     shown = next((param for param in query.params if param.example is not None), None)
     if shown is not None:
         value = shlex.quote(str(shown.example).lower() if isinstance(shown.example, bool) else str(shown.example))

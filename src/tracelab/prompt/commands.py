@@ -74,7 +74,7 @@ def _schema(talk: "Conversation", rest: str) -> None:
 
 
 def _queries(talk: "Conversation", _rest: str) -> None:
-    talk.tell(definitions([(name, each.title) for name, each in query.library().items()]))
+    talk.tell(definitions([(name, query.titled(name)) for name in query.library()]))
 
 
 def _query(talk: "Conversation", rest: str) -> None:
@@ -84,25 +84,26 @@ def _query(talk: "Conversation", rest: str) -> None:
         raise UsageError(f".query {rest}: a quote is not closed") from error
     if not name:
         raise UsageError(".query takes a NAME; .queries lists them")
-    question = query.find(name)
-    values = _values(question, words)
-    if query.library().get(question.name) != question:
+    values = _values(name, words)
+    like = values.pop("like", None)
+    question = query.find(name, None if like is None else str(like))
+    if not query.is_shipped(question):
         box.check(talk.con, question.sql)
     with box.reading_errors():
         talk.show(box.interruptible(talk.con, lambda: query.run(talk.con, question, values)))
 
 
-def _values(question: query.Query, words: list[str]) -> dict[str, query.Value]:
+def _values(name: str, words: list[str]) -> dict[str, query.Value]:
     """Values given as on the command line: --top 5, or --top=5."""
     values: dict[str, query.Value] = {}
     waiting = iter(words)
     for word in waiting:
         option, equals, value = word.partition("=")
         if not option.startswith("--"):
-            raise UsageError(f"{question.name}: {word!r} is no option; write --name value")
+            raise UsageError(f"{name}: {word!r} is no option; write --name value")
         given = value if equals else next(waiting, None)
         if given is None:
-            raise UsageError(f"{question.name}: {option} needs a value")
+            raise UsageError(f"{name}: {option} needs a value")
         values[option[2:].replace("-", "_")] = given
     return values
 

@@ -114,8 +114,11 @@ def _of_command(begun: str, known: Words) -> Iterator[Completion]:
         if not more:
             yield from _starting({name: each.title for name, each in query.library().items()}, rest)
         elif name in query.library():
-            params = query.library()[name].params
-            about = {f"--{param.name.replace('_', '-')}": param.about for param in params}
+            tools = query.variants().get(name, {})
+            named = [each for tool, each in tools.items() if tool in options.split()]
+            about = {"--like": f"as {', '.join(tools)} has it"} if tools else {}
+            params = (named[0] if named else query.library()[name]).params
+            about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
             yield from _starting(about, options.rpartition(" ")[2])
 
 

@@ -1,0 +1,119 @@
+-- What other tools see of a trace; the questions in queries/like are made of it.
+
+-- double_us(ns): microseconds as the double that a JSON parser makes of them. Those of our time stand 0.25 us apart.
+create or replace macro double_us(ns) as (ns // 1000)::double + (ns % 1000) / 1000;
+
+-- below_us(ns): down to a whole microsecond, in ns.
+create or replace macro below_us(ns) as ns - ((ns % 1000) + 1000) % 1000;
+
+-- hta_start_ns, hta_end_ns: an event's start up and its end down to whole microseconds, as HTA takes them where times have
+-- a fraction. `doubles`: of the doubles that it makes of absolute times; else of the times themselves.
+create or replace macro hta_start_ns(start_ns, doubles) as
+    case when doubles then try_cast(ceil(double_us(start_ns)) as bigint) * 1000 else -below_us(-start_ns) end;
+create or replace macro hta_end_ns(start_ns, end_ns, doubles) as
+    case
+        when doubles then try_cast(floor(double_us(start_ns) + (end_ns - start_ns) / 1000) as bigint) * 1000
+        else below_us(end_ns)
+    end;
+
+-- hta_is_compute(name), hta_is_comm(name): what HTA takes a row on a stream for that is no copy or fill.
+create or replace macro hta_is_comm(name) as regexp_matches(name, '^nccl.*Kernel');
+create or replace macro hta_is_compute(name) as not regexp_matches(name, '^(nccl.*Kernel|.*Memcpy|Memset|.*Sync)');
+
+-- hta_rows(gpu, calls, marks, with_last, doubles): the GPU rows that HTA counts, with its times; all devices of a rank are
+-- one. `gpu` has run, source, rank, kind, name, correlation, start_ns, end_ns; `calls` run, source, correlation, start_ns;
+-- `marks` run, source, rank, name, start_ns, end_ns: the profiler's steps, on the host and on the GPU. Where a run has
+-- several, rows stay whose call began before the last step did (`with_last`: before it ended). `is_used` says which do.
+create or replace macro hta_rows(gpu, calls, marks, with_last, doubles) as table
+with _cut_runs as (
+    select run from query_table(marks) group by run having count(distinct name) > 1
+),
+_last_steps as (
+    select
+        run, source, rank,
+        max(case when with_last then hta_end_ns(start_ns, end_ns, doubles) + 1 else hta_start_ns(start_ns, doubles) end) as until_ns
+    from query_table(marks)
+    semi join _cut_runs using (run)
+    where measured(start_ns, end_ns)
+    group by run, source, rank
+),
+_launched as (
+    select run, source, correlation, min(hta_start_ns(start_ns, doubles)) as first_ns
+    from query_table(calls)
+    where correlation is not null and start_ns between -4611686018427387904 and 4611686018427387903
+    group by run, source, correlation
+)
+select
+    g.run, g.source, g.rank,
+    null::integer as device,
+    g.kind, g.name,
+    hta_start_ns(g.start_ns, doubles) as start_ns,
+    hta_end_ns(g.start_ns, g.end_ns, doubles) as end_ns,
+    l.until_ns is null or coalesce(c.first_ns < l.until_ns, false) as is_used
+from query_table(gpu) as g
+left join _last_steps as l on g.run = l.run and g.source = l.source and g.rank = l.rank
+left join _launched as c on g.run = c.run and g.source = c.source and g.correlation = c.correlation
+where measured(g.start_ns, g.end_ns);
+
+-- hta_busy(relation): the measure of a union of such rows as HTA adds it up. A row is one run and rank. An event within one
+-- microsecond ends before it starts there; where no other row covers it, HTA takes what it lacks off the sum.
+create or replace macro hta_busy(relation) as table
+with _latest as (
+    select
+        run, source, rank, start_ns,
+        max(end_ns) over (partition by run, source, rank order by start_ns, end_ns rows unbounded preceding) as latest_ns
+    from query_table(relation)
+    where end_ns >= start_ns
+),
+_turned as (
+    select run, source, rank, start_ns, start_ns - end_ns as less_ns from query_table(relation) where end_ns < start_ns
+),
+_less as (
+    select t.run, t.rank, sum(t.less_ns) as less_ns
+    from _turned as t
+    asof left join _latest as l
+        on t.run = l.run and t.source = l.source and t.rank = l.rank and t.start_ns >= l.start_ns
+    where l.latest_ns is null or l.latest_ns < t.start_ns
+    group by t.run, t.rank
+),
+_measures as (
+    select run, rank, busy_ns from busy(relation)
+    union all
+    select run, rank, -less_ns from _less
+)
+select run, rank, whole(sum(busy_ns)) as busy_ns
+from _measures
+group by run, rank;
+
+-- percent_of(part, of_all, digits): as a tool prints it; NULL of 0.
+create or replace macro percent_of(part, of_all, digits) as round(100 * part / nullif(of_all, 0), digits);
+
+-- kept_ns(us): a time in doubles of microseconds (see double_us) as ns.
+create or replace macro kept_ns(us) as try_cast(us * 4 as bigint) * 250;
+
+-- nvprof_sums(relation): a summary of nvprof on a relation with run, rank, name, start_ns, end_ns and dur_ns. A row is one
+-- run, rank and name with measured() rows; `percent` is of `sum_ns`, the durations of the whole rank.
+create or replace macro nvprof_sums(relation) as table
+with _names as (
+    select
+        run, rank, name,
+        sum(dur_ns) as time_ns,
+        count(*) as calls,
+        whole(round(avg(dur_ns))) as avg_ns,
+        min(dur_ns) as min_ns,
+        max(dur_ns) as max_ns
+    from query_table(relation)
+    where measured(start_ns, end_ns)
+    group by run, rank, name
+),
+_sums as (
+    select run, rank, sum(time_ns) as sum_ns from _names group by run, rank
+)
+select
+    run, rank, name,
+    percent_of(time_ns, sum_ns, 6) as percent,
+    whole(time_ns) as time_ns,
+    calls, avg_ns, min_ns, max_ns,
+    whole(sum_ns) as sum_ns
+from _names
+join _sums using (run, rank);

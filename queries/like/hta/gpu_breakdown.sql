@@ -1,0 +1,89 @@
+-- Where the time of each rank goes, as Holistic Trace Analysis (HTA 0.5.0, `get_temporal_breakdown`) says it.
+-- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; work that was launched in the
+-- last step of the profiler or later is left out; copies and fills that nothing hides are non-compute, together with
+-- communication; what waits on a stream (`syncs`) counts as busy; times with a fraction of a microsecond are cut to whole
+-- ones, each start up and each end down, which makes gaps longer. Communication is only what is called nccl…Kernel….
+-- HTA also takes an op that names a stream (a launch of Triton's) for a kernel; that is not done here.
+-- /// query
+-- title = "GPU time breakdown, as HTA has it"
+-- needs = ["kernels", "memcpys", "memsets"]
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- include_last_profiler_step = { default = false, example = true, about = "count the last step of the profiler too" }
+-- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- idle_ns = "kernel_ns less the time in which any row ran."
+-- compute_ns = "Time in which a kernel ran that is no communication."
+-- non_compute_ns = "The rest: time in which only communication, copies, fills or waiting ran."
+-- kernel_ns = "First start to last end of the rows that count."
+-- idle_percent = "idle_ns in percent of kernel_ns, two digits."
+-- compute_percent = "compute_ns in percent of kernel_ns, two digits."
+-- non_compute_percent = "non_compute_ns in percent of kernel_ns, two digits."
+-- gpu_rows = "Kernels, copies, fills and waits that count."
+-- dropped_rows = "Those that were launched too late to count, or by no call of the file."
+-- ///
+with gpu as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank)
+    union all
+    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
+    from syncs
+    where stream is not null and picked(run, $run) and picked(rank, $rank)
+),
+calls as not materialized (
+    select run, source, correlation, start_ns from api_calls where picked(run, $run) and picked(rank, $rank)
+),
+marks as (  -- torch before 1.12 has its steps among the ops
+    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and picked(run, $run)
+    union all
+    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and picked(run, $run)
+),
+judged as materialized (
+    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
+),
+used as (
+    select run, source, rank, device, kind, name, start_ns, end_ns from judged where is_used
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns
+    from used
+    where kind = 'graph' or (kind in ('kernel', 'sync') and hta_is_compute(name))
+),
+source_spans as (
+    select run, source, rank, max(end_ns) - min(start_ns) as kernel_ns
+    from used
+    group by run, source, rank
+),
+spans as (
+    select run, rank, whole(sum(kernel_ns)) as kernel_ns from source_spans group by run, rank
+),
+counts as (
+    select run, rank, count(*) filter (is_used) as gpu_rows, count(*) filter (not is_used) as dropped_rows
+    from judged
+    group by run, rank
+),
+parts as (
+    select
+        c.run, c.rank, c.gpu_rows, c.dropped_rows,
+        s.kernel_ns,
+        whole(s.kernel_ns - b.busy_ns) as idle_ns,
+        found(k.run, k.busy_ns) as compute_ns,
+        whole(b.busy_ns - found(k.run, k.busy_ns)) as non_compute_ns
+    from counts as c
+    left join spans as s on c.run = s.run and c.rank = s.rank
+    left join hta_busy('used') as b on c.run = b.run and c.rank = b.rank
+    left join hta_busy('compute') as k on c.run = k.run and c.rank = k.rank
+)
+select
+    run, rank, idle_ns, compute_ns, non_compute_ns, kernel_ns,
+    percent_of(idle_ns, kernel_ns, 2) as idle_percent,
+    percent_of(compute_ns, kernel_ns, 2) as compute_percent,
+    percent_of(non_compute_ns, kernel_ns, 2) as non_compute_percent,
+    gpu_rows, dropped_rows
+from parts
+order by run, rank

@@ -1,0 +1,70 @@
+-- How much of communication is hidden behind compute, as Holistic Trace Analysis (HTA 0.5.0, `get_comm_comp_overlap`)
+-- says it.
+-- A row is one run and rank. It differs from nccl_share: the share is of the time in which communication ran, not of the
+-- device's, and large is good; all devices of a rank are one; work that was launched in the last step of the profiler or
+-- later is left out; times with a fraction of a microsecond are cut to whole ones, each start up and each end down.
+-- Communication is only what is called nccl…Kernel…; compute is every other kernel.
+-- /// query
+-- title = "Communication behind compute, as HTA has it"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["comp_comm_overlap_percent"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- include_last_profiler_step = { default = false, example = true, about = "count the last step of the profiler too" }
+-- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- comm_ns = "Time in which communication ran."
+-- overlap_ns = "Time in which communication and compute ran."
+-- comp_comm_overlap_percent = "overlap_ns in percent of comm_ns, two digits; NULL where nothing communicated."
+-- comm_kernels = "Communication kernels that count."
+-- dropped_kernels = "Those that were launched too late to count, or by no call of the file."
+-- ///
+with gpu as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, end_ns
+    from gpu_activity
+    where kind in ('kernel', 'graph') and picked(run, $run) and picked(rank, $rank)
+    union all
+    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
+    from syncs
+    where stream is not null and picked(run, $run) and picked(rank, $rank)
+),
+calls as not materialized (
+    select run, source, correlation, start_ns from api_calls where picked(run, $run) and picked(rank, $rank)
+),
+marks as (  -- torch before 1.12 has its steps among the ops
+    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and picked(run, $run)
+    union all
+    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and picked(run, $run)
+),
+judged as materialized (
+    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns
+    from judged
+    where is_used and (kind = 'graph' or hta_is_compute(name))
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from judged where is_used and hta_is_comm(name)
+),
+counts as (
+    select
+        run, rank,
+        count(*) filter (hta_is_comm(name) and is_used) as comm_kernels,
+        count(*) filter (hta_is_comm(name) and not is_used) as dropped_kernels
+    from judged
+    group by run, rank
+)
+select
+    c.run, c.rank,
+    found(b.run, b.busy_ns) as comm_ns,
+    found(o.run, o.overlap_ns) as overlap_ns,
+    percent_of(found(o.run, o.overlap_ns), b.busy_ns, 2) as comp_comm_overlap_percent,
+    c.comm_kernels, c.dropped_kernels
+from counts as c
+left join hta_busy('communication') as b on c.run = b.run and c.rank = b.rank
+left join overlap('communication', 'compute') as o on c.run = o.run and c.rank = o.rank
+order by c.run, c.rank

@@ -1,0 +1,42 @@
+-- Which GPU activities take the time, as nvprof's summary ("GPU activities") says it.
+-- A row is one run, rank and name. It differs from kernel_summary: copies and fills stand among the kernels and count in the
+-- sum that Time(%) is of, and all GPUs of a process are one. A kernel's share is so smaller here than among kernels alone.
+-- CUDA graphs recorded as a whole are activities too. Rows without a valid time are left out.
+-- /// query
+-- title = "GPU activities, as nvprof sums them up"
+-- needs = ["kernels", "memcpys", "memsets"]
+-- chart = { kind = "bars", x = "name", y = ["time_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- time_percent = "time_ns in percent of gpu_activities_ns, six digits: nvprof's Time(%)."
+-- time_ns = "Durations of these activities, added up."
+-- calls = "How many they are."
+-- avg_ns = "time_ns / calls, rounded to whole ns."
+-- min_ns = "The shortest duration."
+-- max_ns = "The longest duration."
+-- name = "Kernel name, or nvprof's word for a copy or fill."
+-- gpu_activities_ns = "Durations of all activities of the rank, added up."
+-- ///
+with activity as (
+    select
+        run, rank, start_ns, end_ns, dur_ns,
+        case kind
+            when 'memcpy' then '[CUDA memcpy ' || coalesce(name, 'unknown') || ']'
+            when 'memset' then '[CUDA memset]'
+            else name
+        end as name
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+)
+select
+    run, rank,
+    percent as time_percent,
+    time_ns, calls, avg_ns, min_ns, max_ns, name,
+    sum_ns as gpu_activities_ns
+from nvprof_sums('activity')
+order by run, rank, time_ns desc, name

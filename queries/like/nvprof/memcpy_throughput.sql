@@ -1,0 +1,46 @@
+-- How fast copies run, as nvprof (`--print-gpu-trace`) has the throughput of each.
+-- A row is one run, rank and direction. It differs from memcpy_throughput: a GB is 1024³ bytes, so figures are 7 % smaller;
+-- the mean is that of the copies' own throughputs, in which a small copy counts as much as a large one; all GPUs of a
+-- process and all kinds of memory are one. Copies without a size or a valid time above 0 are left out.
+-- /// query
+-- title = "Memory copy throughput, as nvprof has it"
+-- needs = ["memcpys"]
+-- chart = { kind = "bars", x = "name", y = ["avg_gib_per_s"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- name = "nvprof's word for the copies of a direction."
+-- copies = "Copies that count."
+-- size_bytes = "Their bytes."
+-- time_ns = "Their durations, added up."
+-- avg_gib_per_s = "Mean of their throughputs, in 1024³ bytes a second."
+-- min_gib_per_s = "The lowest throughput."
+-- max_gib_per_s = "The highest throughput."
+-- overall_gib_per_s = "size_bytes / time_ns, in 1024³ bytes a second."
+-- ///
+with copies as (
+    select
+        run, rank, size_bytes, dur_ns,
+        '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']' as name,
+        size_bytes / dur_ns * 1e9 / 1073741824 as gib_per_s
+    from memcpys
+    where
+        picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+        and measured(start_ns, end_ns) and dur_ns > 0 and size_bytes is not null
+)
+select
+    run, rank, name,
+    count(*) as copies,
+    whole(sum(copies.size_bytes)) as size_bytes,
+    whole(sum(dur_ns)) as time_ns,
+    avg(gib_per_s) as avg_gib_per_s,
+    min(gib_per_s) as min_gib_per_s,
+    max(gib_per_s) as max_gib_per_s,
+    sum(copies.size_bytes) / sum(dur_ns) * 1e9 / 1073741824 as overall_gib_per_s
+from copies
+group by run, rank, name
+order by run, rank, name

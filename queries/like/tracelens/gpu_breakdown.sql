@@ -1,0 +1,74 @@
+-- Where the time of each rank goes, as TraceLens (`GPUEventAnalyser`) says it.
+-- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; fills count as computation; the
+-- exposed part of copies is its own, without fills; communication is what is called nccl, rccl or cross_device_reduce.
+-- Computation goes first, then communication, then copies; with idle_ns the three parts add up to total_ns. CUDA graphs
+-- recorded as a whole are computation.
+-- /// query
+-- title = "GPU time breakdown, as TraceLens has it"
+-- needs = ["kernels", "memcpys", "memsets"]
+-- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- computation_ns = "Time in which a kernel that does not communicate ran, or a fill."
+-- exposed_comm_ns = "Time in which communication ran, and no computation."
+-- exposed_memcpy_ns = "Time in which a copy ran, and neither computation nor communication."
+-- busy_ns = "Time in which anything ran."
+-- idle_ns = "total_ns less busy_ns."
+-- total_ns = "First start to last end."
+-- total_comm_ns = "Time in which communication ran."
+-- total_memcpy_ns = "Time in which a copy ran."
+-- computation_percent = "computation_ns in percent of total_ns."
+-- exposed_comm_percent = "exposed_comm_ns in percent of total_ns."
+-- exposed_memcpy_percent = "exposed_memcpy_ns in percent of total_ns."
+-- busy_percent = "busy_ns in percent of total_ns."
+-- idle_percent = "idle_ns in percent of total_ns."
+-- ///
+with activity as not materialized (
+    select
+        run, source, rank,
+        null::integer as device,
+        case
+            when kind = 'memcpy' then 'memcpy'
+            when kind = 'kernel' and regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i') then 'comm'
+            else 'computation'
+        end as kind,
+        case when $doubles then kept_ns(double_us(start_ns)) else start_ns end as start_ns,
+        case when $doubles then kept_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
+    from gpu_activity
+    where picked(run, $run) and picked(rank, $rank) and measured(start_ns, end_ns)
+),
+computation as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'computation'
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'comm'
+),
+copies as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
+),
+parts as (
+    select
+        run, rank, idle_ns,
+        try(a_ns + ab_ns + ac_ns + abc_ns) as computation_ns,
+        try(b_ns + bc_ns) as exposed_comm_ns,
+        c_ns as exposed_memcpy_ns,
+        try(window_ns - idle_ns) as busy_ns,
+        window_ns as total_ns,
+        try(b_ns + ab_ns + bc_ns + abc_ns) as total_comm_ns,
+        try(c_ns + ac_ns + bc_ns + abc_ns) as total_memcpy_ns
+    from regions('computation', 'communication', 'copies')
+)
+select
+    run, rank, computation_ns, exposed_comm_ns, exposed_memcpy_ns, busy_ns, idle_ns, total_ns, total_comm_ns, total_memcpy_ns,
+    percent_of(computation_ns, total_ns, 15) as computation_percent,
+    percent_of(exposed_comm_ns, total_ns, 15) as exposed_comm_percent,
+    percent_of(exposed_memcpy_ns, total_ns, 15) as exposed_memcpy_percent,
+    percent_of(busy_ns, total_ns, 15) as busy_percent,
+    percent_of(idle_ns, total_ns, 15) as idle_percent
+from parts
+order by run, rank
