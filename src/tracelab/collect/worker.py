@@ -91,8 +91,9 @@ def _end_with_parent() -> None:
         raise StoppedError
 
     def watch() -> None:
-        if not sys.stdin.buffer.read():
-            os.kill(own, signal.SIGTERM)
+        while os.read(0, 1):  # sys.stdin's lock, held by this thread at the end, would abort the interpreter
+            pass
+        os.kill(own, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stopped)
     threading.Thread(target=watch, name="tracelab-parent", daemon=True).start()
