@@ -176,6 +176,24 @@ def test_the_tool_that_hangs_still_has_its_report_when_it_is_killed(tmp_path):
     )
 
 
+def test_a_recording_that_nsys_could_not_import_is_imported_where_its_importer_is(tmp_path):
+    capture = nvidia.prepare("nsys", tmp_path / "rank0", environ())
+    (tmp_path / "rank0.qdstrm").write_text('["gemm"]')
+    said = "rank0.qdstrm is no report yet; make one with NVIDIA's QdstrmImporter -i rank0.qdstrm"
+    assert nvidia.after(capture, environ()).error == said
+    home = tmp_path / "nsight"
+    importer = home / "host-linux-x64" / "QdstrmImporter"
+    importer.parent.mkdir(parents=True)
+    importer.write_text('#!/bin/sh\ncp "$2" "$4"\n')
+    importer.chmod(0o755)
+    (home / "bin").mkdir()
+    (home / "bin" / "nsys").symlink_to(FAKES / "nsys")
+    (tmp_path / "nsys").symlink_to(home / "bin" / "nsys")
+    export = nvidia.after(replace(capture, tool=replace(capture.tool, path=str(tmp_path / "nsys"))), environ())
+    assert (export.error, export.kernels) == (None, 1)
+    assert [name for name in names(tmp_path) if "rank0" in name] == ["rank0.nsys-rep", "rank0.sqlite"]
+
+
 def test_reports_of_other_ranks_are_left_alone(tmp_path):
     (tmp_path / "rank01.nsys-rep").write_text("[]")
     (tmp_path / "rank0.x.nsys-rep").write_text("[]")

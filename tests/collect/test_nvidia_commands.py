@@ -59,11 +59,14 @@ def test_what_a_version_does_not_know_is_left_out_and_told():
         *("nsys", "profile", "--trace=cuda,nvtx,cudnn,cublas", "--sample=none", "--capture-range=cudaProfilerApi"),
         *("--force-overwrite=true", "--output=rank0", "p"),
     ]
-    assert [sentence.split(":")[0] for sentence in left_out(old)] == [
+    assert [sentence.split(":")[0] for sentence in left_out(Capture(old, Path()))] == [
         "nsys 2020.3 has no --cuda-graph-trace",
         "nsys 2020.3 has no --capture-range-end",
     ]
-    assert left_out(NSYS) == []
+    assert left_out(Capture(NSYS, Path())) == []
+    assert left_out(Capture(NSYS, Path(), cuda=False)) == [
+        "without a GPU nothing tells nsys of the window: the whole program is recorded"
+    ]
     assert "--include-json=true" not in nsys_export_command(old, Path("a.nsys-rep"), Path("a.sqlite"))
 
 

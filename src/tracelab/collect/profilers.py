@@ -53,6 +53,8 @@ class Around:
         files = [{"file": path.name, "exporter": capture.tool.name} for path in export.files]
         found: dict[str, Any] = {"files": files, "kernels": export.kernels}
         explained = verdict in _CAUSES and outcome["status"] == "failed" and "at" not in outcome
+        if ended.why == "timeout" and not export.reports:  # the rank was done, and its profiler was not
+            verdict, error = "timeout", f"the time limit came before {capture.tool.name} had written its report"
         if outcome["status"] == "ok" or explained:
             found |= {"status": verdict, "error": error}
         return found

@@ -35,11 +35,10 @@ class Export:
 def after(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPORT_TIMEOUT_S) -> Export:
     """Export every report of the capture; an export is whole or absent, and a report stays in every case."""
     nsys = capture.tool.name == "nsys"
-    if nsys:
-        _import_streams(capture, environ, timeout_s)
+    errors = _import_streams(capture, environ, timeout_s) if nsys else []
     reports = _reports(capture.base, (".nsys-rep", ".qdrep") if nsys else (".ncu-rep", ".ncu-repz"))
     one = _nsys_export if nsys else _ncu_export
-    files, kernels, errors = [], 0, []
+    files, kernels = [], 0
     for report in reports:
         try:
             file, found = one(capture, report, _runner(environ, timeout_s))
@@ -142,16 +141,35 @@ def _runner(environ: Mapping[str, str], timeout_s: float) -> _Run:
     return run
 
 
-def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: float) -> None:
-    """Make a report of what nsys recorded and could not import itself (packages that miss its importer)."""
+def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: float) -> list[str]:
+    """Make a report of what nsys recorded and could not import itself (packages that misplace its importer)."""
+    errors = []
     for stream in _reports(capture.base, (_UNIMPORTED,)):
-        report = stream.with_suffix(".nsys-rep")
-        folders = Path(os.path.realpath(capture.tool.path)).parents[:3]
+        report, aside = stream.with_suffix(".nsys-rep"), stream.with_name(f".{stream.stem}.partial.nsys-rep")
+        folders = [parent for path in _links(Path(capture.tool.path)) for parent in path.parents[:3]]
         importer = next((found for folder in folders for found in sorted(folder.glob(_IMPORTER))), None)
-        if importer is None or report.exists():
+        if report.exists():
             continue
-        with contextlib.suppress(_FailedError):
-            _runner(environ, timeout_s)([str(importer), "-i", str(stream), "-o", str(report)], None)
+        if importer is None:
+            errors.append(f"{stream.name} is no report yet; make one with NVIDIA's QdstrmImporter -i {stream.name}")
+            continue
+        try:
+            with _gone(aside):
+                _runner(environ, timeout_s)([str(importer), "-i", str(stream), "-o", str(aside)], None)
+                _settle(aside, report)
+                stream.unlink()
+        except _FailedError as error:
+            errors.append(f"{stream.name} could not be made a report: {error}")
+    return errors
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """A path, and what it is a link to, step by step: packages spread a tool over several folders."""
+    for _ in range(10):
+        yield path
+        if not path.is_symlink():
+            return
+        path = Path(os.path.normpath(path.parent / path.readlink()))
 
 
 def _reports(base: Path, suffixes: tuple[str, ...]) -> list[Path]:

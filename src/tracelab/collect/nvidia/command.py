@@ -10,14 +10,11 @@ from tracelab.collect.nvidia.tool import Tool
 
 _LOCK = "nsight-compute-lock"
 
-_SINCE: Mapping[str, Mapping[str, str]] = {
-    "nsys": {
-        "--cuda-graph-trace": "kernels inside CUDA graphs are recorded as whole graphs",
-        "--capture-range-end": "recording ends with the program, not with the window",
-    },
-    "ncu": {},
+_SINCE: Mapping[str, str] = {
+    "--cuda-graph-trace": "kernels inside CUDA graphs are recorded as whole graphs",
+    "--capture-range-end": "recording ends with the program, not with the window",
 }
-"""By tool: options that earlier versions lack, and what a report lacks without them."""
+"""Options that earlier versions of nsys lack, and what a report lacks without them."""
 
 
 def command(capture: Capture, argv: Sequence[str]) -> list[str]:
@@ -77,10 +74,14 @@ def ncu_import_command(tool: Tool, report: Path) -> list[str]:
     return line
 
 
-def left_out(tool: Tool) -> list[str]:
-    """What this version cannot do, as sentences."""
-    since = _SINCE[tool.name].items()
-    return [f"{tool.name} {tool.version} has no {option}: {lack}" for option, lack in since if not tool.knows(option)]
+def left_out(capture: Capture) -> list[str]:
+    """What was asked for and cannot be, as sentences."""
+    tool = capture.tool
+    if tool.name == "ncu":
+        return []
+    if not capture.cuda:
+        return ["without a GPU nothing tells nsys of the window: the whole program is recorded"]
+    return [f"nsys {tool.version} has no {option}: {lack}" for option, lack in _SINCE.items() if not tool.knows(option)]
 
 
 def environment(capture: Capture, environ: Mapping[str, str]) -> dict[str, str]:

@@ -20,5 +20,5 @@ def record(capture: Capture) -> dict[str, Any]:
         "cache_control": "all" if ncu else None,
         "metrics": list(capture.metrics) if ncu else None,
         "not_profiled": list(capture.not_profiled) if ncu else None,
-        "left_out": left_out(capture.tool),
+        "left_out": left_out(capture),
     }

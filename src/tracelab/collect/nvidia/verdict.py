@@ -43,7 +43,8 @@ _KNOWN = (
 """What a tool says, and what to do about it."""
 
 _OF_NCU = re.compile(r"^==ERROR== (?P<text>.+)$", re.MULTILINE)
-_OF_THE_PROGRAM = re.compile(r"The application returned an error code|terminated by signal")
+_NO_ERROR = re.compile(r"The application returned an error code|terminated by signal|importer (?:binary|version)")
+"""The program's own failure; and an importer that nsys misses, which is found when there is something to import."""
 _OF_NSYS = re.compile(
     r"^(?P<text>(?:.*\b(?:[Ii]mporter error|[Uu]nrecogni[sz]ed option|Program not found|No space left)\b|"
     r"(?:Error|ERROR|Failed|Unable|Cannot)\b).*)$",
@@ -107,6 +108,6 @@ def _known(output: str) -> str | None:
 def _said(name: str, output: str) -> str:
     """The first error that the tool itself tells of; of nsys's, which bear no mark, what looks like one."""
     for match in (_OF_NCU if name == "ncu" else _OF_NSYS).finditer(output):
-        if not _OF_THE_PROGRAM.search(match["text"]):
+        if not _NO_ERROR.search(match["text"]):
             return " ".join(match["text"].split())
     return ""

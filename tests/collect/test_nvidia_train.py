@@ -1,0 +1,101 @@
+"""`collect train` under nsys and ncu: what the profiler does ends in the run's status, and in files that are whole."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.collect.test_nvidia_captures import FAKES, PROGRAM, STEP, environ
+from tracelab.collect import nvidia
+from tracelab.collect.launch import End
+from tracelab.collect.profilers import Around
+
+WITH_TORCH = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0,
+    reason="torch is not installed",
+)
+
+
+def trained(tmp_path, fault="", **variables):
+    """A run of one step on the processor under the fake nsys: its run.json, and its files."""
+    words = ["collect", "train", "gemm", "--device", "cpu", "--steps", "1", "--warmup", "0", "--sample-s", "0"]
+    words += ["--profiler", "nsys", "--run", "r", "--out", str(tmp_path), *variables.pop("words", ())]
+    subprocess.run([sys.executable, "-m", "tracelab", *words], env=environ(fault) | variables, check=False, timeout=300)
+    told = json.loads((tmp_path / "r" / "run.json").read_text())
+    return told, sorted(path.name for path in (tmp_path / "r").iterdir())
+
+
+@WITH_TORCH
+def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
+    told, files = trained(tmp_path)
+    assert (told["status"], told["profiler"]) == ("ok", "nsys")
+    assert {"rank0.nsys-rep", "rank0.sqlite"} < set(files)
+    assert told["capture"]["tool_version"] == "2025.3.1.90"
+    assert str(tmp_path) not in json.dumps(told["capture"])
+
+
+@WITH_TORCH
+@pytest.mark.parametrize(
+    ("fault", "words", "status", "said"),
+    [
+        ("no_report", (), "profiler_error", "nsys says: Importer error status"),
+        ("export_fails", (), "profiler_error", "could not be exported"),
+        ("hang", ("--timeout-s", "15"), "timeout", "the time limit came before nsys had written its report"),
+    ],
+)
+def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, words, status, said):
+    told, files = trained(tmp_path, fault, words=words)
+    assert told["status"] == status
+    assert said in told["error"]
+    assert "rank0.sqlite" not in files
+    assert "steps.rank0.jsonl" in files
+
+
+@WITH_TORCH
+def test_a_run_without_the_tool_is_refused_with_a_status(tmp_path):
+    told, _ = trained(tmp_path, TRACELAB_NSYS=str(tmp_path / "none"))
+    assert told["status"] == "profiler_error"
+    assert "cannot be started" in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "events", "status"),
+    [
+        ("", STEP, "ok"),
+        ("", ("kernel outside",), "no_kernels"),
+        ("permission", STEP, "permission_denied"),
+        ("dcgm", STEP, "profiler_error"),
+    ],
+)
+def test_a_rank_under_ncu_takes_the_status_of_its_capture(tmp_path, monkeypatch, fault, events, status):
+    surroundings = environ(fault)
+    monkeypatch.setattr(os, "environ", surroundings)
+    around = Around(nvidia.prepare("ncu", tmp_path / "rank0", surroundings), tmp_path)
+    line = nvidia.command(around.of(0), [sys.executable, str(PROGRAM), *events])
+    done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
+    found = around.concluded(End(0, done.returncode, "itself", done.stdout), {"status": "ok"})
+    assert found["status"] == status
+    assert [each["file"] for each in found["files"]] == (["rank0.ncu.csv"] if status == "ok" else [])
+
+
+def test_what_a_rank_ran_into_stays_its_status_and_its_report_is_exported_all_the_same(tmp_path, monkeypatch):
+    surroundings = environ()
+    monkeypatch.setattr(os, "environ", surroundings)
+    around = Around(nvidia.prepare("nsys", tmp_path / "rank0", surroundings), tmp_path)
+    line = nvidia.command(around.of(0), [sys.executable, str(PROGRAM), *STEP, "exit=1"])
+    done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
+    found = around.concluded(End(0, done.returncode, "itself", done.stdout), {"status": "oom"})
+    assert "status" not in found
+    assert found["kernels"] == 2
+
+
+def test_every_rank_is_captured_by_nsys_into_a_file_of_its_own(tmp_path):
+    capture = nvidia.Capture(nvidia.Tool("nsys", "nsys", "2025.3", {}), Path("rank0"))
+    around = Around(capture, tmp_path)
+    assert around.of(3) == replace(capture, base=tmp_path / "rank3")
+    assert around.command(3, tmp_path)[:2] == ["nsys", "profile"]
+    assert str(FAKES) not in " ".join(around.command(3, tmp_path))
