@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 GRACE_S = 20.0
 """What a process gets to write down what it has, once it is told to stop."""
 COLLATERAL_S = 10.0
 """What the other ranks get when one has failed: long enough to fail by themselves and say why."""
+PARENT = "TRACELAB_PARENT"
+"""The variable that tells a process by which pipe it learns that its parent is gone."""
 _LOOK_S = 0.05
 _TAIL_BYTES = 64 << 10
 
@@ -34,6 +37,8 @@ class Worker:
     rank: int
     process: "subprocess.Popen[bytes]"
     scratch: Path
+    held: IO[bytes]
+    """The end of a pipe that stays open as long as this process lives; its other end is the child's stdin."""
 
     @property
     def log(self) -> Path:
@@ -54,14 +59,23 @@ class End:
 def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) -> Worker:
     """Start a process in a session of its own, so that Ctrl-C reaches this one alone.
 
-    Its stdin is a pipe that stays open as long as this process lives: end of file means that the parent is gone.
+    Its stdin is a pipe whose end means that the parent is gone; which pipe that is stands in its environment, for a
+    profiler in between may give its child another stdin.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    with (scratch / "log").open("wb") as log:
-        process = subprocess.Popen(
-            argv, env=dict(env), stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    return Worker(rank, process, scratch)
+    theirs, ours = os.pipe()
+    known = {**env, PARENT: str(os.fstat(theirs).st_ino)}
+    try:
+        with (scratch / "log").open("wb") as log:
+            process = subprocess.Popen(
+                argv, env=known, stdin=theirs, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Worker(rank, process, scratch, os.fdopen(ours, "wb"))
 
 
 def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
@@ -114,9 +128,7 @@ def kill(workers: list[Worker]) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
-        if worker.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                worker.process.stdin.close()
+        worker.held.close()
 
 
 def tail(path: Path) -> str:

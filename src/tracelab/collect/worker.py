@@ -23,6 +23,7 @@ from tracelab.collect.complexity import complexity
 from tracelab.collect.folder import write_json
 from tracelab.collect.job import Job
 from tracelab.collect.kineto import Kineto
+from tracelab.collect.launch import PARENT
 from tracelab.collect.loop import Loop, Work
 from tracelab.collect.record import Record
 from tracelab.collect.window import windows
@@ -81,7 +82,7 @@ def read(scratch: Path) -> Spec:
 
 
 def _end_with_parent() -> None:
-    """Stop on SIGTERM, and when stdin ends: the parent holds its other end open as long as it lives."""
+    """Stop on SIGTERM, and when the pipe ends whose other end the parent holds open as long as it lives."""
     own = os.getpid()
 
     def stopped(_number: int, _frame: FrameType | None) -> None:
@@ -96,6 +97,8 @@ def _end_with_parent() -> None:
         os.kill(own, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stopped)
+    if str(os.fstat(0).st_ino) != os.environ.get(PARENT):
+        return
     threading.Thread(target=watch, name="tracelab-parent", daemon=True).start()
 
 
