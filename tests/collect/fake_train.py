@@ -17,6 +17,11 @@ with Path(os.environ["FAKE_TRAIN_PLAN"]).with_suffix(".log").open("a") as log:
     log.write(f"{folder.name} {deed}\n")
 
 
+if deed == "lost":
+    sys.stderr.write(f"tracelab: {folder}: a run is being written there; wait for it\n")
+    sys.exit(2)
+
+
 def stopped(number: int, frame: object) -> None:
     write_json(folder / RUN_JSON, before | {"status": "failed", "error": "interrupted"})
     sys.exit(128 + number)

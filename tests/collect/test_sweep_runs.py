@@ -116,6 +116,20 @@ def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
     assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
 
 
+def test_cell_that_another_process_took_first_has_not_run(lab: Lab) -> None:
+    first, *_ = lab.run(seed0="lost")
+    assert (first.status, first.error) == ("not_run", None)
+
+
+def test_run_is_no_rank_of_the_job_that_the_sweep_is_in_unless_a_launcher_starts_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert {"SLURM_STEP_ID", "SLURM_JOB_ID"} & set(runner.environment(Means())) == {"SLURM_JOB_ID"}
+    assert "SLURM_STEP_ID" in runner.environment(Means(launcher=("srun",)))
+
+
 def test_full_disk_stops_the_sweep_before_the_next_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LEAST_FREE_BYTES", 1 << 70)
     with pytest.raises(TracelabError, match="the disk is full; make room, and give the same command again"):

@@ -15,11 +15,14 @@ from tracelab.collect.settings import changed
 from tracelab.collect.sweep.matrix import Cell
 from tracelab.collect.sweep.state import NOT_RUN, RUNNING, error_of, failed, folder_of, set_back, state
 from tracelab.collect.sweep.values import words
-from tracelab.errors import TracelabError
+from tracelab.errors import TracelabError, UsageError
 
 LEAST_FREE_BYTES = 64 << 20
 """With less on the disk no cell is begun: it would fail for no reason of its own."""
 _INTERRUPTED_CODES = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_TAKEN = "a run is being written there"
+_OF_A_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
+"""Variables by which a process knows that it is a rank (collect/job.py)."""
 _LOOK_S = 0.1
 _SLACK_S = 60.0
 """What a run may take beyond its time limit to start, to stop and to write its traces, before it is ended from here."""
@@ -89,7 +92,7 @@ def _run_one(cell: Cell, before: str, means: Means, scratch: Path) -> End:
     workers: list[Worker] = []
     try:
         with interruptible():
-            workers.append(launch(command(cell, before, means), _environment(), 0, scratch / "0"))
+            workers.append(launch(command(cell, before, means), environment(means), 0, scratch / "0"))
             while workers[0].process.poll() is None:
                 seconds = time.monotonic() - begun
                 means.tell(cell.run, seconds)
@@ -120,8 +123,11 @@ def _ended(workers: list[Worker]) -> None:
 
 
 def _say_end(cell: Cell, end: End) -> None:
-    """A run that ended without a last word has one from here; else it would run again and again."""
-    if state(cell) == NOT_RUN:
+    """A run that ended without a last word has one from here; else it would run again and again.
+
+    One that found its folder taken by another process has not run at all.
+    """
+    if state(cell) == NOT_RUN and not (end.code == UsageError.exit_code and _TAKEN in end.output):
         failed(cell, *status.of_end(end, killed_for_memory=False))
 
 
@@ -132,8 +138,12 @@ def _check_space(out: Path) -> None:
         )
 
 
-def _environment() -> dict[str, str]:
-    """This process's, with the checkout to import from."""
+def environment(means: Means) -> dict[str, str]:
+    """This process's, with the checkout to import from.
+
+    A run is no rank of the job that the sweep itself was started in: tasks of srun share the cells, a cell each.
+    """
     here = str(Path(__file__).parents[3])
     known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{known}" if known else here}
+    own = {name: value for name, value in os.environ.items() if means.launcher or name not in _OF_A_JOB}
+    return {**own, "PYTHONPATH": f"{here}{os.pathsep}{known}" if known else here}
