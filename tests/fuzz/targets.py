@@ -2,11 +2,13 @@
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, golden_roofline, raw_csv
+from tests.readers import run_folder as run_files
+from tests.readers import test_ceilings_text as printed_ceilings
 from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.small import kernel, op
 from tracelab.readers.findings import Findings, diagnostics
@@ -22,6 +24,14 @@ from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF
 from tracelab.readers.nvprof.lines import blocks
 from tracelab.readers.nvprof.printed import Printed
 from tracelab.readers.nvprof.text import as_table
+from tracelab.readers.run import nccl_tests, nvbandwidth
+from tracelab.readers.run import sniff as sniff_run
+from tracelab.readers.run.described import missing, row_of
+from tracelab.readers.run.diagnostics import SENTENCES as OF_RUNS
+from tracelab.readers.run.lines import Line, objects_of
+from tracelab.readers.run.lines import lines_of as lines_of_run
+from tracelab.readers.run.values import as_table as run_table
+from tracelab.readers.run.values import fitted, loads
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,43 @@ def kineto_clean(data: bytes) -> None:
     diagnostics(findings, OF_KINETO)
 
 
+def run_lines(data: bytes) -> None:
+    """A file of JSON lines as rows of each table."""
+    sniff_run(data)
+    for table in ("steps", "ceilings", "host_samples"):
+        findings = Findings()
+        found = [fields for fields in objects_of(io.BytesIO(data), findings) if fields is not None]
+        run_table(table, [fitted(table, fields, findings) for fields in found]).validate(full=True)
+        diagnostics(findings, OF_RUNS)
+
+
+def run_json(data: bytes) -> None:
+    """A description of a run, and nvbandwidth's JSON."""
+    findings = Findings()
+    try:
+        content = loads(data.decode(errors="replace"))
+    except ValueError:
+        return
+    if isinstance(content, dict):
+        run_table("runs", [row_of(content, findings)]).validate(full=True)
+        missing(content, Path("/nowhere"))
+        run_table("ceilings", list(nvbandwidth.rows(content, findings))).validate(full=True)
+    diagnostics(findings, OF_RUNS)
+
+
+def nccl_text(data: bytes) -> None:
+    """What nccl-tests print."""
+    report = nccl_tests.Report(Findings())
+    rows = list(report.rows(line.content.decode(errors="replace") for line in lines_of_bytes(data)))
+    run_table("ceilings", rows).validate(full=True)
+    diagnostics(report.findings, OF_RUNS)
+
+
+def lines_of_bytes(data: bytes) -> Iterator[Line]:
+    """The lines of a text in memory."""
+    return lines_of_run(io.BytesIO(data), Findings())
+
+
 _AXPY = Kernel("void axpy<float, (int)4>(T1 *, T1)")
 _ROWS = (
     (_AXPY, Cell("Duration", "us", "1,234.56", "GPU Speed Of Light Throughput")),
@@ -88,7 +135,19 @@ _PIECES = (
     '{"ph":"X","ts":1,"args":{"Process Group Ranks": [0, 1, ..., 7], "a": none}} , {"ph":"i","ts":"2"} ], ]',
 )
 
+_RUN = json.dumps(run_files.RUN).encode()
+_STEPS = run_files.lines("steps", run_files.step(0), b"\0" * 9, run_files.step(1, more=[1.5]), rank=1)
+
 TARGETS = {
+    "run_lines": Target(run_lines, (_STEPS,), ('{"', '": ', "NaN", "1e999", "\\ud800", "\0", "\n")),
+    "run_json": Target(
+        run_json,
+        (_RUN, json.dumps(printed_ceilings.COPIES).encode()),
+        ('"tags": {', '"N/A"', "NaN", "null", '"ranks"', "[", "1e999"),
+    ),
+    "nccl_text": Target(
+        nccl_text, (printed_ceilings.ALL_REDUCE.encode(),), ("# ", "  0  ", "N/A", "1e+09", "nan", "-1", "float")
+    ),
     "ncu_text": Target(
         ncu_text,
         (*(page.encode() for page in _PAGES), _PAGES[0].encode("utf-16")),
