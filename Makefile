@@ -16,7 +16,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
 	@$(PY) demo/run.py
 
-test: $(VENV)/.test  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
+test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
 	@lint=0; { $(LINT); } || lint=$$?; \
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }
@@ -61,6 +61,11 @@ $(VENV)/.runtime: $(VENV)/.made pyproject.toml
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 	@echo "Installing what the tests need into $(VENV) (once)"
 	@$(PIP) --requirement requirements/test.txt
+	@touch $@
+
+$(VENV)/.trains: $(VENV)/.test requirements/torch_for_tests.py
+	@echo "Looking for a torch without CUDA, for the tests that train (once)"
+	@PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) requirements/torch_for_tests.py
 	@touch $@
 
 $(VENV)/.collect: $(VENV)/.runtime

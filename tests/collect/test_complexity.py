@@ -1,0 +1,77 @@
+"""Sizes of models and FLOPs of their forward passes are the published ones."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="counting FLOPs needs torch: make venv")
+pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
+
+from tracelab.collect.complexity import complexity  # noqa: E402  torch first
+from tracelab.collect.workloads import filled, find, loaded  # noqa: E402
+from tracelab.errors import UsageError  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+def counted(workload: str, known: dict[str, Any], **own: str) -> tuple[int, int, int | None]:
+    module = loaded(find(workload))
+    settings = filled(module, known, own)
+    sample = module.data(settings, train=True)[0]
+    found = complexity(torch, lambda: module.model(settings), module.workload, sample)
+    return found.parameters, found.parameter_bytes, found.flop_per_sample
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "multiply_adds"),
+    [
+        ("alexnet", 61_100_840, 714_188_480),
+        ("resnet18", 11_689_512, 1_814_073_344),
+        ("vgg16", 138_357_544, 15_470_264_320),
+    ],
+)
+def test_models_have_their_published_sizes(model: str, parameters: int, multiply_adds: int) -> None:
+    found = counted("image_classification", {"model": model, "image_size": 224}, classes="1000")
+    assert found == (parameters, 4 * parameters, 2 * multiply_adds)
+
+
+def test_a_transformer_is_counted_as_by_hand() -> None:
+    context, width, layers, vocabulary = 64, 128, 2, 512
+    products = (
+        layers * 12 * width**2 + vocabulary * width
+    )  # of one token: queries, keys, values, output, 8·width² behind
+    attention = layers * 2 * context * width  # of one token with all: scores, and their use
+    _, _, flop = counted("transformer", {})
+    assert flop == 2 * context * (products + attention) == 62_914_560
+
+
+def test_what_torch_cannot_count_is_absent_and_explained() -> None:
+    def step(_: Any) -> None:
+        raise NotImplementedError("no meta kernel")
+
+    found = complexity(torch, lambda: torch.nn.Linear(2, 3), lambda _: step, (torch.ones(2),))
+    assert (found.parameters, found.flop_per_sample, found.problem) == (9, None, "FLOPs not counted: no meta kernel")
+
+
+def test_a_setting_that_a_workload_lacks_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no setting of the workload 'contxt'; did you mean 'context'"):
+        filled(loaded(find("transformer")), {}, {"contxt": "8"})
+
+
+def test_a_setting_of_the_wrong_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="--set width=wide: not like 128"):
+        filled(loaded(find("transformer")), {}, {"width": "wide"})
+
+
+def test_several_numbers_stand_between_commas() -> None:
+    copies = loaded(find("copies"))
+    assert filled(copies, {"device": "cpu"}, {"sizes": "1,22"}).sizes == (1, 22)
+
+
+def test_workloads_stand_where_the_wheel_takes_them_from() -> None:
+    assert find("gemm").path == Path(__file__).parents[2] / "collectors" / "gemm.py"
