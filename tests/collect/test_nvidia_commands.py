@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tracelab.collect.nvidia.command import (
     nsys_export_command,
 )
 
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "nvidia.md"
 NSYS = Tool(
     "nsys",
     "/opt/nsys",
@@ -152,3 +154,15 @@ def test_the_values_of_an_option_are_read_from_its_own_help_alone():
     assert tool.offers("--cache-control", "boost")
     assert not tool.offers("--set", "boost")
     assert not tool.knows("--clock")
+
+
+def test_the_documented_command_lines_are_those_that_are_run():
+    text = " ".join(DOCUMENTED.read_text().replace("\\\n", " ").replace("'", "").split())
+    nsys, ncu, base = replace(NSYS, path="nsys"), replace(NCU, path="ncu"), Path("runs/RUN/rank0")
+    for line in (
+        command(Capture(nsys, base), ["PROGRAM"]),
+        nsys_export_command(nsys, base.with_suffix(".nsys-rep"), base.with_suffix(".sqlite")),
+        command(Capture(ncu, base, metrics=("METRICS",)), ["PROGRAM"]),
+        ncu_import_command(ncu, base.with_suffix(".ncu-rep")),
+    ):
+        assert " ".join(line) in text

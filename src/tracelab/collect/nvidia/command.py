@@ -31,7 +31,7 @@ def nsys_command(capture: Capture, argv: Sequence[str]) -> list[str]:
     line = [tool.path, "profile", "--trace=cuda,nvtx,cudnn,cublas" if capture.cuda else "--trace=nvtx,osrt"]
     line += _known(tool, "--sample=none", "--cpuctxsw=none", "--stats=false")
     if capture.cuda:
-        # Events that are traced on the device (by default since CUDA 12.8) can make streams wait for each other.
+        # Events that are traced on the device, as newer versions do by default, can make streams wait for each other.
         line += _known(tool, "--cuda-graph-trace=node", "--cuda-event-trace=false")
         if capture.ranges:
             end = "stop" if capture.ranges == 1 else f"repeat:{capture.ranges}"
