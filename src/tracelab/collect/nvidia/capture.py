@@ -48,7 +48,9 @@ def prepare(
     if profiler == "nsys":
         return Capture(tool, base, cuda, ranges)
     if clock_control != "none" and not tool.offers("--clock-control", clock_control):
-        raise CaptureError(f"ncu {tool.version} knows no --clock-control {clock_control}; use none or base, or a newer ncu")
+        raise CaptureError(
+            f"ncu {tool.version} knows no --clock-control {clock_control}; use none or base, or a newer ncu"
+        )
     said = asked([tool.path, "--query-metrics"], environ)
     known = wanted.listed(said)
     if not known:
