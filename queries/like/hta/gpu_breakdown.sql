@@ -1,9 +1,10 @@
 -- Where the time of each rank goes, as Holistic Trace Analysis (HTA 0.5.0, `get_temporal_breakdown`) says it.
 -- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; work that was launched in the
--- last step of the profiler or later is left out; copies and fills that nothing hides are non-compute, together with
--- communication; what waits on a stream (`syncs`) counts as busy; times with a fraction of a microsecond are cut to whole
--- ones, each start up and each end down, which makes gaps longer. Communication is only what is called nccl…Kernel….
--- HTA also takes an op that names a stream (a launch of Triton's) for a kernel; that is not done here.
+-- last step of the profiler or later is left out, where that step begins at the latest of its marks, those on the GPU
+-- included; copies and fills that nothing hides are non-compute, together with communication; what waits on a stream
+-- (`syncs`) counts as busy; times with a fraction of a microsecond are cut to whole ones, each start up and each end down,
+-- which makes gaps longer. Communication is only what is called nccl…Kernel…. HTA also takes an op that names a stream (a
+-- launch of Triton's) for a kernel; that is not done here.
 -- /// query
 -- title = "GPU time breakdown, as HTA has it"
 -- needs = ["kernels", "memcpys", "memsets"]

@@ -2,8 +2,9 @@
 -- says it.
 -- A row is one run and rank. It differs from nccl_share: the share is of the time in which communication ran, not of the
 -- device's, and large is good; all devices of a rank are one; work that was launched in the last step of the profiler or
--- later is left out; times with a fraction of a microsecond are cut to whole ones, each start up and each end down.
--- Communication is only what is called nccl…Kernel…; compute is every other kernel.
+-- later is left out, where that step begins at the latest of its marks, those on the GPU included; times with a fraction of
+-- a microsecond are cut to whole ones, each start up and each end down. Communication is only what is called
+-- nccl…Kernel…; compute is every other kernel.
 -- /// query
 -- title = "Communication behind compute, as HTA has it"
 -- needs = ["kernels"]

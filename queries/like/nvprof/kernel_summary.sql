@@ -1,7 +1,8 @@
 -- Which GPU activities take the time, as nvprof's summary ("GPU activities") says it.
 -- A row is one run, rank and name. It differs from kernel_summary: copies and fills stand among the kernels and count in the
 -- sum that Time(%) is of, and all GPUs of a process are one. A kernel's share is so smaller here than among kernels alone.
--- CUDA graphs recorded as a whole are activities too. Rows without a valid time are left out.
+-- CUDA graphs recorded as a whole are activities too. Migrations of unified memory are not, for nvprof has a table of their
+-- own for them. Rows without a valid time are left out.
 -- /// query
 -- title = "GPU activities, as nvprof sums them up"
 -- needs = ["kernels", "memcpys", "memsets"]
@@ -31,7 +32,9 @@ with activity as (
             else name
         end as name
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where
+        picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+        and not (kind = 'memcpy' and coalesce(starts_with(name, 'UVM'), false))
 )
 select
     run, rank,

@@ -25,7 +25,10 @@
 with copies as (
     select
         run, rank, size_bytes, dur_ns,
-        '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']' as name,
+        case
+            when starts_with(direction, 'UVM') then '[Unified Memory Memcpy' || direction[4:] || ']'
+            else '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']'
+        end as name,
         size_bytes / dur_ns * 1e9 / 1073741824 as gib_per_s
     from memcpys
     where

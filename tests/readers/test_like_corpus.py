@@ -1,0 +1,206 @@
+"""Questions in the definitions of other tools, on the corpus: the digits that those tools print of the same files."""
+
+import csv
+import gzip
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from tests import corpus
+from tests.build import build_store
+from tests.readers.small import ingest_paths
+from tracelab.lab import Lab
+
+pytestmark = corpus.needs_traces
+
+KINETO = corpus.ROOT / "kineto"
+NVPROF = corpus.ROOT / "nvprof"
+STEPPED = {
+    "control": "hta/trace_diff",
+    "rank-0": "hta/ns_resolution_trace",
+    "rank0": "hta/negative_queue_length_values_check",
+    "nccl_data": "hta/nccl_data.json.gz",
+    "df_index_resolver": "hta/df_index_resolver.json.gz",
+    "worker0": "kineto_tb_plugin",
+    "google_owlv2": "tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz",
+}
+"""Files by how the name of their run begins."""
+
+HTA = [
+    ("control", {}, (62119, 234760, 86525, 383404, 16.2, 61.23, 22.57), 47.03),
+    ("control", {"include_last_profiler_step": True}, (76007, 281336, 107251, 464594, 16.36, 60.56, 23.08), 46.24),
+    ("rank-0", {"doubles": True}, (10113, 372150, 2371, 384634, 2.63, 96.75, 0.62), None),
+    (
+        *("rank-0", {"doubles": True, "include_last_profiler_step": True}),
+        *((12143, 464915, 2971, 480029, 2.53, 96.85, 0.62), None),
+    ),
+    ("rank0", {}, (705853, 143836, 166865, 1016554, 69.44, 14.15, 16.41), 1.37),
+    ("rank0", {"include_last_profiler_step": True}, (848216, 179676, 201180, 1229072, 69.01, 14.62, 16.37), 1.47),
+    ("nccl_data", {}, (338781, 75169, 21636, 435586, 77.78, 17.26, 4.97), 14.31),
+    ("nccl_data", {"include_last_profiler_step": True}, (506512, 113012, 41026, 660550, 76.68, 17.11, 6.21), 15.14),
+    ("df_index_resolver", {}, (643612, 496485, 256572, 1396669, 46.08, 35.55, 18.37), 0.0),
+    ("worker0", {}, (327463, 492891, 10140, 830494, 39.43, 59.35, 1.22), None),
+    ("worker0", {"include_last_profiler_step": True}, (392919, 591532, 12026, 996477, 39.43, 59.36, 1.21), None),
+    ("google_owlv2", {}, (516680, 547123, 14484, 1078287, 47.92, 50.74, 1.34), None),
+]
+"""What HTA 0.5.0 answers: idle, compute, non-compute and kernel time in us, their percentages, and the overlap's."""
+
+HTA_RANKS = {
+    0: (6419, 1034, 5556, 13009, 49.34, 7.95, 42.71),
+    1: (6428, 1246, 11075, 18749, 34.28, 6.65, 59.07),
+    2: (7046, 1068, 3236, 11350, 62.08, 9.41, 28.51),
+    3: (8145, 1240, 9468, 18853, 43.2, 6.58, 50.22),
+    4: (8887, 1126, 6576, 16589, 53.57, 6.79, 39.64),
+    5: (9121, 1041, 6230, 16392, 55.64, 6.35, 38.01),
+    6: (7051, 1051, 3308, 11410, 61.8, 9.21, 28.99),
+    7: (8308, 1059, 1600, 10967, 75.75, 9.66, 14.59),
+}
+"""The same of the eight ranks of one run."""
+
+HTA_OVERLAPS = {0: 4.5, 1: 2.47, 2: 7.88, 3: 3.31, 4: 0.56, 5: 0.64, 6: 7.56, 7: 9.51}
+
+TRACELENS = [
+    ("control", {}, "464.594 282.582 87.267 18.738 76.007 163.535"),
+    ("rank-0", {"doubles": True}, "480.029 468.761 0.000 3.701 7.567 0.000"),
+]
+"""What TraceLens (171dd74) prints: total, computation, exposed communication and copies, idle, communication, in ms."""
+
+Of = Callable[[str], tuple[Lab, str]]
+
+
+@pytest.fixture(scope="module")
+def of(tmp_path_factory: pytest.TempPathFactory) -> Of:
+    """The store of a file, and its run; each file is ingested once, when it is first asked for."""
+    stores: dict[str, tuple[Lab, str]] = {}
+
+    def found(name: str) -> tuple[Lab, str]:
+        if name not in stores:
+            lab = ingest_paths(tmp_path_factory.mktemp("like"), [KINETO / STEPPED[name]], run=None)
+            stores[name] = Lab(lab.store), str(lab.source["run"])
+        return stores[name]
+
+    return found
+
+
+def temporal(row: dict[str, object]) -> tuple[object, ...]:
+    """A row as HTA prints it: whole us, and percentages."""
+    parts = ("idle", "compute", "non_compute", "kernel")
+    times = [divmod(int(str(row[f"{part}_ns"])), 1000) for part in parts]
+    assert {rest for _, rest in times} == {0}
+    return (*(us for us, _ in times), *(row[f"{part}_percent"] for part in parts[:-1]))
+
+
+@pytest.mark.parametrize(("name", "params", "printed", "overlap"), HTA)
+def test_hta_prints_the_same(of: Of, name: str, params: dict, printed: tuple, overlap: float | None) -> None:
+    lab, run = of(name)
+    (row,) = lab.query("gpu_breakdown", like="hta", run=run, **params).to_pylist()
+    (share,) = lab.query("nccl_share", like="hta", run=run, **params).to_pylist()
+    assert (temporal(row), share["comp_comm_overlap_percent"]) == (printed, overlap)
+
+
+def test_hta_prints_the_same_of_eight_ranks(tmp_path: Path) -> None:
+    lab = Lab(ingest_paths(tmp_path, [KINETO / "param_dlrm_8ranks"], run=None).store)
+    found = {row["rank"]: temporal(row) for row in lab.query("gpu_breakdown", like="hta").to_pylist()}
+    shares = lab.query("nccl_share", like="hta").to_pylist()
+    assert found == HTA_RANKS
+    assert {row["rank"]: row["comp_comm_overlap_percent"] for row in shares} == HTA_OVERLAPS
+
+
+@pytest.mark.parametrize(("name", "params", "printed"), TRACELENS)
+def test_tracelens_prints_the_same(of: Of, name: str, params: dict, printed: str) -> None:
+    lab, run = of(name)
+    (row,) = lab.query("gpu_breakdown", like="tracelens", run=run, **params).to_pylist()
+    parts = ("total", "computation", "exposed_comm", "exposed_memcpy", "idle", "total_comm")
+    assert " ".join(f"{row[f'{part}_ns'] / 1e6:.3f}" for part in parts) == printed
+
+
+def test_exact_times_give_another_idle_time_than_tracelens_prints(of: Of) -> None:
+    lab, run = of("rank-0")
+    (row,) = lab.query("gpu_breakdown", like="tracelens", run=run).to_pylist()
+    assert (row["idle_ns"], row["total_ns"], row["busy_ns"]) == (7_574_738, 480_029_179, 472_454_441)
+
+
+def test_collectives_have_the_bandwidth_of_tracelens_formulas(of: Of) -> None:
+    lab, run = of("nccl_data")
+    events = json.loads(gzip.decompress((KINETO / STEPPED["nccl_data"]).read_bytes()))["traceEvents"]
+    groups = defaultdict(list)
+    for event in events:
+        noted = event.get("args", {})
+        if event.get("cat") == "kernel" and noted.get("Collective name") == "allreduce":
+            gib = noted["In msg nelems"] * {"Float": 4, "Long": 8}[noted["dtype"]] / 1024**3
+            groups[noted["dtype"], noted["In msg nelems"]].append((event["dur"] / 1e6, gib, noted["Group size"]))
+    expected = {
+        key: (len(calls), mean(gib / s for s, gib, _ in calls), mean(gib / s * 2 * (n - 1) / n for s, gib, n in calls))
+        for key, calls in groups.items()
+    }
+    rows = lab.query("collective_summary", like="tracelens", run=run).to_pylist()
+    found = {
+        (row["dtype"], row["in_elements"]): (row["count"], row["algo_bw_mean_gib_per_s"], row["bus_bw_mean_gib_per_s"])
+        for row in rows
+    }
+    assert len(found) == 5
+    assert found.keys() == expected.keys()
+    for key, figures in found.items():
+        assert figures == pytest.approx(expected[key], rel=1e-9)
+
+
+def test_api_calls_have_the_percentages_that_nvprof_printed(tmp_path: Path) -> None:
+    path = NVPROF / "pranshu777" / "out.resnet18_64_0.01_k80_full_mem.757751"
+    printed = [row for row in csv.reader(path.read_text("utf-8").splitlines()) if row[0] == "API calls"]
+    calls = [
+        {"api": "runtime" if name.startswith("cuda") else "driver", "name": name, "start_ns": 0, "dur_ns": dur_ns}
+        for _, _, total, count, _, _, _, name in printed
+        for dur_ns in split(round(float(total) * 1e6), int(count))
+    ]
+    lab = Lab(build_store(tmp_path / "lab", {"api_calls": calls}))
+    rows = lab.query("api_summary", like="nvprof").to_pylist()
+    assert len(rows) == 11
+    assert {row["name"]: (f"{row['time_percent']:.6f}", row["calls"]) for row in rows} == {
+        row[7]: (row[1], int(row[3])) for row in printed
+    }
+
+
+def split(total: int, parts: int) -> list[int]:
+    """Whole numbers that add up."""
+    return [total // parts + (place < total % parts) for place in range(parts)]
+
+
+def test_copies_have_the_throughput_that_nvprof_printed(tmp_path: Path) -> None:
+    path = NVPROF / "nanzifan" / "print-gpu-trace.csv"
+    lines = [line for line in path.read_text("utf-8").splitlines() if not line.startswith("==")]
+    printed = [float(row["Throughput"]) for row in csv.DictReader(lines) if row["Name"] == "[CUDA memcpy DtoD]"]
+    lab = Lab(ingest_paths(tmp_path, [path]).store)
+    rows = {row["name"]: row for row in lab.query("memcpy_throughput", like="nvprof").to_pylist()}
+    row = rows["[CUDA memcpy DtoD]"]
+    assert row["copies"] == len(printed) == 2000
+    figures = (row["avg_gib_per_s"], row["min_gib_per_s"], row["max_gib_per_s"])
+    assert figures == pytest.approx((mean(printed), min(printed), max(printed)), abs=1e-5)
+
+
+def test_gpu_activities_are_those_of_nvprofs_database(tmp_path: Path) -> None:
+    path = NVPROF / "ece408" / "timeline.nvprof"
+    sums: dict[str, list[int]] = {}
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
+        for name, of_kind in (("CONCURRENT_KERNEL", "kernel"), ("MEMCPY", "memcpy"), ("MEMSET", "memset")):
+            rows = db.execute(f"select end - start from CUPTI_ACTIVITY_KIND_{name}")
+            sums[of_kind] = [dur_ns for (dur_ns,) in rows]
+    db.close()
+    lab = Lab(ingest_paths(tmp_path, [path]).store)
+    rows = lab.query("kernel_summary", like="nvprof").to_pylist()
+    total = sum(map(sum, sums.values()))
+    (fills,) = (row for row in rows if row["name"] == "[CUDA memset]")
+    assert {row["gpu_activities_ns"] for row in rows} == {total}
+    assert sum(row["time_ns"] for row in rows if row["name"].startswith("[CUDA memcpy")) == sum(sums["memcpy"])
+    assert (fills["calls"], fills["time_percent"]) == (9, round(100 * sum(sums["memset"]) / total, 6))
+    assert sum(row["time_percent"] for row in rows) == pytest.approx(100, abs=1e-5)
+
+
+def test_kernels_run_at_once_as_nvvp_would_print_it(of: Of) -> None:
+    lab, run = of("control")
+    (row,) = lab.query("kernel_concurrency", like="nvprof", run=run).to_pylist()
+    assert (row["concurrent_ns"], row["kernel_ns"], row["concurrency_percent"]) == (77_556_000, 369_257_000, 21.0)
