@@ -187,6 +187,13 @@ def test_queries_are_listed_and_answered(said: Said) -> None:
     assert err == "(1 row)\n"
 
 
+def test_a_question_is_asked_in_the_definition_of_another_tool(said: Said) -> None:
+    out, err = said(".queries", ".query kernel_summary --like nvprof --device 1")
+    assert "--like nsys, nvprof" in out
+    assert "time_percent" in "".join(out.split())
+    assert err == "(1 row)\n"
+
+
 def test_a_question_in_a_file_is_answered(said: Said, question: Path) -> None:
     assert said(f".query '{question}' --min-dur-ns 2000")[1] == "(1 row)\n"
 
@@ -206,6 +213,10 @@ def test_a_question_in_a_file_stays_in_the_box(said: Said, question: Path, lab: 
         (".query kernel_sumary", "there is no query 'kernel_sumary'; did you mean 'kernel_summary'?"),
         (".query kernel_summary 3", "kernel_summary: '3' is no option; write --name value"),
         (".query kernel_summary --top", "kernel_summary: --top needs a value"),
+        (
+            ".query kernel_summary --like hta",
+            "kernel_summary has no definition like 'hta'; it has one like nsys, nvprof",
+        ),
         (".query kernel_summary --top x", "kernel_summary: top = 'x' is not of type integer"),
         (".query 'kernel_summary", ".query 'kernel_summary: a quote is not closed"),
         (".query memcpy_throughput", "memcpy_throughput needs memcpys, and the store has none"),
@@ -254,6 +265,8 @@ def completed(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
         (".schema memc", "memcpys"),
         (".query kernel_su", "kernel_summary"),
         (".query kernel_summary --to", "--top"),
+        (".query kernel_summary --li", "--like"),
+        (".query gpu_breakdown --like hta --inc", "--include-last-profiler-step"),
     ],
 )
 def test_tab_completes(con: duckdb.DuckDBPyConnection, text: str, first: str) -> None:
