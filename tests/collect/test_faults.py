@@ -106,6 +106,27 @@ def test_one_rank_that_fails_ends_the_run_and_is_named(tmp_path: Path) -> None:
     assert (result.status, result.error) == ("failed", "rank 1: ValueError: odd")
 
 
+def test_ranks_that_srun_started_write_one_folder_and_name_the_cause(tmp_path: Path) -> None:
+    fault = "if torch.distributed.get_rank(): raise MemoryError('no room')\n            torch.distributed.barrier()"
+    path = tmp_path / "faulty.py"
+    path.write_text(WORKLOAD.format(fault=fault))
+    slurm = {"JOB_ID": str(os.getpid()), "STEP_ID": "0", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "localhost"}
+    ranks = [{f"SLURM_{name}": value for name, value in slurm.items()} | ranked for ranked in map(of_slurm, range(2))]
+    options = ["--device", "cpu", "--warmup", "1", "--parallel", "ddp", "--out", str(tmp_path), "--run", "r"]
+    command = [sys.executable, "-m", "tracelab", "collect", "train", str(path), *options]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
+    both = [subprocess.Popen(command, env=environment | rank, stderr=subprocess.DEVNULL) for rank in ranks]
+    codes = [process.wait(240) for process in both]
+    content = described(tmp_path / "r")
+    assert (codes, content["status"], content["error"]) == ([1, 1], "oom", "rank 1: no room")
+    assert (content["world_size"], sorted(content["ranks"])) == (2, ["0", "1"])
+    assert not list((tmp_path / "r").glob(".*"))
+
+
+def of_slurm(rank: int) -> dict[str, str]:
+    return {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
+
+
 def test_ctrl_c_ends_a_run_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "faulty.py"
     path.write_text(WORKLOAD.format(fault="time.sleep(600)"))

@@ -15,7 +15,7 @@ Examples:
   tracelab collect train image_classification --model resnet18 --batch-size 64 --profiler kineto
   tracelab collect train transformer --set width=512 --parallel fsdp --gpus 4 --precision bf16
   tracelab collect train gemm --device cpu --profiler kineto --flops --run first
-  torchrun --nproc-per-node 4 -m tracelab collect train transformer --parallel ddp --run ddp4
+  torchrun --nproc-per-node 4 -m -- tracelab collect train transformer --parallel ddp --run ddp4
 """
 _INTERRUPTED_BY = {2: INTERRUPTED, 15: 143}
 
