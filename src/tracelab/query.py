@@ -35,7 +35,7 @@ __all__ = [
 
 _GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
 MOST_RUNS_TOLD = 12
-_LATER = "nothing that this version ingests holds them"
+_COLLECT = "record a run with `tracelab collect train`, and ingest its folder"
 
 CAPTURE: dict[str, str] = {
     "runs": "ingest a trace",
@@ -44,7 +44,7 @@ CAPTURE: dict[str, str] = {
     "kernels": _GPU,
     "memcpys": _GPU,
     "memsets": _GPU,
-    "graph_launches": _LATER,
+    "graph_launches": _GPU,
     "collectives": "profile a distributed job with the PyTorch profiler (2.1 or newer), which notes them by itself",
     "api_calls": _GPU,
     "ops": "profile with the PyTorch profiler and ProfilerActivity.CPU; record_shapes=True adds their shapes",
@@ -54,11 +54,11 @@ CAPTURE: dict[str, str] = {
     "syncs": "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
     "counters": "ingest a Chrome trace that has counter events",
     "kernel_metrics": "profile single kernels with ncu, and ingest its report or what `ncu --csv --page raw` prints",
-    "summaries": _LATER,
-    "ceilings": _LATER,
-    "steps": _LATER,
-    "memory_peaks": _LATER,
-    "host_samples": _LATER,
+    "summaries": "ingest a summary that nvprof printed, or a run folder recorded with `tracelab collect train --flops`",
+    "ceilings": "run `tracelab collect ceilings` on the machine, and ingest its folder",
+    "steps": _COLLECT,
+    "memory_peaks": _COLLECT,
+    "host_samples": _COLLECT,
     "other_events": "ingest a Chrome trace that has events of other tools",
     "diagnostics": "nothing needs doing: no reader noticed anything",
 }
@@ -196,8 +196,7 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
 
 def ways_to_get(tables: Sequence[str]) -> str:
     """How rows of the tables are captured, each way once."""
-    known = [CAPTURE[table] for table in tables if CAPTURE[table] != _LATER]
-    return "; ".join(dict.fromkeys(known or [_LATER]))
+    return "; ".join(dict.fromkeys(CAPTURE[table] for table in tables))
 
 
 def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
