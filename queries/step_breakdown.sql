@@ -49,170 +49,206 @@ with marked as (
 all_steps as materialized (
     from steps_of('marked', $step_name)
 ),
-activity as (
-    select row_number() over () as id, run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation
+processes as materialized (
+    select distinct process, run, source, rank, pid from all_steps
+),
+activity as not materialized (  -- each use reads only its own kinds and columns
+    select
+        run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation,
+        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-gpu_rows as materialized (
-    from of_processes('activity', 'all_steps')
+lanes as materialized (  -- the devices of each process with steps; one without devices has none
+    select (row_number() over (order by p.process, d.device))::integer as lane, p.process, p.run, p.source, p.rank, p.pid, d.device
+    from (select distinct run, source, rank, pid, device from activity) as d
+    join processes as p on d.run = p.run and d.source = p.source and d.rank = p.rank and d.pid is not distinct from p.pid
 ),
-api as not materialized (
-    select run, source, rank, pid, tid, name, correlation, start_ns, end_ns, dur_ns
-    from api_calls
-    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank) and measured(start_ns, end_ns)
+slots as materialized (  -- a step on a device: even numbers, in the order of lanes and time; the odd one after a lane's last
+    select l.lane, s.id as step_id, s.start_ns, s.end_ns, 2 * row_number() over (order by l.lane, s.place) as slot
+    from all_steps as s
+    join lanes as l using (process)
 ),
-launched as (
-    select g.id, g.process, l.at_ns
-    from gpu_rows as g
-    join launched_from('api') as l
-        on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
+outside as materialized (  -- what belongs to no step: rows of two processes of one source that share a device go together
+    select lane, -dense_rank() over (order by run, source, rank, device) as slot from lanes
 ),
-by_launch as materialized (
-    select l.id, case when l.at_ns < s.range_end_ns then s.id end as step_id
-    from launched as l
-    asof left join all_steps as s on l.process = s.process and l.at_ns >= s.start_ns
-),
-gpu_marks as (
-    select s.process, m.device, m.stream, m.start_ns, m.end_ns, s.id as step_id
-    from annotations as m
-    join all_steps as s
-        on m.run = s.run and m.source = s.source and m.rank = s.rank and m.pid is not distinct from s.pid and m.name = s.name
-    where m.scope = 'gpu' and measured(m.start_ns, m.end_ns)
-),
-unplaced as (
-    select g.id, g.process, g.device, g.stream, g.start_ns
-    from gpu_rows as g
-    anti join by_launch as b on g.id = b.id and b.step_id is not null
-),
-by_mark as (
-    select u.id, case when u.start_ns < m.end_ns then m.step_id end as step_id
-    from unplaced as u
-    asof join gpu_marks as m
-        on u.process = m.process and u.device is not distinct from m.device and u.stream is not distinct from m.stream
-        and u.start_ns >= m.start_ns
-),
-belongs as materialized (
-    select id, step_id from by_launch where step_id is not null
-    union all
-    select id, step_id from by_mark where step_id is not null
-),
-executions as (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, id as part
-    from gpu_rows
+executions as not materialized (
+    select run, source, rank, device, name, start_ns, end_ns, dur_ns, pid, stream, correlation, part
+    from activity
     where kind = 'kernel'
 ),
-kinds as (  -- the layer of each row: of two that run at once the lower one counts
-    select part as id, case when class = 'communication' then 1 else 0 end as layer from classified('executions')
+gpu_rows as (  -- the layer of each row: of two that run at once the lower one counts
+    select
+        run, source, rank, device, part, start_ns, end_ns, 'kernel' as kind,
+        (case when class = 'communication' then 1 else 0 end)::tinyint as layer
+    from classified('executions')
     union all
-    select id, case when kind = 'graph' then 0 else 2 end from gpu_rows where kind <> 'kernel'
+    select run, source, rank, device, part, start_ns, end_ns, kind, (case when kind = 'graph' then 0 else 2 end)::tinyint
+    from activity
+    where kind <> 'kernel'
 ),
-lanes as materialized (
-    select (row_number() over (order by s.id, d.device))::integer as lane, s.id as step_id, d.device, d.process is not null as has_gpu
-    from all_steps as s
-    left join (select distinct process, device from gpu_rows) as d using (process)
+calls as (  -- each call, and the step in whose range it began: 0 where it began in none
+    select
+        a.process, a.correlation, a.start_ns, a.dur_ns, a.waits,
+        case when a.start_ns < s.range_end_ns then s.id else 0 end as step_id
+    from (
+        select p.process, a.correlation, a.start_ns, a.dur_ns, a.name like '%Synchronize%' as waits
+        from api_calls as a
+        join processes as p on a.run = p.run and a.source = p.source and a.rank = p.rank and a.pid is not distinct from p.pid
+        where a.api in ('runtime', 'driver') and picked(a.run, $run) and picked(a.rank, $rank) and measured(a.start_ns, a.end_ns)
+    ) as a
+    asof left join all_steps as s on a.process = s.process and a.start_ns >= s.start_ns
 ),
-pieces as (
-    select l.lane, p.start_ns, p.end_ns, case when p.step_id = b.step_id then k.layer else 3 end as layer
-    from cut_to_steps('gpu_rows', 'all_steps') as p
-    join gpu_rows as g using (id)
-    join kinds as k using (id)
-    left join belongs as b using (id)
-    join lanes as l on p.step_id = l.step_id and g.device is not distinct from l.device
+launches as (
+    select process, correlation, nullif(arg_min(step_id, start_ns), 0) as step_id
+    from calls
+    where correlation is not null
+    group by process, correlation
 ),
-layer_time as (
-    select lane, layer, sum(dur_ns) as dur_ns
-    from lowest_layers('pieces')
-    group by lane, layer
+launched as materialized (
+    select l.lane, g.part.stream as stream, g.kind, g.layer, g.start_ns, g.end_ns, c.step_id
+    from gpu_rows as g
+    join lanes as l
+        on g.run = l.run and g.source = l.source and g.rank = l.rank and g.part.pid is not distinct from l.pid
+        and g.device is not distinct from l.device
+    left join launches as c on l.process = c.process and g.part.correlation = c.correlation
+),
+gpu_ranges as (
+    select l.lane, l.process, m.stream, m.name, m.start_ns, m.end_ns
+    from annotations as m
+    join lanes as l
+        on m.run = l.run and m.source = l.source and m.rank = l.rank and m.pid is not distinct from l.pid
+        and m.device is not distinct from l.device
+    where m.scope = 'gpu' and measured(m.start_ns, m.end_ns)
+),
+gpu_marks as (  -- of steps with one name the one that began last before the range, else the first
+    select m.lane, m.stream, m.start_ns, m.end_ns, coalesce(s.id, f.id) as step_id
+    from gpu_ranges as m
+    join (select process, name, min(id) as id from all_steps group by process, name) as f using (process, name)
+    asof left join all_steps as s on m.process = s.process and m.name = s.name and m.start_ns >= s.start_ns
+),
+by_mark as (
+    select
+        u.lane, u.kind, u.layer, u.start_ns, u.end_ns,
+        case when u.start_ns < m.end_ns then m.step_id end as step_id
+    from launched as u
+    asof left join gpu_marks as m
+        on u.lane = m.lane and u.stream is not distinct from m.stream and u.start_ns >= m.start_ns
+    where u.step_id is null
+),
+work as materialized (
+    select
+        r.lane, r.kind, r.layer, r.start_ns, r.end_ns,
+        coalesce(s.slot, o.slot) as slot,
+        s.start_ns as step_start_ns,
+        s.end_ns as step_end_ns
+    from (
+        select lane, kind, layer, start_ns, end_ns, step_id from launched where step_id is not null
+        union all
+        from by_mark
+    ) as r
+    join outside as o using (lane)
+    left join slots as s on r.lane = s.lane and r.step_id = s.step_id
 ),
 parts as (
     select
-        lane,
+        slot,
         coalesce(sum(dur_ns) filter (layer = 0), 0) as compute_ns,
         coalesce(sum(dur_ns) filter (layer = 1), 0) as exposed_comm_ns,
         coalesce(sum(dur_ns) filter (layer = 2), 0) as exposed_memory_ns,
         coalesce(sum(dur_ns) filter (layer = 3), 0) as other_steps_ns
-    from layer_time
-    group by lane
+    from layers_of_steps('work', 'slots')
+    group by slot
 ),
-work as (
-    select
-        g.run, g.source, g.rank, g.device, g.kind, g.start_ns, g.end_ns, b.step_id as part,
-        case when measured(g.start_ns, g.end_ns) then g.dur_ns end as measured_ns
-    from gpu_rows as g
-    left join belongs as b using (id)
+late as (
+    select slot, sum(dur_ns) as late_ns from beside_steps('work') group by slot
 ),
 sums as (
     select
-        run, rank, device, part,
+        slot,
         count(*) filter (kind = 'kernel') as kernels,
         coalesce(sum(measured_ns) filter (kind = 'kernel'), 0) as kernel_ns,
         count(*) filter (kind = 'memcpy') as copies,
         coalesce(sum(measured_ns) filter (kind = 'memcpy'), 0) as copy_ns,
         count(*) filter (kind = 'memset') as fills
-    from work
-    group by run, rank, device, part
-),
-calls as (
-    select s.id as step_id, a.dur_ns, a.name
-    from of_processes('api', 'all_steps') as a
-    asof join all_steps as s on a.process = s.process and a.start_ns >= s.start_ns
-    where a.start_ns < s.range_end_ns
+    from (select slot, kind, case when measured(start_ns, end_ns) then end_ns - start_ns end as measured_ns from work)
+    group by slot
 ),
 host as (
     select
         step_id,
         count(*) as api_calls,
         sum(dur_ns) as api_ns,
-        coalesce(sum(dur_ns) filter (name like '%Synchronize%'), 0) as sync_ns
+        coalesce(sum(dur_ns) filter (waits), 0) as sync_ns
     from calls
+    where step_id > 0
     group by step_id
 ),
 step_rows as (
     select
-        s.run, s.rank, l.device, s.id as part, s.step, s.start_ns, s.name,
+        s.run, s.rank, l.device, s.step, s.start_ns, s.name,
         s.end_ns - s.start_ns as step_ns,
         s.range_end_ns - s.start_ns as cpu_ns,
-        l.has_gpu,
-        case when l.has_gpu then coalesce(p.compute_ns, 0) end as compute_ns,
-        case when l.has_gpu then coalesce(p.exposed_comm_ns, 0) end as exposed_comm_ns,
-        case when l.has_gpu then coalesce(p.exposed_memory_ns, 0) end as exposed_memory_ns,
-        case when l.has_gpu then coalesce(p.other_steps_ns, 0) end as other_steps_ns,
+        l.lane is not null as has_gpu,
+        p.compute_ns, p.exposed_comm_ns, p.exposed_memory_ns, p.other_steps_ns, a.late_ns,
+        g.kernels, g.kernel_ns, g.copies, g.copy_ns, g.fills,
         coalesce(h.api_calls, 0) as api_calls,
         coalesce(h.api_ns, 0) as api_ns,
         coalesce(h.sync_ns, 0) as sync_ns
     from all_steps as s
-    join lanes as l on s.id = l.step_id
-    left join parts as p using (lane)
+    left join lanes as l using (process)
+    left join slots as t on s.id = t.step_id and l.lane = t.lane
+    left join parts as p using (slot)
+    left join late as a using (slot)
+    left join sums as g using (slot)
     left join host as h on s.id = h.step_id
     where s.place > $skip
     union all by name
-    select run, rank, device, part, true as has_gpu from sums where part is null
+    select
+        o.run, o.rank, o.device, true as has_gpu,
+        sum(a.late_ns) as late_ns,
+        sum(g.kernels)::bigint as kernels,
+        sum(g.kernel_ns) as kernel_ns,
+        sum(g.copies)::bigint as copies,
+        sum(g.copy_ns) as copy_ns,
+        sum(g.fills)::bigint as fills
+    from (select distinct slot, run, rank, device from outside join lanes using (lane)) as o
+    join sums as g using (slot)
+    left join late as a using (slot)
+    group by o.run, o.rank, o.device
+),
+figures as (
+    select
+        run, rank, device, step, start_ns, name, step_ns, cpu_ns, api_calls, api_ns, sync_ns, has_gpu,
+        case when has_gpu and step_ns is not null then coalesce(compute_ns, 0) end as compute_ns,
+        case when has_gpu and step_ns is not null then coalesce(exposed_comm_ns, 0) end as exposed_comm_ns,
+        case when has_gpu and step_ns is not null then coalesce(exposed_memory_ns, 0) end as exposed_memory_ns,
+        case when has_gpu and step_ns is not null then coalesce(other_steps_ns, 0) end as other_steps_ns,
+        case when has_gpu then coalesce(late_ns, 0) end as late_ns,
+        coalesce(kernels, 0) as kernels,
+        coalesce(kernel_ns, 0) as kernel_ns,
+        coalesce(copies, 0) as copies,
+        coalesce(copy_ns, 0) as copy_ns,
+        coalesce(fills, 0) as fills
+    from step_rows
 )
 select
-    r.run, r.rank, r.device, r.step, r.step_ns,
-    whole(r.compute_ns) as compute_ns,
-    whole(r.exposed_comm_ns) as exposed_comm_ns,
-    whole(r.exposed_memory_ns) as exposed_memory_ns,
-    whole(r.other_steps_ns) as other_steps_ns,
-    whole(r.step_ns - r.compute_ns - r.exposed_comm_ns - r.exposed_memory_ns - r.other_steps_ns) as idle_ns,
-    (r.step_ns - r.compute_ns - r.exposed_comm_ns - r.exposed_memory_ns - r.other_steps_ns)
-        / nullif(r.step_ns, 0) as idle_ratio,
-    case when r.has_gpu then found(b.run, b.busy_ns) end as gpu_busy_ns,
-    whole(found(b.run, b.busy_ns) - r.compute_ns - r.exposed_comm_ns - r.exposed_memory_ns) as late_ns,
-    found(g.run, g.kernels) as kernels,
-    whole(found(g.run, g.kernel_ns)) as kernel_ns,
-    found(g.run, g.copies) as copies,
-    whole(found(g.run, g.copy_ns)) as copy_ns,
-    found(g.run, g.fills) as fills,
-    r.cpu_ns,
-    r.api_calls,
-    whole(r.api_ns) as api_ns,
-    whole(r.sync_ns) as sync_ns,
-    r.name
-from step_rows as r
-left join sums as g
-    on r.run = g.run and r.rank = g.rank and r.device is not distinct from g.device and r.part is not distinct from g.part
-left join busy('work') as b
-    on r.run = b.run and r.rank = b.rank and r.device is not distinct from b.device and r.part is not distinct from b.part
-order by r.run, r.rank, r.device, r.start_ns nulls last, r.step
+    run, rank, device, step, step_ns,
+    whole(compute_ns) as compute_ns,
+    whole(exposed_comm_ns) as exposed_comm_ns,
+    whole(exposed_memory_ns) as exposed_memory_ns,
+    whole(other_steps_ns) as other_steps_ns,
+    whole(step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) as idle_ns,
+    (step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) / nullif(step_ns, 0) as idle_ratio,
+    whole(coalesce(compute_ns + exposed_comm_ns + exposed_memory_ns, 0) + late_ns) as gpu_busy_ns,
+    case when step_ns is not null then whole(late_ns) end as late_ns,
+    kernels,
+    whole(kernel_ns) as kernel_ns,
+    copies,
+    whole(copy_ns) as copy_ns,
+    fills, cpu_ns, api_calls,
+    whole(api_ns) as api_ns,
+    whole(sync_ns) as sync_ns,
+    name
+from figures
+order by run, rank, device, figures.start_ns nulls last, step
