@@ -499,7 +499,7 @@ TABLES: tuple[Table, ...] = (
         "event",
         (
             *_columns(
-                ("phase", "text", "train, validate or epoch."),
+                ("phase", "text", "warmup, train, validate or epoch."),
                 ("epoch", "int32", "Epoch, from 0."),
                 ("step", "int64", "Step within the epoch, from 0."),
             ),
