@@ -149,6 +149,7 @@ chosen as (
     left join dominant as l on t.run = l.run and t.rank = l.rank and t.device is not distinct from l.device
     left join runs as r on t.run = r.run
 ),
+cards as materialized (from card_facts('times', null)),
 reported as (
     select w.run as ncu_run, k.ceiling, max(k.per_s) as per_s
     from launch_peaks('profiled') as k
@@ -171,10 +172,10 @@ peaked as (
         case when peak_source = 'measured' then m.of_run end as peak_run,
         c.flop / nullif(c.window_ns, 0) as achieved
     from chosen as c
-    left join card_facts('times') as d on c.run = d.run and c.rank = d.rank and c.device is not distinct from d.device
-    left join specified_ceilings('times') as s
+    left join cards as d on c.run = d.run and c.rank = d.rank and c.device is not distinct from d.device
+    left join specified_ceilings('cards') as s
         on c.run = s.run and c.rank = s.rank and c.device is not distinct from s.device and c.precision = s.ceiling
-    left join measured_ceilings('times', $ceilings_run) as m
+    left join measured_ceilings('cards', $ceilings_run) as m
         on c.run = m.run and c.rank = m.rank and c.device is not distinct from m.device and c.precision = m.ceiling
     left join reported as n on c.ncu_run = n.ncu_run and c.precision = n.ceiling
 ),

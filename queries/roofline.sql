@@ -4,8 +4,9 @@
 -- what the GPU executed, padding and recomputation included, a multiply-add counted as two; where a metric is missing they
 -- are NULL, and `flop_missing` names it. Integer tensor operations have rows of their own and are in no total.
 -- Ceilings are measured ones (of the same run, else the newest run on the same card, else on a card of that name), else
--- the report's own peaks at the launch's clock, else the data sheet's. A total's ceiling is that of the precision which
--- would take the longest, as if all pipes ran at once.
+-- the report's own peaks at the launch's clock, else the data sheet's. A report that does not name its card is of that of
+-- --timeline, else of the runs of its program, where they name one. A total's ceiling is that of the precision which would
+-- take the longest, as if all pipes ran at once.
 -- ncu slows down what it counts: caches are flushed, kernels run one at a time, by default the clock is locked. So a share
 -- of a ceiling that was measured at another clock is NULL unless --mixed-clocks; --timeline takes the time from a trace of
 -- the same program.
@@ -61,12 +62,14 @@
 -- device_name = "Model of the GPU."
 -- flop_source = "counted, rate (rates times the time) or estimated (V100: 512 a tensor instruction)."
 -- launch = "Number of the launch, where a row is one."
+-- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
 -- ///
 with launches as materialized (
     select *, dense_rank() over (order by run, rank, device, name, case when $per = 'launch' then id end) as point
     from ncu_launches
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
+cards as materialized (from card_facts('launches', $timeline)),
 executions as (
     select k.*, l.run as ncu_run
     from kernels as k
@@ -137,9 +140,9 @@ limits as materialized (
         case when measured_per_s is not null then m.of_run end as of_run
     from points as p
     cross join (select ceiling from ceiling_names union select precision from parts) as c
-    left join measured_ceilings('launches', $ceilings_run) as m
+    left join measured_ceilings('cards', $ceilings_run) as m
         on p.run = m.run and p.rank = m.rank and p.device is not distinct from m.device and c.ceiling = m.ceiling
-    left join specified_ceilings('launches') as s
+    left join specified_ceilings('cards') as s
         on p.run = s.run and p.rank = s.rank and p.device is not distinct from s.device and c.ceiling = s.ceiling
     left join reported as r on p.point = r.point and c.ceiling = r.ceiling
 ),
@@ -228,8 +231,8 @@ select
     f.ceiling_run,
     d.name as device_name,
     case when f.flop is not null then f.flop_source end as flop_source,
-    f.launch
+    f.launch, d.card_run
 from figures as f
 join classify('points') as c on f.name is not distinct from c.name
-left join card_facts('points') as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device
+left join cards as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device
 order by f.run, f.rank, f.device, f.dur_ns desc nulls last, kernel, f.launch, f.precision

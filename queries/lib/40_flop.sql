@@ -112,44 +112,61 @@ comment on view ncu_launches is 'one launch that ncu or nvprof profiled: its tim
 -- `family` is 'thread' (instructions by `op`) or 'tensor' (operations by `op`, `src`, `dst`, `sparsity`). `executed` is
 -- NULL where the report names the counter without a number, and then `absent` says whether the chip lacks it.
 create or replace macro counted(relation) as table
-with _wanted as (select id, run, source, pid, launch, exact_ns, clock_hz from query_table(relation)),
-_metrics as (
-    select
-        regexp_extract(
-            metric,
-            '^(?:derived__)?sm(?:sp)?__(?:sass_(thread)_inst_executed_op_(\w+?)_pred_on'
-            || '|ops_path_(tensor)(?:_op_([a-z]+))?_src_((?:(?:fp|bf|tf|int)\d+_?)+?)(?:_dst_(\w+?))?'
-            || '(?:_sparsity_(on|off))?)(?:\.sum)?(?:[._](per_cycle_elapsed|per_second|x2))?$',
-            ['thread', 'thread_op', 'tensor', 'tensor_op', 'src', 'dst', 'sparsity', 'rate']
-        ) as part,
-        run, source, pid, launch, metric, value, text
+with _metrics as (
+    select run, source, pid, launch, metric, value, text
     from kernel_metrics
     where instance is null
         and (starts_with(metric, 'sm__ops_path_tensor_') or starts_with(metric, 'sm__sass_thread_inst_')
             or starts_with(metric, 'smsp__sass_thread_inst_') or starts_with(metric, 'derived__smsp__sass_thread_inst_'))
+),
+_counters as materialized (  -- what a metric's name says, once a name: a million metrics have some dozen
+    select *, dense_rank() over (order by family, op, src, dst, sparsity) as counter
+    from (
+        select
+            metric,
+            case when part.thread <> '' then 'thread' else 'tensor' end as family,
+            case when part.thread <> '' then part.thread_op else part.tensor_op end as op,
+            part.src as src,
+            part.dst as dst,
+            part.sparsity as sparsity,
+            part.rate as rate
+        from (
+            select
+                metric,
+                regexp_extract(
+                    metric,
+                    '^(?:derived__)?sm(?:sp)?__(?:sass_(thread)_inst_executed_op_(\w+?)_pred_on'
+                    || '|ops_path_(tensor)(?:_op_([a-z]+))?_src_((?:(?:fp|bf|tf|int)\d+_?)+?)(?:_dst_(\w+?))?'
+                    || '(?:_sparsity_(on|off))?)(?:\.sum)?(?:[._](per_cycle_elapsed|per_second|x2))?$',
+                    ['thread', 'thread_op', 'tensor', 'tensor_op', 'src', 'dst', 'sparsity', 'rate']
+                ) as part
+            from (select distinct metric from _metrics)
+        )
+        where part.thread <> '' or part.tensor <> ''
+    )
+),
+_sums as (
+    select
+        w.id, c.counter,
+        coalesce(
+            max(m.value) filter (c.rate = ''),
+            max(m.value * w.clock_hz * w.exact_ns / 1e9) filter (c.rate = 'per_cycle_elapsed'),
+            max(m.value / 2 * w.clock_hz * w.exact_ns / 1e9) filter (c.rate = 'x2'),  -- doubled, in a cycle
+            max(m.value * w.exact_ns / 1e9) filter (c.rate = 'per_second')
+        ) as executed,
+        count(m.value) = 0 and bool_or(m.text ilike 'n/a%') as absent,
+        case
+            when count(m.value) filter (c.rate = '') = 0 and count(m.value) > 0 then 'rate' else 'counted'
+        end as origin
+    from _metrics as m
+    join _counters as c on m.metric = c.metric
+    join query_table(relation) as w
+        on m.run = w.run and m.source = w.source and m.pid is not distinct from w.pid and m.launch = w.launch
+    group by w.id, c.counter
 )
-select
-    w.id,
-    case when m.part.thread <> '' then 'thread' else 'tensor' end as family,
-    case when m.part.thread <> '' then m.part.thread_op else m.part.tensor_op end as op,
-    m.part.src as src,
-    m.part.dst as dst,
-    m.part.sparsity as sparsity,
-    coalesce(
-        max(m.value) filter (m.part.rate = ''),
-        max(m.value * w.clock_hz * w.exact_ns / 1e9) filter (m.part.rate = 'per_cycle_elapsed'),
-        max(m.value / 2 * w.clock_hz * w.exact_ns / 1e9) filter (m.part.rate = 'x2'),  -- doubled, in a cycle
-        max(m.value * w.exact_ns / 1e9) filter (m.part.rate = 'per_second')
-    ) as executed,
-    count(m.value) = 0 and bool_or(m.text ilike 'n/a%') as absent,
-    case
-        when count(m.value) filter (m.part.rate = '') = 0 and count(m.value) > 0 then 'rate' else 'counted'
-    end as origin
-from _metrics as m
-join _wanted as w
-    on m.run = w.run and m.source = w.source and m.pid is not distinct from w.pid and m.launch = w.launch
-where m.part.thread <> '' or m.part.tensor <> ''
-group by w.id, family, op, src, dst, sparsity;
+select s.id, c.family, c.op, c.src, c.dst, c.sparsity, s.executed, s.absent, s.origin
+from _sums as s
+join (select distinct counter, family, op, src, dst, sparsity from _counters) as c using (counter);
 
 -- thread_flop(relation, half): FLOPs outside the tensor cores. A row is one launch and precision; `flop` is NULL unless
 -- each instruction that the chip has was counted, or the profiler itself gave the sum (nvprof's flop_count_sp).

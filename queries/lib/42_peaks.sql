@@ -24,37 +24,38 @@ unpivot _chips on fp64, fp32, fp16, tensor_fp16, tensor_bf16, tensor_tf32, tenso
 into name precision value flop_per_cycle;
 comment on view chip_rates is 'one precision of one compute capability: FLOPs a multiprocessor can do in a cycle';
 
--- card_specifications: clocks and memory of cards by name; the first pattern that matches counts. `tensor_clock_hz` is
--- the clock that the data sheet's tensor figures stand for.
+-- card_specifications: clocks and memory of cards by name: the whole of it but for NVIDIA, Tesla and GeForce, as P40 is in
+-- Quadro P4000, H200 in GH200, and a part of a card (MIG) is named after the whole. `tensor_clock_hz` is the clock that the
+-- data sheet's tensor figures stand for, those of fp64 excepted.
 create or replace view card_specifications as
 from (values
     (1, 'K80', '3.7', 13, 0.875e9, 0.875e9, 1.0, 240),
     (2, 'P40', '6.1', 30, 1.531e9, 1.531e9, 1.0, 346),
-    (3, 'P100-SXM2', '6.0', 56, 1.48e9, 1.48e9, 1.0, 732),
+    (3, 'P100-SXM2(-16GB)?', '6.0', 56, 1.48e9, 1.48e9, 1.0, 732),
     (4, 'P100-PCIE-16GB', '6.0', 56, 1.329e9, 1.329e9, 1.0, 732),
-    (5, 'V100S', '7.0', 80, 1.597e9, 1.597e9, 1.0, 1134),
-    (6, 'V100-SXM2', '7.0', 80, 1.53e9, 1.53e9, 1.0, 900),
-    (7, 'V100-PCIE', '7.0', 80, 1.38e9, 1.38e9, 1.0, 900),
-    (8, '\bT4\b', '7.5', 40, 1.59e9, 1.59e9, 1.0, 320),
+    (5, 'V100S-PCIE-32GB', '7.0', 80, 1.597e9, 1.597e9, 1.0, 1134),
+    (6, 'V100-SXM2-(16|32)GB', '7.0', 80, 1.53e9, 1.53e9, 1.0, 900),
+    (7, 'V100-PCIE-(16|32)GB', '7.0', 80, 1.38e9, 1.38e9, 1.0, 900),
+    (8, 'T4', '7.5', 40, 1.59e9, 1.59e9, 1.0, 320),
     (9, 'Quadro RTX 6000', '7.5', 72, 1.77e9, 1.77e9, 1.0, 672),
     (10, 'RTX 2080 Ti', '7.5', 68, 1.545e9, 1.545e9, 0.5, 616),
-    (11, 'A100-SXM4-80GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 2039),
+    (11, 'A100-SXM4?-80GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 2039),
     (12, 'A100 80GB PCIe', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1935),
-    (13, 'A100-(SXM4|PCIE)-40GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1555),
-    (14, '\bA30\b', '8.0', 56, 1.44e9, 1.44e9, 1.0, 933),
-    (15, '\bA40\b', '8.6', 84, 1.74e9, 1.74e9, 1.0, 696),
-    (16, '\bA10\b', '8.6', 72, 1.695e9, 1.695e9, 1.0, 600),
+    (13, 'A100-(SXM4?|PCIE)-40GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1555),
+    (14, 'A30', '8.0', 56, 1.44e9, 1.44e9, 1.0, 933),
+    (15, 'A40', '8.6', 84, 1.74e9, 1.74e9, 1.0, 696),
+    (16, 'A10', '8.6', 72, 1.695e9, 1.695e9, 1.0, 600),
     (17, 'RTX A6000', '8.6', 84, 1.8e9, 1.8e9, 1.0, 768),
-    (18, 'RTX 3090( D)?$', '8.6', 82, 1.695e9, 1.695e9, 0.5, 936),
+    (18, 'RTX 3090', '8.6', 82, 1.695e9, 1.695e9, 0.5, 936),
     (19, 'L40S', '8.9', 142, 2.52e9, 2.49e9, 1.0, 864),
-    (20, '\bL4\b', '8.9', 58, 2.04e9, 2.04e9, 1.0, 300),
-    (21, 'RTX 4090$', '8.9', 128, 2.52e9, 2.52e9, 0.5, 1008),
+    (20, 'L4', '8.9', 58, 2.04e9, 2.04e9, 1.0, 300),
+    (21, 'RTX 4090', '8.9', 128, 2.52e9, 2.52e9, 0.5, 1008),
     (22, 'H200', '9.0', 132, 1.98e9, 1.83e9, 1.0, 4800),
     (23, 'H100 80GB HBM3', '9.0', 132, 1.98e9, 1.83e9, 1.0, 3352),
     (24, 'H100 PCIe', '9.0', 114, 1.755e9, 1.62e9, 1.0, 2039),
-    (25, 'RTX 5090$', '12.0', 170, 2.407e9, 2.407e9, 0.5, 1792)
+    (25, 'RTX 5090', '12.0', 170, 2.407e9, 2.407e9, 0.5, 1792)
 ) as cards(place, pattern, cc, sm_count, clock_hz, tensor_clock_hz, tensor_share, bandwidth_gb_per_s);
-comment on view card_specifications is 'one model of GPU by its data sheet; the first pattern that matches a name counts';
+comment on view card_specifications is 'one model of GPU by its data sheet; the first pattern that is a name counts';
 
 -- ceiling_names: which measurement of `ceilings` limits what. fma_* are loops of multiply-adds outside the tensor cores,
 -- gemm_* matrix products (gemm_fp64 uses tensor cores where the chip has them for it, so it comes after fma_fp64);

@@ -1,63 +1,29 @@
 -- Ceilings of a roofline: GFLOP/s of a precision ('fp32', 'tensor_bf16' …), GB/s of a memory level ('dram', 'l2', 'l1').
 
--- card_facts(relation): what is known of the cards of a relation with run, rank, device. A row is one of them.
-create or replace macro card_facts(relation) as table
-with _seen as (select distinct run, rank, device from query_table(relation)),
-_told as (
-    select
-        s.run, s.rank, s.device,
-        any_value(d.uuid) as uuid,
-        any_value(d.name) as name,
-        any_value(d.compute_capability) as cc,
-        any_value(d.sm_count) as sm_count,
-        any_value(d.spec_clock_hz) as clock_hz,
-        any_value(d.spec_bandwidth_gb_per_s) as bandwidth_gb_per_s
-    from _seen as s
-    left join devices as d on s.run = d.run and s.rank = d.rank and s.device = d.device
-    group by s.run, s.rank, s.device
-),
-_models as (
-    select t.name, min(c.place) as place
-    from (select distinct name from _told) as t
-    join card_specifications as c on regexp_matches(t.name, c.pattern)
-    group by t.name
-)
-select
-    t.run, t.rank, t.device, t.uuid, t.name,
-    coalesce(t.cc, c.cc) as cc,
-    coalesce(t.sm_count, c.sm_count) as sm_count,
-    coalesce(c.clock_hz, t.clock_hz) as clock_hz,
-    coalesce(c.tensor_clock_hz, t.clock_hz) as tensor_clock_hz,
-    coalesce(c.tensor_share, 1) as tensor_share,
-    coalesce(t.bandwidth_gb_per_s, c.bandwidth_gb_per_s) as bandwidth_gb_per_s
-from _told as t
-left join _models as m on t.name = m.name
-left join card_specifications as c on m.place = c.place;
-
--- specified_ceilings(relation): by data sheet. A row is one card of a relation with run, rank, device, and one ceiling.
-create or replace macro specified_ceilings(relation) as table
-with _cards as materialized (from card_facts(relation))
+-- specified_ceilings(cards): by data sheet. A row is one card of a relation of card_facts, and one ceiling.
+create or replace macro specified_ceilings(cards) as table
 select
     c.run, c.rank, c.device, r.precision as ceiling,
     c.sm_count * r.flop_per_cycle
     * case
         when not starts_with(r.precision, 'tensor') then c.clock_hz
-        when r.precision in ('tensor_int8', 'tensor_fp64') then c.tensor_clock_hz
+        when r.precision = 'tensor_fp64' then c.clock_hz  -- 67 TFLOP/s of an H100: at the clock of fp32
+        when r.precision = 'tensor_int8' then c.tensor_clock_hz
         else c.tensor_clock_hz * c.tensor_share
     end / 1e9 as per_s
-from _cards as c
+from query_table(cards) as c
 join chip_rates as r on c.cc = r.cc
 where c.clock_hz is not null and c.sm_count is not null
 union all
 select run, rank, device, 'dram', bandwidth_gb_per_s
-from _cards
+from query_table(cards)
 where bandwidth_gb_per_s is not null;
 
--- measured_ceilings(relation, from_run): as measured, the best repetition. The measurements are those of `from_run`; else
--- of the same run, else of the newest run on the same card (uuid), else of the newest on a card of the same name.
-create or replace macro measured_ceilings(relation, from_run) as table
-with _cards as materialized (from card_facts(relation)),
-_ages as (
+-- measured_ceilings(cards, from_run): as measured, the best repetition, of a relation of card_facts. The measurements are
+-- those of `from_run`; else of the same run, else of the newest run on the same card (uuid), else of the newest on a card
+-- of the same name.
+create or replace macro measured_ceilings(cards, from_run) as table
+with _ages as (
     select s.run, coalesce(any_value(r.started_at), max(s.ingested_at)) as age
     from sources as s
     left join runs as r using (run)
@@ -80,7 +46,7 @@ _near as (
             when m.uuid = c.uuid then 2
             when m.device_name = c.name then 3
         end as nearness
-    from _cards as c
+    from query_table(cards) as c
     cross join _measured as m
     where from_run is null or m.run = from_run
 ),

@@ -30,37 +30,6 @@ create or replace macro kernel_signature(name) as
         '\b(\d+)[uUlL]+\b|\w+::|::|\bconst\b|[\s\[\]{}]', '\1', 'g'
     );
 
--- paired_runs(ncu): which run's counts a timeline takes: those of `ncu`; else its own; else of the newest run of the same
--- program; else of the only run that has any. A row is one run with kernels; `ncu_run` is NULL where none is found.
-create or replace macro paired_runs(ncu) as table
-with _profiled as (
-    select m.run, any_value(r.program) as program, any_value(r.started_at) as started_at
-    from (select distinct run from kernel_metrics) as m
-    left join runs as r using (run)
-    group by m.run
-),
-_timelines as (
-    select k.run, any_value(r.program) as program
-    from (select distinct run from kernels) as k
-    left join runs as r using (run)
-    group by k.run
-)
-select
-    t.run,
-    coalesce(
-        max(p.run) filter (p.run = ncu),
-        case
-            when ncu is null then coalesce(
-                max(p.run) filter (p.run = t.run),
-                arg_max(p.run, (coalesce(epoch_us(p.started_at), 0), p.run)) filter (p.program = t.program),
-                case when count(p.run) = 1 then max(p.run) end
-            )
-        end
-    ) as ncu_run
-from _timelines as t
-left join _profiled as p on true
-group by t.run;
-
 -- shown_bytes(bytes): a size of shared memory as ncu prints it, in kilobytes with two digits from 1000 bytes on.
 create or replace macro shown_bytes(bytes) as case when bytes >= 1000 then round(bytes / 1000, 2) * 1000 else bytes end;
 
@@ -85,24 +54,33 @@ create or replace macro shape_key(level, signature, function, grid, block, share
 -- multiple of them: one step profiled, many traced), shape (another number), function (name without template arguments,
 -- grid and block), grid (name and grid), name, or none.
 create or replace macro matched(executions, profiled) as table
-with _names as (
+with _kinds as materialized (  -- executions that cannot be told apart: a million kernels have some hundred
+    select
+        row_number() over () as kind,
+        run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, executions,
+        {'x': grid_x, 'y': grid_y, 'z': grid_z} as grid,
+        {'x': block_x, 'y': block_y, 'z': block_z} as block
+    from (
+        select
+            run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+            shared_static_bytes + shared_dynamic_bytes as shared_bytes,
+            count(*) as executions
+        from query_table(executions)
+        group by all
+    )
+),
+_names as (
     select name, kernel_signature(name) as signature, kernel_key(name) as function
-    from (select name from query_table(executions) union select name from query_table(profiled))
+    from (select name from _kinds union select name from query_table(profiled))
 ),
 _places as (select run, {'rank': rank, 'device': device} as place from query_table(profiled) group by all),
 _only as (select run, any_value(place) as place from _places group by run having count(*) = 1),
-_executions as materialized (
-    select
-        e.run, e.source, e.rank, e.pid, e.device, e.name, e.start_ns, e.dur_ns, e.correlation, e.ncu_run,
-        coalesce(p.place, o.place) as place,
-        n.signature, n.function,
-        {'x': e.grid_x, 'y': e.grid_y, 'z': e.grid_z} as grid,
-        {'x': e.block_x, 'y': e.block_y, 'z': e.block_z} as block,
-        e.shared_static_bytes + e.shared_dynamic_bytes as shared_bytes
-    from query_table(executions) as e
-    left join _names as n on e.name is not distinct from n.name
-    left join _places as p on e.ncu_run = p.run and e.rank = p.place.rank and e.device is not distinct from p.place.device
-    left join _only as o on e.ncu_run = o.run
+_known as materialized (
+    select k.*, n.signature, n.function, coalesce(p.place, o.place) as place
+    from _kinds as k
+    left join _names as n on k.name is not distinct from n.name
+    left join _places as p on k.ncu_run = p.run and k.rank = p.place.rank and k.device is not distinct from p.place.device
+    left join _only as o on k.ncu_run = o.run
 ),
 _counted as materialized (
     select
@@ -118,33 +96,46 @@ _keys as materialized (
     where key is not null
     group by run, place, key
 ),
-_shapes as (
-    select distinct ncu_run, place, signature, function, grid, block, shared_bytes from _executions
-),
 _chosen as (
     select
-        s.ncu_run, s.place, s.signature, s.function, s.grid, s.block, s.shared_bytes,
-        max_by(k.key, level) as key,
-        max_by(k.key_number, level) as key_number,
-        max_by(k.launches, level) as launches
-    from _shapes as s
+        k.kind,
+        max(level) as level,
+        max_by(c.key_number, level) as key_number,
+        max_by(c.launches, level) as launches
+    from _known as k
     cross join (from range(1, 6)) as levels(level)
-    join _keys as k
-        on s.ncu_run = k.run and s.place = k.place
-        and k.key = shape_key(level, s.signature, s.function, s.grid, s.block, s.shared_bytes)
-    group by s.ncu_run, s.place, s.signature, s.function, s.grid, s.block, s.shared_bytes
+    join _keys as c
+        on k.ncu_run = c.run and k.place = c.place
+        and c.key = shape_key(level, k.signature, k.function, k.grid, k.block, k.shared_bytes)
+    group by k.kind
 ),
-_numbered as (
+_alike as materialized (
     select
-        e.*, c.key.level as level, c.key_number, c.launches,
-        row_number() over (alike order by e.start_ns, e.correlation) as number,
-        count(*) over alike as executions
-    from _executions as e
-    left join _chosen as c
-        on e.ncu_run = c.ncu_run and e.place = c.place and e.signature is not distinct from c.signature
-        and e.function is not distinct from c.function
-        and e.grid = c.grid and e.block = c.block and e.shared_bytes is not distinct from c.shared_bytes
-    window alike as (partition by e.run, e.ncu_run, e.rank, e.device, c.key_number)
+        k.*, c.level, c.key_number, c.launches,
+        dense_rank() over (order by k.run, k.ncu_run, k.rank, k.device, c.key_number) as alike
+    from _known as k
+    left join _chosen as c using (kind)
+),
+_groups as (
+    select alike, sum(executions) as executions, sum(sum(executions)) over (order by alike) - sum(executions) as sooner
+    from _alike
+    group by alike
+),
+_ordered as (
+    select a.kind, a.alike, e.source, e.pid, e.start_ns, e.dur_ns, e.correlation
+    from query_table(executions) as e
+    join _alike as a
+        on e.run = a.run and e.name is not distinct from a.name and e.ncu_run is not distinct from a.ncu_run
+        and e.rank = a.rank and e.device is not distinct from a.device
+        and e.grid_x is not distinct from a.grid_x and e.grid_y is not distinct from a.grid_y
+        and e.grid_z is not distinct from a.grid_z
+        and e.block_x is not distinct from a.block_x and e.block_y is not distinct from a.block_y
+        and e.block_z is not distinct from a.block_z
+        and e.shared_static_bytes + e.shared_dynamic_bytes is not distinct from a.shared_bytes
+    order by a.alike, e.start_ns, e.correlation
+),
+_numbered as (  -- the numbers in all that is ordered, less those of the groups before: no window needs a partition
+    select *, row_number() over () as place_in_order from _ordered
 ),
 _launches as (
     select
@@ -154,21 +145,24 @@ _launches as (
     join _keys as k on c.run = k.run and c.place = k.place and c.key = k.key
 )
 select
-    n.run, n.source, n.rank, n.pid, n.device, n.name, n.grid, n.block, n.start_ns, n.dur_ns, n.correlation, n.ncu_run,
-    n.place.rank as ncu_rank,
+    a.run, n.source, a.rank, n.pid, a.device, a.name, a.grid, a.block, n.start_ns, n.dur_ns, n.correlation, a.ncu_run,
+    a.place.rank as ncu_rank,
     l.id,
     case
-        when n.level is null then 'none'
-        when n.level >= 4 and n.executions = n.launches then 'exact'
-        when n.level >= 4 and n.executions % n.launches = 0 then 'periodic'
-        when n.level >= 4 then 'shape'
-        when n.level = 3 then 'function'
-        when n.level = 2 then 'grid'
+        when a.level is null then 'none'
+        when a.level >= 4 and g.executions = a.launches then 'exact'
+        when a.level >= 4 and g.executions % a.launches = 0 then 'periodic'
+        when a.level >= 4 then 'shape'
+        when a.level = 3 then 'function'
+        when a.level = 2 then 'grid'
         else 'name'
-    end as match
+    end as match,
+    a.kind
 from _numbered as n
+join _alike as a using (kind)
+join _groups as g on a.alike = g.alike
 left join _launches as l
-    on n.key_number = l.key_number and (n.number - 1) % n.launches + 1 = l.number;
+    on a.key_number = l.key_number and (n.place_in_order - g.sooner - 1) % a.launches + 1 = l.number;
 
 -- shown_shape(shape): a grid or block as text, NULL where it is unknown.
 create or replace macro shown_shape(shape) as printf('%d, %d, %d', shape.x, shape.y, shape.z);

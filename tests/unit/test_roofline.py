@@ -29,6 +29,7 @@ CEILINGS = {"fp32": ("gemm_fp32", 19_000.0), "tensor_bf16": ("gemm_bf16", 280_00
 CEILINGS["tensor_fp64"] = CEILINGS["fp64"]  # a product in fp64 runs on tensor cores where there are any
 BANDWIDTH = 1_400.0
 CLOSE = 1e-12
+SPECIFIED = "with cards as (from card_facts('devices', null)) select per_s from specified_ceilings('cards')"
 
 
 def some_metrics(rng: random.Random) -> Metrics:
@@ -213,7 +214,7 @@ def signature() -> Any:
     con = duckdb.connect()
     for name in ("35_names.sql", "45_join.sql"):
         text = (session.LIBRARY / name).read_text("utf-8")
-        con.execute(text.split("\n\n-- paired_runs", maxsplit=1)[0])
+        con.execute(text.split("\n\n-- shown_bytes", maxsplit=1)[0])
     return lambda name: con.execute("select kernel_signature(?)", [name]).fetchall()[0][0]
 
 
@@ -224,7 +225,13 @@ def signature() -> Any:
         ("NVIDIA A100-SXM4-40GB", "tensor_tf32", 156_000),
         ("NVIDIA A100-SXM4-40GB", "fp64", 9_700),
         ("NVIDIA H100 80GB HBM3", "tensor_fp16", 989_400),
+        ("NVIDIA H100 80GB HBM3", "tensor_fp64", 66_900),
+        ("NVIDIA H100 PCIe", "tensor_fp64", 51_200),
         ("NVIDIA H200", "fp32", 66_900),
+        ("NVIDIA H200", "tensor_fp64", 66_900),
+        ("NVIDIA H200", "dram", 4_800),
+        ("NVIDIA A100 80GB PCIe", "dram", 1_935),
+        ("Quadro RTX 6000", "dram", 672),
         ("Tesla V100-SXM2-16GB", "tensor_fp16", 125_000),
         ("Tesla T4", "tensor_fp16", 65_000),
         ("NVIDIA L4", "tensor_bf16", 121_000),
@@ -239,8 +246,23 @@ def test_rates_and_clocks_give_what_the_data_sheet_says(
 ) -> None:
     store = build_store(tmp_path / "lab", {"devices": [{"rank": 0, "device": 0, "name": card}]})
     with session.connect(store) as con:
-        rows = con.execute("select per_s from specified_ceilings('devices') where ceiling = ?", [ceiling]).fetchall()
+        rows = con.execute(SPECIFIED + " where ceiling = ?", [ceiling]).fetchall()
     assert rows == [(pytest.approx(gflop_per_s, rel=0.006),)]
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "Quadro P400", "Quadro P4000", "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "NVIDIA A10G", "NVIDIA L40", "NVIDIA A100X",
+        "Quadro RTX 6000 with Max-Q Design", "NVIDIA RTX 6000 Ada Generation", "NVIDIA T400", "NVIDIA T4G", "GRID P40-24Q",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 5090 D",
+        "NVIDIA H100 NVL", "Tesla V100-SXM3-32GB", "NVIDIA A4000",
+    ],
+)  # fmt: skip
+def test_a_card_with_a_name_like_that_of_another_has_no_data_sheet(card: str, tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"devices": [{"rank": 0, "device": 0, "name": card}]})
+    with session.connect(store) as con:
+        assert con.execute(SPECIFIED).fetchall() == []
 
 
 @pytest.mark.parametrize(("value", "missing"), [(7.0, None), (None, TENSOR.format("fp16"))])

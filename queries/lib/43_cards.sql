@@ -1,0 +1,115 @@
+-- Cards: which run says what a GPU is, for reports of single kernels often tell no more than its compute capability.
+
+-- paired_runs(ncu): which run's counts a timeline takes: those of `ncu`; else its own; else of the newest run of the same
+-- program; else of the only run that has any. A row is one run with kernels; `ncu_run` is NULL where none is found.
+create or replace macro paired_runs(ncu) as table
+with _profiled as (
+    select m.run, any_value(r.program) as program, any_value(r.started_at) as started_at
+    from (select distinct run from kernel_metrics) as m
+    left join runs as r using (run)
+    group by m.run
+),
+_timelines as (
+    select k.run, any_value(r.program) as program
+    from (select distinct run from kernels) as k
+    left join runs as r using (run)
+    group by k.run
+)
+select
+    t.run,
+    coalesce(
+        max(p.run) filter (p.run = ncu),
+        case
+            when ncu is null then coalesce(
+                max(p.run) filter (p.run = t.run),
+                arg_max(p.run, (coalesce(epoch_us(p.started_at), 0), p.run)) filter (p.program = t.program),
+                case when count(p.run) = 1 then max(p.run) end
+            )
+        end
+    ) as ncu_run
+from _timelines as t
+left join _profiled as p on true
+group by t.run;
+
+-- card_facts(relation, timeline): what is known of the cards of a relation with run, rank, device. A row is one of them.
+-- Where a run does not name its card, another says: `timeline`; else those that take its counts (paired_runs) and those of
+-- the same program, if all of them name one model, of the same compute capability. `card_run` is then one of these.
+create or replace macro card_facts(relation, timeline) as table
+with _seen as (select distinct run, rank, device from query_table(relation)),
+_own as (
+    select
+        s.run, s.rank, s.device,
+        any_value(d.uuid) as uuid,
+        any_value(d.name) as name,
+        any_value(d.compute_capability) as cc,
+        any_value(d.sm_count) as sm_count,
+        any_value(d.spec_clock_hz) as clock_hz,
+        any_value(d.spec_bandwidth_gb_per_s) as bandwidth_gb_per_s
+    from _seen as s
+    left join devices as d on s.run = d.run and s.rank = d.rank and s.device = d.device
+    group by s.run, s.rank, s.device
+),
+_others as (  -- runs that may name the card of a run
+    select distinct o.run, n.run as card_run
+    from (select distinct run from _own where name is null) as o
+    join (select distinct run from devices where name is not null) as n on o.run <> n.run
+    left join runs as r on o.run = r.run
+    left join runs as s on n.run = s.run
+    left join paired_runs(null) as p on n.run = p.run and o.run = p.ncu_run
+    where case when timeline is null then r.program = s.program or p.run is not null else n.run = timeline end
+),
+_offered as (  -- of the same place, where there is one
+    select
+        c.run, c.rank, c.device, o.card_run,
+        d.uuid, d.name, d.compute_capability, d.sm_count, d.spec_clock_hz, d.spec_bandwidth_gb_per_s
+    from _own as c
+    join _others as o on c.run = o.run
+    join devices as d on o.card_run = d.run and d.name is not null and coalesce(c.cc = d.compute_capability, true)
+    where c.name is null
+    qualify c.rank = d.rank and c.device = d.device
+        or not bool_or(c.rank = d.rank and c.device = d.device) over (partition by c.run, c.rank, c.device)
+),
+_borrowed as (
+    select
+        run, rank, device,
+        max(card_run) as card_run,
+        case when count(distinct uuid) = 1 then any_value(uuid) end as uuid,
+        any_value(name) as name,
+        any_value(compute_capability) as cc,
+        any_value(sm_count) as sm_count,
+        any_value(spec_clock_hz) as clock_hz,
+        any_value(spec_bandwidth_gb_per_s) as bandwidth_gb_per_s
+    from _offered
+    group by run, rank, device
+    having count(distinct name) = 1
+),
+_told as (
+    select
+        c.run, c.rank, c.device, b.card_run,
+        coalesce(c.uuid, b.uuid) as uuid,
+        coalesce(c.name, b.name) as name,
+        coalesce(c.cc, b.cc) as cc,
+        coalesce(c.sm_count, b.sm_count) as sm_count,
+        coalesce(c.clock_hz, b.clock_hz) as clock_hz,
+        coalesce(c.bandwidth_gb_per_s, b.bandwidth_gb_per_s) as bandwidth_gb_per_s
+    from _own as c
+    left join _borrowed as b on c.run = b.run and c.rank = b.rank and c.device is not distinct from b.device
+),
+_models as (
+    select t.name, min(c.place) as place
+    from (select distinct name from _told) as t
+    join card_specifications as c on regexp_full_match(t.name, '(?:NVIDIA |Tesla |GeForce )*(?:' || c.pattern || ')')
+    group by t.name
+)
+select
+    t.run, t.rank, t.device, t.uuid, t.name,
+    coalesce(t.cc, c.cc) as cc,
+    coalesce(t.sm_count, c.sm_count) as sm_count,
+    coalesce(c.clock_hz, t.clock_hz) as clock_hz,
+    coalesce(c.tensor_clock_hz, t.clock_hz) as tensor_clock_hz,
+    coalesce(c.tensor_share, 1) as tensor_share,
+    coalesce(t.bandwidth_gb_per_s, c.bandwidth_gb_per_s) as bandwidth_gb_per_s,
+    t.card_run
+from _told as t
+left join _models as m on t.name = m.name
+left join card_specifications as c on m.place = c.place;
