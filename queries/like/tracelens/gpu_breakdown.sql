@@ -28,25 +28,34 @@
 -- busy_percent = "busy_ns in percent of total_ns."
 -- idle_percent = "idle_ns in percent of total_ns."
 -- ///
-with activity as not materialized (
+with names as materialized (  -- some hundred, of a million kernels
+    select name
+    from (select distinct name from kernels where picked(run, $run) and picked(rank, $rank))
+    where regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i')
+),
+activity as not materialized (  -- each use reads only its own kinds and columns
     select
         run, source, rank,
         null::integer as device,
-        case
-            when kind = 'memcpy' then 'memcpy'
-            when kind = 'kernel' and regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i') then 'comm'
-            else 'computation'
-        end as kind,
+        kind, name,
         case when $doubles then kept_ns(double_us(start_ns)) else start_ns end as start_ns,
         case when $doubles then kept_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and measured(start_ns, end_ns)
 ),
 computation as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'computation'
+    select run, source, rank, device, start_ns, end_ns
+    from activity
+    where kind = 'kernel' and not coalesce(name in (select name from names), false)
+    union all
+    select run, source, rank, device, start_ns, end_ns
+    from activity
+    where kind in ('memset', 'graph')
 ),
 communication as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'comm'
+    select run, source, rank, device, start_ns, end_ns
+    from activity
+    where kind = 'kernel' and name in (select name from names)
 ),
 copies as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
