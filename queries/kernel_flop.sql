@@ -1,10 +1,11 @@
 -- What each kernel of a timeline computed and moved, by the counters that ncu took of the same program.
 -- A row is one run, rank, device, kernel, launch shape and kind of match. The counts come from --ncu RUN, else from the
 -- timeline's own run, else from the newest run of the same `program`, else from the only run that has any; the time is the
--- timeline's. `match` says how sure it is: exact (as many executions as profiled launches of that name, grid, block and
--- shared memory), periodic (a multiple of them: one step profiled, many traced), shape (another number of them), function
--- (name without template arguments, grid and block), grid (name and grid), name, or none. The n-th execution is the n-th
--- launch, and begins anew where fewer were profiled. A rank that was not profiled takes the counts of the only one that was.
+-- timeline's. `match` says how sure it is: exact (as many executions as profiled launches of that name, grid, block and,
+-- where both tell it, shared memory), periodic (a multiple of them: one step profiled, many traced), shape (another number
+-- of them), other_memory (name, grid and block, and another size of shared memory), function (name without template
+-- arguments, grid and block), grid (name and grid), name, or none. The n-th execution is the n-th launch, and begins anew
+-- where fewer were profiled. A rank that was not profiled takes the counts of the only one that was.
 -- /// query
 -- title = "FLOPs and bytes of a timeline's kernels"
 -- needs = ["kernels"]
@@ -22,7 +23,7 @@
 -- kernel = "Kernel name."
 -- grid = "Thread blocks in x, y, z."
 -- block = "Threads of a block in x, y, z."
--- match = "exact, periodic, shape, function, grid, name or none."
+-- match = "exact, periodic, shape, other_memory, function, grid, name or none."
 -- executions = "Executions on the timeline."
 -- launches = "Profiled launches whose counts they take."
 -- dur_ns = "Time of the executions on the timeline, added up."
@@ -33,21 +34,26 @@
 -- intensity_flop_per_byte = "flop / dram_bytes."
 -- kernel_sum_ns = "Durations of all kernels of the device, added up."
 -- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
--- matched_ns = "Of the device's kernels: the durations of those with a match of name, grid and block, added up."
+-- matched_ns = "Of the device's kernels: the durations of those whose match is exact, periodic or shape, added up."
 -- matched_ratio = "matched_ns / kernel_sum_ns."
 -- ncu_run = "The run that the counters are of."
 -- ncu_rank = "The rank that they are of."
 -- flop_missing = "The metrics without which flop is NULL."
 -- class = "Class of the name by the classifier; unclassified where no rule knows it."
 -- ///
-with executions as (
+with pairs as materialized (
+    from paired_runs($ncu)
+),
+executions as not materialized (  -- each use reads only its own columns
     select k.*, p.ncu_run
     from kernels as k
-    join paired_runs($ncu) as p on k.run = p.run
+    join pairs as p on k.run = p.run
     where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device) and measured(k.start_ns, k.end_ns)
 ),
 profiled as materialized (
-    from ncu_launches where run in (select ncu_run from executions)
+    select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
+    from ncu_launches
+    where run in (select ncu_run from executions)
 ),
 totals as (
     select l.id, l.dram_bytes, f.flop, f.missing

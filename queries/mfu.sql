@@ -5,8 +5,9 @@
 -- same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
 -- utilisation of the hardware. The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else
 -- the data sheet's, else a measured ceiling, else the report's own.
--- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid and block, or
--- the result exceeds the peak, the figures are NULL and `refused` says why. Communication kernels need no counts.
+-- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
+-- where both tell it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` says why.
+-- Communication kernels need no counts.
 -- /// query
 -- title = "Model FLOP/s utilisation"
 -- needs = ["kernels"]
@@ -88,7 +89,9 @@ times as (
     group by w.run, w.rank, w.device
 ),
 profiled as materialized (
-    from ncu_launches where run in (select ncu_run from executions)
+    select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
+    from ncu_launches
+    where run in (select ncu_run from executions)
 ),
 flops as materialized (
     select id, precision, flop from launch_flop('profiled', $half)

@@ -50,21 +50,22 @@ create or replace macro shape_key(level, signature, function, grid, block, share
 -- matched(executions, profiled): every execution of a relation of `kernels` with `ncu_run`, with the launch of a relation
 -- of ncu_launches whose counts are its own: the n-th of a key is the n-th that was profiled, and begins anew where fewer
 -- were. Counts of the same rank and device are taken, or those of the only ones that were profiled.
--- `match` is exact (as many executions as profiled launches of that name, grid, block and shared memory), periodic (a
--- multiple of them: one step profiled, many traced), shape (another number), function (name without template arguments,
--- grid and block), grid (name and grid), name, or none.
+-- `match` is exact (as many executions as profiled launches of that name, grid, block and, where both tell it, shared
+-- memory), periodic (a multiple of them: one step profiled, many traced), shape (another number), other_memory (name, grid
+-- and block, and another size of shared memory), function (name without template arguments, grid and block), grid (name
+-- and grid), name, or none.
 create or replace macro matched(executions, profiled) as table
 with _kinds as materialized (  -- executions that cannot be told apart: a million kernels have some hundred
     select
         row_number() over () as kind,
-        run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, executions,
+        run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, times,
         {'x': grid_x, 'y': grid_y, 'z': grid_z} as grid,
         {'x': block_x, 'y': block_y, 'z': block_z} as block
     from (
         select
             run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z,
             shared_static_bytes + shared_dynamic_bytes as shared_bytes,
-            count(*) as executions
+            count(*) as times
         from query_table(executions)
         group by all
     )
@@ -84,7 +85,7 @@ _known as materialized (
 ),
 _counted as materialized (
     select
-        l.run, {'rank': l.rank, 'device': l.device} as place, l.id, l.source, l.pid, l.launch,
+        l.run, {'rank': l.rank, 'device': l.device} as place, l.id, l.source, l.pid, l.launch, l.shared_bytes,
         shape_key(level, n.signature, n.function, l.grid, l.block, l.shared_bytes) as key
     from query_table(profiled) as l
     join _names as n on l.name is not distinct from n.name
@@ -109,17 +110,19 @@ _chosen as (
         and c.key = shape_key(level, k.signature, k.function, k.grid, k.block, k.shared_bytes)
     group by k.kind
 ),
-_alike as materialized (
+_grouped as (  -- those that share a key are numbered together
     select
         k.*, c.level, c.key_number, c.launches,
         dense_rank() over (order by k.run, k.ncu_run, k.rank, k.device, c.key_number) as alike
     from _known as k
     left join _chosen as c using (kind)
 ),
-_groups as (
-    select alike, sum(executions) as executions, sum(sum(executions)) over (order by alike) - sum(executions) as sooner
-    from _alike
-    group by alike
+_alike as materialized (
+    select
+        *,
+        (sum(times) over (partition by alike))::bigint as executions_alike,
+        (sum(times) over (order by alike) - sum(times) over (partition by alike))::bigint as sooner
+    from _grouped
 ),
 _ordered as (
     select a.kind, a.alike, e.source, e.pid, e.start_ns, e.dur_ns, e.correlation
@@ -134,12 +137,12 @@ _ordered as (
         and e.shared_static_bytes + e.shared_dynamic_bytes is not distinct from a.shared_bytes
     order by a.alike, e.start_ns, e.correlation
 ),
-_numbered as (  -- the numbers in all that is ordered, less those of the groups before: no window needs a partition
-    select *, row_number() over () as place_in_order from _ordered
+_numbered as materialized (  -- in the order of all, which is less work than a window with partitions
+    select *, row_number() over () as place from _ordered
 ),
 _launches as (
     select
-        k.key_number, c.id,
+        k.key_number, c.id, c.shared_bytes,
         row_number() over (partition by k.key_number order by c.source, c.pid, c.launch) as number
     from _counted as c
     join _keys as k on c.run = k.run and c.place = k.place and c.key = k.key
@@ -150,8 +153,9 @@ select
     l.id,
     case
         when a.level is null then 'none'
-        when a.level >= 4 and g.executions = a.launches then 'exact'
-        when a.level >= 4 and g.executions % a.launches = 0 then 'periodic'
+        when a.level = 4 and shown_bytes(a.shared_bytes) <> shown_bytes(l.shared_bytes) then 'other_memory'
+        when a.level >= 4 and a.executions_alike = a.launches then 'exact'
+        when a.level >= 4 and a.executions_alike % a.launches = 0 then 'periodic'
         when a.level >= 4 then 'shape'
         when a.level = 3 then 'function'
         when a.level = 2 then 'grid'
@@ -160,9 +164,8 @@ select
     a.kind
 from _numbered as n
 join _alike as a using (kind)
-join _groups as g on a.alike = g.alike
 left join _launches as l
-    on a.key_number = l.key_number and (n.place_in_order - g.sooner - 1) % a.launches + 1 = l.number;
+    on a.key_number = l.key_number and (n.place - a.sooner - 1) % a.launches + 1 = l.number;
 
 -- shown_shape(shape): a grid or block as text, NULL where it is unknown.
 create or replace macro shown_shape(shape) as printf('%d, %d, %d', shape.x, shape.y, shape.z);
