@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 
 from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
 from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
+from tracelab.errors import SourceError
+from tracelab.readers.findings import Findings
+from tracelab.readers.nsys import sqlite
+from tracelab.readers.nsys.export import all_rows
 
 KERNELS, COPIES, CALLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "RUNTIME"))
 MANY = 600
@@ -205,3 +209,55 @@ def test_any_kernels_are_stored_as_sqlite_reads_them(
 def test_the_process_of_a_hostile_global_id_is_a_number(tmp_path: Path) -> None:
     lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(globalPid=-1), kernel(globalPid=GLOBAL_PID)]})])
     assert {row["pid"] for row in lab.rows("kernels")} == {0xFFFFFF, 4242}
+
+
+def written_over(content: bytes, blocks: list[tuple[float, bytes]]) -> bytes:
+    """The content with some bytes written over it, each at a share of its length; what begins the file stays."""
+    broken = bytearray(content)
+    for place, block in blocks:
+        at = 4096 + int(place * (len(content) - 4096 - len(block)))
+        broken[at : at + len(block)] = block
+    return bytes(broken)
+
+
+_BLOCKS = st.lists(st.tuples(st.floats(0, 0.999999), st.binary(min_size=64, max_size=64)), min_size=1, max_size=20)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_BLOCKS)
+def test_no_damage_costs_a_row_that_sqlite_reads_by_its_row_id(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, blocks: list[tuple[float, bytes]]
+) -> None:
+    path = tmp_path_factory.mktemp("written_over") / "report.sqlite"
+    path.write_bytes(written_over(content, blocks))
+    try:
+        export_of = sqlite.opened(path)
+    except SourceError:
+        return
+    for table in (KERNELS, COPIES, CALLS):
+        found = list(all_rows(export_of, table, {"start": "int"}, Findings(), "rows_lost"))
+        kept = {start for rows in found for start in rows.column("start").to_pylist()}
+        assert readable(path, table) <= kept
+
+
+def test_a_damaged_row_id_costs_that_row_only(tmp_path: Path) -> None:
+    path = export(tmp_path, {CALLS: [call(10 * at, 10 * at + 3, correlationId=10_000 + at) for at in range(MANY)]})
+    content = bytearray(path.read_bytes())
+    times = (3000).to_bytes(2, "big") + (3003).to_bytes(2, "big")  # the columns start and end of row 301
+    at = content.index(times) - 10  # before them: bytes of the row (1), its id (2), and its header of 7 columns
+    assert content[at : at + 2] == bytes([0x80 | (301 >> 7), 301 & 0x7F])
+    content[at : at + 2] = bytes([0xFF, 0x7F])  # 16,383: behind the last one, where a range of row ids ends
+    lab = damaged(tmp_path, bytes(content))
+    starts = {row["start_ns"] for row in lab.rows("api_calls")}
+    assert {10 * at for at in range(MANY)} - starts <= {3000}
+    assert len(starts) >= MANY - 1
+    assert (lab.file.status, "rows_lost" in lab.diagnostics(), lab.counts) == ("salvaged", True, (MANY, MANY - 1, 1))
+
+
+def test_rows_that_the_last_page_does_not_count_make_the_file_incomplete(tmp_path: Path) -> None:
+    content = bytearray(export(tmp_path, {CALLS: [call(at, at + 1) for at in range(MANY)]}).read_bytes())
+    cells = len(content) - 4096 + 3  # behind a page's type and its first free byte
+    content[cells : cells + 2] = (int.from_bytes(content[cells : cells + 2], "big") - 5).to_bytes(2, "big")
+    lab = damaged(tmp_path, bytes(content))
+    assert (lab.file.status, len(lab.rows("api_calls"))) == ("salvaged", MANY - 5)
+    assert "structure_damaged" in lab.diagnostics()

@@ -10,17 +10,22 @@ SENTENCES: Sentences = {
     ),
     "rows_lost": (
         "error",
-        "The export is damaged: {n} rows or more, the first in {sample}, could not be read; what can be read was kept.",
+        "The export is damaged: at least {n} rows, the first in {sample}, could not be read; what can be was kept.",
         "Export the report again.",
     ),
     "strings_lost": (
         "error",
-        "The export is damaged: {n} texts or more could not be read; what they name has no name.",
+        "The export is damaged: at least {n} texts could not be read; what they name has no name.",
         "Export the report again.",
     ),
     "description_lost": (
         "error",
-        "The export is damaged: {n} rows or more that describe the recording could not be read, the first in {sample}.",
+        "The export is damaged: at least {n} rows about the recording could not be read, the first in {sample}.",
+        "Export the report again.",
+    ),
+    "structure_damaged": (
+        "error",
+        "The export is damaged: SQLite finds its pages out of order; every row that can be read was kept.",
         "Export the report again.",
     ),
     "table_lost": (
@@ -86,5 +91,5 @@ SENTENCES: Sentences = {
     **COMMON,
 }
 
-DAMAGE = ("cut_off", "rows_lost", "strings_lost", "description_lost", "table_lost")
+DAMAGE = ("cut_off", "rows_lost", "strings_lost", "description_lost", "structure_damaged", "table_lost")
 """What makes a source incomplete."""

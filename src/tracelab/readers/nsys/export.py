@@ -32,6 +32,8 @@ class Part:
     last: int
     rows: int
     """How many rows it has, at most; 0 where that is not known."""
+    counted: bool = False
+    """Whether it has just so many rows."""
 
 
 class Export(Protocol):

@@ -16,6 +16,8 @@ def note_tables(export: Export, findings: Findings) -> None:
     findings.note("call_stacks", count=len(stacks))
     if isinstance(export, sqlite.SqliteExport) and export.cut:
         findings.note("cut_off")
+    elif isinstance(export, sqlite.SqliteExport) and not any(findings.counts[code] for code in DAMAGE):
+        findings.note("structure_damaged", count=sqlite.seems_damaged(export.path))
     if isinstance(export, sqlite.SqliteExport) and sqlite.has_unmerged_rows(export.path):
         findings.note("log_beside", f"{export.path.name}-wal")
     if isinstance(export, folder.FolderExport):

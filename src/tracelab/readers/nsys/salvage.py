@@ -1,4 +1,4 @@
-"""The rows of a damaged SQLite table: from both ends up to where it breaks, then what stands between the breaks."""
+"""The rows of a damaged SQLite table: on from every row that can be read, and each row id between them alone."""
 
 import itertools
 import sqlite3
@@ -7,15 +7,22 @@ from typing import Any
 
 from tracelab.readers.findings import Findings
 from tracelab.readers.nsys.export import Part
+from tracelab.readers.nsys.order import quoted
 
 Row = tuple[Any, ...]
 
-_TRIES = 4_000
-"""How often a part is tried anew behind a break; a break of one page needs some dozen."""
+_PATIENCE = 1 << 16
+"""How many row ids in a row are asked for in vain before the next row is sought: more than one lost page holds."""
+
+_MISSES = 1 << 20
+"""How many of a part are, before every row is sought: row ids may be far apart."""
+
+_ASTRAY = 64
+"""How many rows in a row may not stand where their ids say, before a scan is given up."""
 
 _GALLOPS = 40
-_END = (1 << 63) - 1
-"""The last row id of a part whose end is not known."""
+LAST = (1 << 63) - 1
+"""The last row id that there can be: where a part ends whose end is not known."""
 
 
 def some(rows: Iterator[Row], count: int) -> list[Row]:
@@ -24,85 +31,85 @@ def some(rows: Iterator[Row], count: int) -> list[Row]:
 
 
 def rows(con: sqlite3.Connection, columns: str, part: Part, findings: Findings, lost: str) -> Iterator[Row]:
-    """All rows of a part that can be read, each behind its row id; the others are noted."""
-    seeker = _Seeker(con, columns, part.table)
-    start = part.first
-    while True:
-        for row in seeker.range(start, part.last):
-            start = row[0] + 1
+    """All rows of a part that can be read, each behind its row id; the others are noted.
+
+    nsys numbers rows without a gap, so a scan is believed where the next row has the next id: behind a damaged id
+    SQLite ends a range early, without an error, and leaves rows out that it finds when asked for them alone.
+    """
+    table = _Table(con, columns, part.table)
+    kept = misses = inner = 0
+    for row in _at_each_place(table, part):
+        if row is None:
+            misses += 1
+        else:
+            kept, inner = kept + 1, misses
             yield row
-        if not seeker.broke:
+    if part.counted:
+        findings.note(lost, part.table, count=max(part.rows - kept, 0))
+    elif part.last == LAST:  # behind the last row there may have been more
+        findings.note(lost, part.table, count=max(inner, 1))
+    else:
+        findings.note(lost, part.table, count=misses if table.is_dense() else min(misses, 1))
+
+
+def _at_each_place(table: "_Table", part: Part) -> Iterator[Row | None]:
+    """The row of each id of the part, in order; None where it has none that can be read."""
+    place, misses, waited = part.first, 0, 0
+    while place <= part.last:
+        for found in () if waited else table.following(place, part.last):
+            yield found
+            place += 1
+        if place > part.last:
             return
-        if part.last != _END:
-            yield from _between(seeker, (start, part.last), findings, lost)
+        sought = waited > _PATIENCE or misses > _MISSES
+        row = table.beyond(place) if sought else table.at(place)
+        if sought and (row is None or row[0] > part.last):
             return
-        island = seeker.beyond(max(start, 0))
-        if island is None:
-            findings.note(lost, part.table)  # at least one: how many follow, nothing tells
-            return
-        yield from _between(seeker, (max(start, 0), island[0] - 1), findings, lost)
-        yield island
-        start = island[0] + 1
+        yield row
+        missed = row is None
+        place, misses, waited = max(place, row[0] if row else place) + 1, misses + missed, waited + 1 if missed else 0
 
 
-def _between(seeker: "_Seeker", hole: tuple[int, int], findings: Findings, lost: str) -> Iterator[Row]:
-    """What can be read of row ids among which the table breaks: from both ends, then of each half."""
-    holes = [hole]
-    while holes:
-        first, last = holes.pop()
-        if first > last:
-            continue
-        if seeker.tries > _TRIES:
-            findings.note(lost, seeker.table, count=last - first + 1)
-            continue
-        for row in seeker.range(first, last):
-            first = row[0] + 1
-            yield row
-        if not seeker.broke:
-            continue
-        if first == last:
-            findings.note(lost, seeker.table)
-            continue
-        for row in seeker.range(first, last, "desc"):
-            last = row[0] - 1
-            yield row
-        if seeker.broke:
-            middle = (first + last) // 2
-            holes += [(middle + 1, last), (first, middle)]
-
-
-class _Seeker:
-    """Reads ranges of row ids, and remembers whether the last one broke."""
+class _Table:
+    """Asks a damaged table for rows."""
 
     def __init__(self, con: sqlite3.Connection, columns: str, table: str) -> None:
         self._con = con
-        self.table = table
-        self._query = f'select rowid, {columns} from "{table.replace(chr(34), chr(34) * 2)}" where rowid'
-        self.broke = False
-        self.tries = 0
+        self._from = f"from {quoted(table)}"
+        self._query = f"select rowid, {columns} {self._from} where rowid"
 
-    def range(self, first: int, last: int, order: str = "asc") -> Iterator[Row]:
-        """Rows in order, up to the last one or to one that cannot be read.
+    def at(self, row_id: int) -> Row | None:
+        """The row with an id."""
+        return next(self._read(f"{self._query} = {row_id}"), None)
 
-        sqlite3 steps ahead, and loses the row before one that cannot be read; a row alone is not lost so.
+    def following(self, first: int, last: int) -> Iterator[Row | None]:
+        """Rows of one id after the other, as long as a scan meets them at their places; None where it meets another.
+
+        sqlite3 steps ahead, and loses the row before one that cannot be read; a row asked for alone is not lost so.
+        The scan begins behind the row before: found by its id that may be, where the first is damaged.
         """
-        if first == last:
-            return self._read(f"{self._query} = {first}")
-        return self._read(f"{self._query} between {first} and {last} order by rowid {order}")
+        astray = 0
+        scanned = self._read(f"{self._query} > {first - 1} order by rowid")
+        for place, row in zip(range(first, last + 1), scanned, strict=False):
+            astray = 0 if row[0] == place else astray + 1
+            if astray > _ASTRAY:
+                return
+            yield row if not astray else self.at(place)
 
     def beyond(self, row_id: int) -> Row | None:
         """A readable row from one on, looked for in steps that double."""
-        if self.tries > _TRIES:
-            return None
         for step in (0, *(1 << power for power in range(_GALLOPS))):
             for row in self._read(f"{self._query} >= {row_id + step} order by rowid limit 1"):
                 return row
         return None
 
+    def is_dense(self) -> bool:
+        """Whether no row id is left out, as far as the table tells; all at once SQLite would ask damaged ids too."""
+        last, first, count = (f"(select {number} {self._from})" for number in ("max(rowid)", "min(rowid)", "count(*)"))
+        return bool(next(self._read(f"select coalesce({last} - {first} < {count}, 1)"), (1,))[0])
+
     def _read(self, query: str) -> Iterator[Row]:
-        self.tries += 1
-        self.broke = False
         try:
             yield from self._con.execute(query)
         except sqlite3.DatabaseError:
-            self.broke = True
+            return

@@ -6,7 +6,7 @@ import itertools
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,18 +19,19 @@ from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers.findings import Findings
 from tracelab.readers.nsys import salvage
 from tracelab.readers.nsys.cells import column, text_column
-from tracelab.readers.nsys.export import ARROW, Columns, Kind, Part, is_export
+from tracelab.readers.nsys.export import ARROW, Array, Columns, Kind, Part, is_export
+from tracelab.readers.nsys.order import follow, is_whole, number, quoted, stands_beyond
 
 MAGIC = b"SQLite format 3\0"
 WHAT = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
 
+_CHECKED_BYTES = 64 << 20
 _PART_ROWS = 1 << 17
 _PARTS = 4096
 _BATCH_ROWS = 1 << 16
 _SAMPLES = 64
 _SAMPLED_ROWS = 32
 """Rows of a part for each sample, below which comparing is not worth it."""
-_ALL_ROW_IDS = (-(1 << 63), (1 << 63) - 1)
 _READABLE_WHERE_CUT = "pragma writable_schema = 1"
 """Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""
 
@@ -46,34 +47,86 @@ class SqliteExport:
     tables: dict[str, Columns]
     cut: bool = False
     """Whether the file is shorter than it says."""
+    sound: dict[str, bool] = field(default_factory=dict, compare=False)
+    """Tables that were checked, and whether their rows stand in order."""
 
     def parts(self, table: str) -> list[Part]:
-        """Ranges of row ids; one range of all where their ends cannot be read."""
-        try:
-            with contextlib.closing(connect(self.path)) as con:
-                first, last = (con.execute(f"select {end}(rowid) from {_quoted(table)}").fetchone()[0] for end in _ENDS)
-        except sqlite3.Error:
-            return [Part(table, *_ALL_ROW_IDS, 0)]
-        if first is None:
-            return []
+        """Ranges of row ids; one range of all where the table does not know its own ends."""
+        with contextlib.closing(connect(self.path)) as con:
+            first, last = (number(con, f"select {end}(rowid) from {quoted(table)}") for end in _ENDS)
+            if first is None and self.is_sound(table):
+                return []
+            if first is None or last is None or stands_beyond(con, table, first, last):
+                rows = number(con, f"select count(*) from {quoted(table)}")
+                return [Part(table, min(1, first or 1), salvage.LAST, rows or 0, counted=rows is not None)]
+        if last - first > self.path.stat().st_size:  # of numbers that far apart few can be rows
+            return [Part(table, first, last, 0)]
         count = min(_PARTS, -(-(last - first + 1) // _PART_ROWS))
         edges = [first + (last - first + 1) * at // count for at in range(count + 1)]
         return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(edges)]
 
+    def is_sound(self, table: str) -> bool:
+        """Whether SQLite finds nothing wrong with how the table's rows are stored; checked once."""
+        if table not in self.sound:
+            with contextlib.closing(connect(self.path)) as con:
+                self.sound[table] = is_whole(con, table)
+        return self.sound[table]
+
     def batches(
         self, part: Part, columns: Columns, findings: Findings, lost: str, steady: Collection[str] = ()
     ) -> Iterator[pa.Table]:
-        """The rows of a part, fast; from where that breaks on row by row."""
-        after = part.first - 1
+        """The rows of a part, fast; from where that breaks, or leaves out row ids of a damaged table, one by one."""
+        start = part.first
         try:
             same = _same(self.path, part, {name: columns[name] for name in steady})
-            for rows, last in _fast(self.path, part, columns, findings, same):
-                after = last
+            for rows, ids in _fast(self.path, part, columns, findings, same):
+                if not follow(ids, start) and not self.is_sound(part.table):
+                    break
+                start = ids[-1].as_py() + 1
                 yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+            if start > part.last or self.is_sound(part.table):
+                return
         except (*_Broken, _UnfitError):
-            rest = Part(part.table, after + 1, part.last, part.rows)
-            for rows in _slow(self.path, rest, columns, findings, lost):
-                yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+            if start > part.last:
+                return
+        for rows in self._slow(_from(part, start), columns, findings, lost):
+            yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+
+    def _slow(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+        """Batches of rows read one by one, around places that cannot be read."""
+        names = ", ".join(map(quoted, columns))
+        with contextlib.closing(connect(self.path)) as con:
+            found = self._found(con, names, part, findings, lost)
+            while cells := salvage.some(found, _BATCH_ROWS):
+                yield pa.table(
+                    {
+                        name: column(values, kind, name, findings)
+                        for (name, kind), values in zip(
+                            columns.items(), list(zip(*cells, strict=True))[1:], strict=True
+                        )
+                    }
+                )
+
+    def _found(
+        self, con: sqlite3.Connection, names: str, part: Part, findings: Findings, lost: str
+    ) -> Iterator[salvage.Row]:
+        """Rows behind their ids: as they stand while nothing is wrong with the table, then those that can be saved."""
+        start = part.first
+        if self.is_sound(part.table):
+            try:
+                for row in con.execute(_ranged(f"rowid, {names}", part)):
+                    start = row[0] + 1
+                    yield row
+            except sqlite3.DatabaseError:  # in a row that stands in order
+                self.sound[part.table] = False
+            else:
+                return
+        yield from salvage.rows(con, names, _from(part, start), findings, lost)
+
+
+def _from(part: Part, start: int) -> Part:
+    """What is left of a part from a row on."""
+    return replace(part, first=start, rows=max(part.rows - (start - part.first), 0))
 
 
 def _without_zeros(rows: pa.Table, table: str, findings: Findings, lost: str) -> pa.Table:
@@ -86,6 +139,20 @@ def _without_zeros(rows: pa.Table, table: str, findings: Findings, lost: str) ->
 
 
 _ENDS = ("min", "max")
+
+
+def seems_damaged(path: Path) -> bool:
+    """Whether a file that is small enough to be checked as a whole (3 ms a MB) fails."""
+    if path.stat().st_size > _CHECKED_BYTES:
+        return False
+    with contextlib.closing(connect(path)) as con:
+        return not is_whole(con)
+
+
+def _ranged(selected: str, part: Part) -> str:
+    return (
+        f"select {selected} from {quoted(part.table)} where rowid between {part.first} and {part.last} order by rowid"
+    )
 
 
 def opened(path: Path) -> SqliteExport:
@@ -135,7 +202,7 @@ def _name(name: object) -> str:
 def _columns(con: sqlite3.Connection, table: str) -> dict[str, Kind]:
     """The columns of a table, by their declared types; none where it cannot be asked."""
     try:
-        rows = con.execute(f"pragma table_info({_quoted(table)})").fetchall()
+        rows = con.execute(f"pragma table_info({quoted(table)})").fetchall()
     except sqlite3.DatabaseError:
         return {}
     return {_name(row[1]): _kind(_name(row[2])) for row in rows}
@@ -151,29 +218,22 @@ def _kind(declared: str) -> Kind:
     return "real"
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 class _UnfitError(Exception):
     """A column came in a type that is not its kind's."""
 
 
 def _fast(
     path: Path, part: Part, columns: Columns, findings: Findings, same: Mapping[str, _Plain]
-) -> Iterator[tuple[pa.Table, int]]:
-    """Batches through ADBC, each with its last row id. Fails where a cell does not fit the types of the first ones.
+) -> Iterator[tuple[pa.Table, Array]]:
+    """Batches through ADBC, each with its row ids. Fails where a cell does not fit the types of the first ones.
 
     Columns that should be the `same` in all rows are only compared: that costs a third of reading them. A batch in
     which one is not is read again.
     """
     differing = {name: kind for name, kind in columns.items() if name not in same}
     selected = ", ".join(_selected(name, kind) for name, kind in differing.items())
-    alike = " + ".join(f"({_quoted(name)} is {_literal(value)})" for name, value in same.items())
-    query = (
-        f"select {selected}, {alike or 0}, rowid from {_quoted(part.table)} "
-        f"where rowid between {part.first} and {part.last} order by rowid"
-    )
+    alike = " + ".join(f"({quoted(name)} is {_literal(value)})" for name, value in same.items())
+    query = _ranged(f"{selected}, {alike or 0}, rowid", part)
     first = part.first
     with dbapi.connect(_uri(path)) as con, con.cursor() as cursor:
         cursor.execute(_READABLE_WHERE_CUT)
@@ -183,10 +243,11 @@ def _fast(
             for batch in reader:
                 if not batch.num_rows:
                     continue
-                last = batch.column(batch.num_columns - 1)[-1].as_py()
+                ids = batch.column(batch.num_columns - 1)
+                last = ids[-1].as_py()
                 if pc.min(batch.column(batch.num_columns - 2)).as_py() == len(same):
                     rows = _typed(batch, differing, findings)
-                    yield _with_same(rows, columns, same), last
+                    yield _with_same(rows, columns, same), ids
                 else:
                     yield from _fast(path, Part(part.table, first, last, 0), columns, findings, {})
                 first = last + 1
@@ -197,7 +258,7 @@ def _same(path: Path, part: Part, names: Columns) -> dict[str, _Plain]:
     if not names or part.rows < _SAMPLED_ROWS * _SAMPLES:
         return {}
     at = ", ".join(str(part.first + (part.last - part.first) * place // _SAMPLES) for place in range(_SAMPLES + 1))
-    query = f"select {', '.join(map(_quoted, names))} from {_quoted(part.table)} where rowid in ({at})"
+    query = f"select {', '.join(map(quoted, names))} from {quoted(part.table)} where rowid in ({at})"
     try:
         with contextlib.closing(connect(path)) as con:
             values = list(zip(*con.execute(query), strict=True))
@@ -235,8 +296,8 @@ def _selected(name: str, kind: Kind) -> str:
 
     So text comes as bytes that are never NULL, beside whether they should be.
     """
-    quoted = _quoted(name)
-    return f"coalesce(cast({quoted} as blob), x''), {quoted} is null" if kind == "text" else quoted
+    cell = quoted(name)
+    return f"coalesce(cast({cell} as blob), x''), {cell} is null" if kind == "text" else cell
 
 
 def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Table:
@@ -257,17 +318,3 @@ def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Ta
         arrays[name] = values
         at += 1
     return pa.table(arrays)
-
-
-def _slow(path: Path, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
-    """Batches of rows read one by one, around places that cannot be read."""
-    names = ", ".join(map(_quoted, columns))
-    with contextlib.closing(connect(path)) as con:
-        found = salvage.rows(con, names, part, findings, lost)
-        while cells := salvage.some(found, _BATCH_ROWS):
-            yield pa.table(
-                {
-                    name: column(values, kind, name, findings)
-                    for (name, kind), values in zip(columns.items(), list(zip(*cells, strict=True))[1:], strict=True)
-                }
-            )
