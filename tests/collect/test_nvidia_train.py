@@ -23,7 +23,7 @@ WITH_TORCH = pytest.mark.skipif(
 def trained(tmp_path, fault="", **variables):
     """A run of one step on the processor under the fake nsys: its run.json, and its files."""
     words = ["collect", "train", "gemm", "--device", "cpu", "--steps", "1", "--warmup", "0", "--sample-s", "0"]
-    words += ["--profiler", "nsys", "--run", "r", "--out", str(tmp_path), *variables.pop("words", ())]
+    words += ["--profiler", "nsys", "--run", "r", "--out", str(tmp_path)]
     subprocess.run([sys.executable, "-m", "tracelab", *words], env=environ(fault) | variables, check=False, timeout=300)
     told = json.loads((tmp_path / "r" / "run.json").read_text())
     return told, sorted(path.name for path in (tmp_path / "r").iterdir())
@@ -40,16 +40,12 @@ def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
 
 @WITH_TORCH
 @pytest.mark.parametrize(
-    ("fault", "words", "status", "said"),
-    [
-        ("no_report", (), "profiler_error", "nsys says: Importer error status"),
-        ("export_fails", (), "profiler_error", "could not be exported"),
-        ("hang", ("--timeout-s", "15"), "timeout", "the time limit came before nsys had written its report"),
-    ],
+    ("fault", "said"),
+    [("no_report", "nsys says: Importer error status"), ("export_fails", "could not be exported")],
 )
-def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, words, status, said):
-    told, files = trained(tmp_path, fault, words=words)
-    assert told["status"] == status
+def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, said):
+    told, files = trained(tmp_path, fault)
+    assert told["status"] == "profiler_error"
     assert said in told["error"]
     assert "rank0.sqlite" not in files
     assert "steps.rank0.jsonl" in files
@@ -80,6 +76,13 @@ def test_a_rank_under_ncu_takes_the_status_of_its_capture(tmp_path, monkeypatch,
     found = around.concluded(End(0, done.returncode, "itself", done.stdout), {"status": "ok"})
     assert found["status"] == status
     assert [each["file"] for each in found["files"]] == (["rank0.ncu.csv"] if status == "ok" else [])
+
+
+def test_a_profiler_that_hangs_is_the_time_limit_s_and_no_error_of_its_own(tmp_path):
+    around = Around(nvidia.prepare("nsys", tmp_path / "rank0", environ()), tmp_path)
+    found = around.concluded(End(0, -9, "timeout", ""), {"status": "ok"})
+    assert (found["status"], found["error"]) == ("timeout", "the time limit came before nsys had written its report")
+    assert "status" not in around.concluded(End(0, -9, "timeout", ""), {"status": "timeout"})
 
 
 def test_what_a_rank_ran_into_stays_its_status_and_its_report_is_exported_all_the_same(tmp_path, monkeypatch):
