@@ -56,11 +56,12 @@ class Place:
 
 
 def set_precision(torch: Any, precision: str) -> None:  # noqa: ANN401
-    """TF32 for products and convolutions where it was asked for, and nowhere else: cuDNN uses it by default."""
-    wanted = "tf32" if precision == "tf32" else "ieee"
-    torch.backends.cuda.matmul.fp32_precision = wanted
-    torch.backends.cudnn.conv.fp32_precision = wanted
-    torch.backends.cudnn.rnn.fp32_precision = wanted
+    """TF32 for products and convolutions where it was asked for, and nowhere else: cuDNN uses it by default.
+
+    By the older of torch's two ways: torch.compile still reads it so, and fails where the newer one was used.
+    """
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
 @contextlib.contextmanager

@@ -113,10 +113,11 @@ class Capture:
             self._start(0)
         try:
             yield
-        finally:
-            if self._recording:
-                self._stop()
-            self._save()
+        except BaseException:
+            with contextlib.suppress(ProfilerError, OSError):  # what broke off the run is what counts
+                self._end()
+            raise
+        self._end()
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
@@ -144,6 +145,11 @@ class Capture:
         with self._recorder.mark(step_name(self._step)), self._recorder.mark(name):
             yield
         self._stop()
+
+    def _end(self) -> None:
+        if self._recording:
+            self._stop()
+        self._save()
 
     def _start(self, step: int) -> None:
         self._told(self._recorder.start)

@@ -1,5 +1,6 @@
 """What one rank writes down of each step: times, loss, accuracy, the wait for data, and the peak of memory."""
 
+import contextlib
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -92,8 +93,7 @@ class Record:
             step.ended = self._event()
         step.dur_ns = time.perf_counter_ns() - step.begun_ns
         self._pending.append(step)
-        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
-            self._write(self._pending.popleft())
+        self._write_done()
         self.peak(step.epoch, step.number)
 
     def end_epoch(self, step: Step) -> None:
@@ -113,8 +113,8 @@ class Record:
 
     def close(self) -> None:
         """Put everything on the disk; what the device has not done is not waited for: it may never."""
-        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
-            self._write(self._pending.popleft())
+        with contextlib.suppress(RuntimeError):  # of a GPU that failed
+            self._write_done()
         self._steps.close()
         if self._peaks is not None:
             self._peaks.close()
@@ -137,6 +137,10 @@ class Record:
                 }
             )
             cuda.reset_peak_memory_stats(device)
+
+    def _write_done(self) -> None:
+        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
+            self._write(self._pending.popleft())
 
     def _write(self, step: Step) -> None:
         loss, accuracy = (None, None) if step.figures is None else map(_finite, step.figures.tolist())

@@ -5,6 +5,7 @@
 SCRATCH is a folder of this process alone: `spec.json` says what to do, `outcome.json` is what it answers.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -121,7 +122,8 @@ def _work(spec: Spec, outcome: dict[str, Any]) -> None:
             work = _prepared(module, place, outcome)
             Loop(place, work, capture, record).run()
     except BaseException:
-        record.peak(None, None)
+        with contextlib.suppress(RuntimeError, OSError):  # of a GPU that failed; the first error is the one to tell
+            record.peak(None, None)
         raise
     finally:
         outcome["steps"] = record.steps_written
@@ -136,8 +138,9 @@ def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401
         return built.Place(torch, spec.settings, spec.job, torch.device("cpu"))
     if not torch.cuda.is_available():
         raise UsageError("this torch sees no GPU; use --device cpu, or look at nvidia-smi and at torch.version.cuda")
-    torch.cuda.set_device(spec.job.local_rank)
-    return built.Place(torch, spec.settings, spec.job, torch.device("cuda", spec.job.local_rank))
+    device = spec.job.local_rank % torch.cuda.device_count()  # srun may show each task one GPU alone
+    torch.cuda.set_device(device)
+    return built.Place(torch, spec.settings, spec.job, torch.device("cuda", device))
 
 
 def _check(module: Any, place: built.Place) -> None:  # noqa: ANN401
