@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import tracelab
 from tests.readers.nsys_small import GLOBAL_TID, PID, TID, export, folder_of, nvtx
 from tests.readers.small import Lab, ingest_paths
 
@@ -34,14 +35,35 @@ def test_a_push_pop_range_is_an_annotation_of_the_processor(tmp_path: Path) -> N
         "start_ns": 500,
         "dur_ns": 100,
         "payload": None,
-        "args": None,
+        "args": '{"style":"push_pop"}',
     }
 
 
-@pytest.mark.parametrize("kind", [34, 60])
-def test_a_mark_and_a_range_never_closed_have_no_duration(tmp_path: Path, kind: int) -> None:
+@pytest.mark.parametrize(("kind", "style"), [(34, "mark"), (59, "push_pop"), (60, "start_end")])
+def test_a_mark_and_a_range_never_closed_have_no_duration_and_a_style_that_tells_them_apart(
+    tmp_path: Path, kind: int, style: str
+) -> None:
     row = read(tmp_path, nvtx(end=None, eventType=kind)).one("annotations")
-    assert (row["start_ns"], row["dur_ns"]) == (500, None)
+    assert (row["start_ns"], row["dur_ns"], json.loads(row["args"])) == (500, None, {"style": style})
+
+
+def test_nvtxt_events_have_the_styles_of_nvtx(tmp_path: Path) -> None:
+    names = [{"id": 90, "name": "NvtxtMark"}, {"id": 91, "name": "NvtxtPushPopRange"}]
+    names.append({"id": 92, "name": "NvtxtStartEndRange"})
+    events = [nvtx(1, eventType=90, end=None), nvtx(2, eventType=91), nvtx(3, eventType=92)]
+    rows = read(tmp_path, *events, ENUM_NSYS_EVENT_TYPE=names).rows("annotations")
+    assert [json.loads(row["args"])["style"] for row in rows] == ["mark", "push_pop", "start_end"]
+
+
+def test_nvtx_sum_tells_styles_apart_and_counts_an_open_range_to_the_last_annotation(tmp_path: Path) -> None:
+    events = [nvtx(0, 100, text="r"), nvtx(0, 300, text="r", eventType=60), nvtx(50, None, text="open")]
+    lab = read(tmp_path, *events, nvtx(60, None, text="mark", eventType=34))
+    rows = tracelab.open(lab.store).query("nvtx_sum").to_pylist()
+    assert [(row["Style"], row["Range"], row["Instances"], row["Total Time (ns)"]) for row in rows] == [
+        ("StartEnd", "r", 1, 300),
+        ("PushPop", "open", 1, 250),
+        ("PushPop", "r", 1, 100),
+    ]
 
 
 def test_a_registered_text_is_looked_up_and_an_own_text_wins(tmp_path: Path) -> None:
@@ -90,7 +112,7 @@ def test_a_payload_is_kept_as_json(tmp_path: Path, column: str, value: object, p
 
 def test_what_no_column_holds_stays_in_args(tmp_path: Path) -> None:
     row = read(tmp_path, nvtx(color=4278190335, rangeId=3)).one("annotations")
-    assert json.loads(row["args"]) == {"color": 4278190335, "rangeId": 3}
+    assert json.loads(row["args"]) == {"style": "push_pop", "color": 4278190335, "rangeId": 3}
 
 
 def test_a_type_of_event_that_is_not_known_is_kept(tmp_path: Path) -> None:

@@ -11,11 +11,18 @@ from tracelab.readers.findings import Findings
 from tracelab.readers.nsys.batch import Batch, Session, arguments, duration, outside, pid, tid, time
 from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import collectives
-from tracelab.readers.nsys.strings import Strings
+from tracelab.readers.nsys.strings import Strings, by_distinct
 
 TABLES = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
-RANGES = ("NvtxMark", "NvtxPushPopRange", "NvtxStartEndRange", "NvtxtMark", "NvtxtPushPopRange", "NvtxtStartEndRange")
-"""Types of events that are annotations; the others name things."""
+RANGES = {
+    "NvtxMark": "mark",
+    "NvtxPushPopRange": "push_pop",
+    "NvtxStartEndRange": "start_end",
+    "NvtxtMark": "mark",
+    "NvtxtPushPopRange": "push_pop",
+    "NvtxtStartEndRange": "start_end",
+}
+"""Types of events that are annotations, and their `style` in args; the others name things."""
 
 _NAMING_TYPES = ("NvtxDomainCreate", "NvtxCategory", "NvtxtCategory", "NvtxThread")
 _NAMING: Columns = {
@@ -112,9 +119,19 @@ def _annotations(batch: Batch, extras: list[str]) -> pa.Table:
             "start_ns": time("start")(batch),
             "dur_ns": duration("start", "end")(batch),
             "payload": _payload(batch),
-            "args": arguments(batch, extras, keep_zero=False),
+            "args": arguments(_with_style(batch), ["style", *extras], keep_zero=False),
         }
     )
+
+
+def _with_style(batch: Batch) -> Batch:
+    """The batch with a column that says what kind of range each is: without it an open range looks like a mark."""
+    types = batch.session.enums["ENUM_NSYS_EVENT_TYPE"]
+
+    def styles(codes: Array) -> Array:
+        return pa.array([RANGES.get(types.get(code, "")) for code in codes.to_pylist()], pa.string())
+
+    return replace(batch, rows=batch.rows.append_column("style", by_distinct(batch.column("eventType"), styles)))
 
 
 def _others(batch: Batch, extras: list[str], types: Mapping[int, str]) -> pa.Table:
