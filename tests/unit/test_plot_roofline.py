@@ -1,6 +1,7 @@
 """A roofline as a picture: what is drawn where, and that no label covers another."""
 
 import io
+import math
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -156,3 +157,16 @@ def test_the_same_answer_gives_the_same_picture() -> None:
 def test_kernels_without_flop_are_nothing_to_draw() -> None:
     with pytest.raises(NoDataError, match="no kernel has both FLOPs and bytes to draw"):
         draw(rows("copy", 0, 10**6, 900))
+
+
+def test_the_name_of_a_roof_covers_no_kernel() -> None:
+    kernels = [rows(f"k{at}", 10**4 * 2**at, 10**6, 1_300 + at) for at in range(12)]
+    drawn = draw(*kernels)
+    plot.save(drawn, io.BytesIO(), fmt="png")
+    (name,) = (text for text in drawn.axes[0].texts if text.get_text().startswith("DRAM"))
+    box = name.get_window_extent()
+    width, height = box.width, box.height
+    for x, y in spots(drawn, "o"):
+        right, up = drawn.axes[0].transData.transform((x, y)) - (box.x0, box.y0)
+        along = min(max((right * width + up * height) / (width**2 + height**2), 0), 1)
+        assert math.hypot(right - along * width, up - along * height) > 6  # pixels from the middle of the letters

@@ -88,9 +88,9 @@ def _panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str]) ->
     spots = [(float(row[chart.x]), float(row[chart.y[0]])) for row in points]
     view = view_of([*spots, *([together] if together else [])], roofs)
     _scales(axes, view)
-    lines = draw_roofs(axes, roofs, view)
-    ridges = draw_ridges(axes, roofs, view)
     marks = _draw_points(axes, points, spots, colors, view)
+    lines = draw_roofs(axes, roofs, view, marks)
+    ridges = draw_ridges(axes, roofs, view)
     total_ns = sum(row["dur_ns"] or 0 for row in points)
     told = [mark for row, mark in zip(points, marks, strict=True) if (row["dur_ns"] or 0) >= _LEAST_SHARE * total_ns]
     labels = [*ridges, *told[:MOST_LABELS]]

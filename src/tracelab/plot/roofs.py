@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
 from tracelab.plot.axis import is_finite
-from tracelab.plot.placing import HALO, Label, along
+from tracelab.plot.placing import HALO, Label, along, covered
 from tracelab.units import significant
 
 Row = dict[str, Any]
@@ -21,6 +21,8 @@ _DECADES = 7  # left of the rightmost ridge: a kernel further out would squeeze 
 _THINNEST = 0.005
 _RIDGE_ANGLES = (160, 145, 130, -35, -50, -20, -65, -90, 115, 90, 180)  # off the roofs
 _NAME_HEIGHT = 20  # points
+_NAME_LETTERS = 9
+_NAME_PLACES = (0.05, 0.12, 0.21, 0.3, 0.4, 0.5, 0.6, 0.7)  # of a diagonal's way up
 _SOLID: dict[str, Any] = {"color": INK, "linewidth": 1.8}
 _THEORETICAL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": DASHED}
 _LEVELS = (
@@ -105,15 +107,19 @@ def view_of(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
     return View(left, right, low, high, TERA if high > 6 * TERA else 1.0)
 
 
-def draw_roofs(axes: Axes, roofs: Roofs, view: View) -> list[Bbox]:
-    """Draw the ceilings, those that count solid, with their names; return the room that they take, in pixels."""
+def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> list[Bbox]:
+    """Draw the ceilings, those that count solid, with their names, off the marks; return their room, in pixels."""
+    taken = [covered(axes, mark) for mark in marks]
     top = max(roofs.arithmetic.values(), default=max(roofs.peaks(), default=view.high))
     boxes = []
     for level, name, _, style in _LEVELS:
         if level in roofs.memory:
             speed = roofs.memory[level]
             boxes += _diagonal(axes, speed, top, view, style)
-            boxes += _name_along(axes, f"{name} {_rate(speed, 'B/s')}", speed, view, is_below=level == "dram")
+            text = f"{name} {_rate(speed, 'B/s')}"
+            written = _name_along(axes, text, (speed, top), view, taken, is_below=level == "dram")
+            taken += written
+            boxes += written
     if roofs.theoretical_memory is not None:
         boxes += _diagonal(
             axes, roofs.theoretical_memory, max(roofs.theoretical.values(), default=top), view, _THEORETICAL
@@ -149,26 +155,42 @@ def _flat(axes: Axes, start: float, peak: float, view: View, style: dict[str, An
     return along(axes, (start, peak / view.unit), (view.right, peak / view.unit))
 
 
-def _name_along(axes: Axes, text: str, speed: float, view: View, *, is_below: bool) -> list[Bbox]:
-    """Write along a diagonal, near the lower left end that is in sight."""
-    x = max(view.left, view.low / speed) * (view.right / view.left) ** 0.03
-    ends = axes.transData.transform([(x, x * speed / view.unit), (x * 10, x * 10 * speed / view.unit)])
+def _name_along(
+    axes: Axes, text: str, speed_and_top: tuple[float, float], view: View, taken: Sequence[Bbox], *, is_below: bool
+) -> list[Bbox]:
+    """Write along a diagonal, near its lower left end, or further up where something is in the way; return the room."""
+    speed, top = speed_and_top
+    start = max(view.left, view.low / speed)
+    if start >= top / speed:  # the diagonal is out of sight
+        return []
+    ends = axes.transData.transform([(start, start * speed / view.unit), (start * 10, start * 10 * speed / view.unit)])
     angle = math.degrees(math.atan2(ends[1][1] - ends[0][1], ends[1][0] - ends[0][0]))
-    written = axes.annotate(
-        text,
-        (x, x * speed / view.unit),
-        (3, -4) if is_below else (-3, 4),
-        textcoords="offset points",
-        rotation=angle,
-        rotation_mode="anchor",
-        fontsize=7,
-        color=INK,
-        va="top" if is_below else "bottom",
-    )
+    style: dict[str, Any] = {"rotation": angle, "rotation_mode": "anchor", "fontsize": 7, "color": INK, "zorder": 5}
+    written = axes.annotate(text, (start, start * speed / view.unit), (0, 0), textcoords="offset points", **style)
     written.set_path_effects(HALO)
-    box = written.get_window_extent()  # of a slanted text: much of it is free
-    start, end = axes.transData.inverted().transform([(box.x0, box.y0), (box.x1, box.y1)])
-    return along(axes, (start[0], start[1]), (end[0], end[1]))
+
+    def room(place: tuple[float, bool]) -> list[Bbox]:
+        share, below = place
+        x = start * (min(top / speed, view.right) / start) ** share
+        written.xy = (x, x * speed / view.unit)
+        written.set_position((3, -4) if below else (-3, 4))
+        written.set_verticalalignment("top" if below else "bottom")
+        return _slanted(axes, written.get_window_extent(), angle)
+
+    places = [(share, below) for share in _NAME_PLACES for below in (is_below, not is_below)]
+    freest = min(places, key=lambda place: sum(box.count_overlaps(taken) for box in room(place)))
+    return room(freest)
+
+
+def _slanted(axes: Axes, box: Bbox, angle: float) -> list[Bbox]:
+    """The room of a slanted text: much of its box is free."""
+    height = axes.figure.figure.dpi / 72 * _NAME_LETTERS
+    run, rise = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    x0, x1 = box.x0 + height / 2 * rise, box.x1 - height / 2 * rise
+    y0, y1 = box.y0 + height / 2 * run, box.y1 - height / 2 * run
+    steps = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / height))
+    middles = [(x0 + (x1 - x0) * at / steps, y0 + (y1 - y0) * at / steps) for at in range(steps + 1)]
+    return [Bbox([[x - height / 2, y - height / 2], [x + height / 2, y + height / 2]]) for x, y in middles]
 
 
 def _name_at_ends(axes: Axes, peaks: dict[str, float], view: View) -> None:
