@@ -231,6 +231,13 @@ def test_decimal_commas_are_told_from_several_cells(tmp_path):
     assert lab.diagnostics() == {"decimal_comma"}
 
 
+@pytest.mark.parametrize("grid", ["(1.024, 1, 2)", "(1,024, 1, 2)", "(1024, 1, 2)"])
+def test_a_grid_has_the_marks_of_its_locale(tmp_path, grid):
+    lab = ingest(tmp_path, details_csv([(Kernel(grid=grid), Cell("a__b.sum", "", "7"))], separator=";"))
+    assert [[row[f"grid_{axis}"] for axis in "xyz"] for row in lab.rows("kernel_metrics")] == [[1024, 1, 2]]
+    assert lab.diagnostics() == set()
+
+
 def test_one_odd_cell_is_no_decimal_comma_and_stays_text(tmp_path):
     lab = ingest(tmp_path, page(Cell("a__b.sum", "", "65,77"), Cell("c__d", "", "1.234")))
     assert [(row["value"], row["text"]) for row in lab.rows("kernel_metrics")] == [(None, "65,77"), (1.234, None)]

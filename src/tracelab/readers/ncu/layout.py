@@ -10,7 +10,8 @@ from operator import itemgetter
 _SEPARATORS = (",", ";", "\t")
 _KERNEL = "kernel name"
 _INTEGER = re.compile(r"\s*-?\d+(?: .*)?|\s*")
-_SHAPE = re.compile(r"\s*\(?\d+, ?\d+, ?\d+\)?\s*|\s*")
+_SIZE = r"\d+(?:[.,]\d{3})*"  # as locales write it: 1024, 1.024 or 1,024
+_SHAPE = re.compile(rf"\s*\(?{_SIZE}, ?{_SIZE}, ?{_SIZE}\)?\s*|\s*")
 _CHECKED = {"context": _INTEGER, "stream": _INTEGER, "device": _INTEGER, "block size": _SHAPE, "grid size": _SHAPE}
 
 IDENTITY = (

@@ -17,6 +17,7 @@ _LIMITS = {"device": 1 << 31, "context": 1 << 63, "stream": 1 << 63, "pid": 1 <<
 _NO_DEVICE = (255, "0.0")  # what ncu writes of a device it knows nothing of
 _AXES = "xyz"
 _SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.0*)?")
+_POINTS = re.compile(r"(?<=\d)\.(?=\d{3}\b)")  # of thousands, as continental locales write them: (1.024, 1, 1)
 
 
 @dataclass
@@ -173,8 +174,8 @@ class Pages:
             context=integer("context", cell("context")),
             stream=integer("stream", cell("stream")),
             kernel=cell("kernel name") or None,
-            grid=shape(cell("grid size").split(", ")),
-            block=shape(cell("block size").split(", ")),
+            grid=shape(_POINTS.sub("", cell("grid size")).split(", ")),
+            block=shape(_POINTS.sub("", cell("block size")).split(", ")),
             clock_control=self.report.clock_control,
             args=tuple((name, value) for name, value in args if value),
         )
