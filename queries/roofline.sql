@@ -63,6 +63,7 @@
 -- flop_source = "counted, rate (rates times the time) or estimated (V100: 512 a tensor instruction)."
 -- launch = "Number of the launch, where a row is one."
 -- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
+-- theoretical_source = "ncu or specification: whose the theoretical ceilings are; with --ceilings only those of that source."
 -- ///
 with profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
@@ -134,7 +135,16 @@ limits as materialized (
         case when coalesce($ceilings, 'measured') = 'measured' then m.per_s end as measured_per_s,
         case when coalesce($ceilings, 'ncu') = 'ncu' then r.per_s end as reported_per_s,
         case when coalesce($ceilings, 'specification') = 'specification' then s.per_s end as specified_per_s,
-        coalesce(r.per_s, s.per_s) as theoretical_per_s,
+        case
+            when $ceilings is null then coalesce(r.per_s, s.per_s)
+            when $ceilings = 'ncu' then r.per_s
+            when $ceilings = 'specification' then s.per_s
+        end as theoretical_per_s,
+        case
+            when theoretical_per_s is null then null
+            when r.per_s is not null and coalesce($ceilings, 'ncu') = 'ncu' then 'ncu'
+            else 'specification'
+        end as theoretical_source,
         coalesce(measured_per_s, reported_per_s, specified_per_s) as per_s,
         case
             when measured_per_s is not null then 'measured'
@@ -172,6 +182,7 @@ placed as (
         case when f.precision = 'all' then f.flop / b.theoretical_ns else l.theoretical_per_s end
         as theoretical_gflop_per_s,
         l.source as arithmetic_source,
+        coalesce(l.theoretical_source, dram.theoretical_source) as theoretical_source,
         dram.source as memory_source,
         coalesce(l.of_run, dram.of_run) as ceiling_run,
         dram.per_s as ceiling_gb_per_s,
@@ -235,7 +246,7 @@ select
     f.ceiling_run,
     d.name as device_name,
     case when f.flop is not null then f.flop_source end as flop_source,
-    f.launch, d.card_run
+    f.launch, d.card_run, f.theoretical_source
 from figures as f
 join classify('points') as c on f.name is not distinct from c.name
 left join cards as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device

@@ -164,8 +164,15 @@ def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
         handles.append(Line2D([], [], color=INK, linewidth=1.8, label=f"ceiling ({' and '.join(sources)})"))
     roofs = roofs_of(rows)
     if roofs.theoretical or roofs.theoretical_memory is not None:
-        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label="ceiling (theoretical)"))
+        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label=_theory(rows)))
     drawn.legend(handles=handles, loc="lower center", ncols=min(len(handles), 4))
+
+
+def _theory(rows: Sequence[Row]) -> str:
+    """What the dashed roofs are called: by whose figures they are."""
+    told = {row["theoretical_source"] for row in rows}
+    sources = [said for name, said in _SOURCES.items() if name in told]
+    return f"theoretical ({' and '.join(sources)})" if sources else "theoretical"
 
 
 def _cards(rows: Sequence[Row]) -> list[str]:
