@@ -1,7 +1,8 @@
 -- The runtime and driver calls of a run as the report cuda_api_sum of `nsys stats` sums them up.
 -- A row is one run and function. Durations add up over threads and over calls inside calls. A call without start or
 -- duration, or with a duration below 0, is left out. A store has the functions without the suffix of their version
--- (_v7000), so a function that was called in two versions is one row here and two there.
+-- (_v7000), so a function that was called in two versions is one row here and two there; and a call that an export has
+-- twice (as CUPTI recorded it, and as an event of nsys' own around that: nsys 2022) counts once here and twice there.
 -- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
 -- compared with `nsys stats -r cuda_api_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
 -- /// query

@@ -2,7 +2,8 @@
 -- time in the queue, the execution.
 -- A row is one run, rank, thread, device, function and kernel name. A kernel belongs to the call with its correlation in
 -- its process and file; a call that launched several kernels (a graph) counts with each of them, and a kernel that a
--- file has two such calls for counts with both, as there. The queue is left where a kernel began before the call ended:
+-- file has two such calls for counts with both, as there; but a call that an nsys export has twice (nsys 2022) is one
+-- call here and two there. The queue is left where a kernel began before the call ended:
 -- QCount says how many waited. Kernels and calls without start or duration, or with a duration below 0, are left out.
 -- Behind `run` and `rank` the columns are those of the report, in its order and with its titles and rounding, to be
 -- compared with `nsys stats -r cuda_kern_exec_sum -f csv`.

@@ -211,6 +211,7 @@ def test_a_call_loses_the_version_of_its_function_table(tmp_path: Path, name: st
 def test_the_class_of_a_call_says_which_api_and_else_its_name(tmp_path: Path) -> None:
     texts = [{"id": 3, "value": "cudaFree_v3020"}, {"id": 4, "value": "cuCtxSynchronize"}]
     rows = [call(eventClass=0), call(eventClass=1), call(eventClass=67), call(eventClass=67, nameId=4)]
+    rows = [row | {"correlationId": at} for at, row in enumerate(rows)]
     lab = read(tmp_path, **{CALLS: rows, "StringIds": texts})
     assert [row["api"] for row in lab.rows("api_calls")] == ["runtime", "driver", "runtime", "driver"]
 
@@ -548,3 +549,18 @@ def test_an_excerpt_without_texts_is_an_export_all_the_same(tmp_path: Path) -> N
     con.close()
     lab = ingest_paths(tmp_path, [path])
     assert (lab.kernels, noted(lab)) == ([None], {"string_missing"})
+
+
+def test_a_call_that_stands_twice_is_one_call_and_another_event(tmp_path: Path) -> None:
+    """As nsys 2022 wrote it on Perlmutter: its own event of class 67 around that of CUPTI."""
+    rows = [
+        call(900, 950, eventClass=67, correlationId=11),
+        call(901, 949, eventClass=0, correlationId=11),
+        call(960, 970, eventClass=67, correlationId=12),
+        call(961, 980, eventClass=0, correlationId=12),
+        call(990, 995, eventClass=67, correlationId=13),
+    ]
+    lab = ingest_paths(tmp_path, [export(tmp_path, {"CUPTI_ACTIVITY_KIND_RUNTIME": rows})])
+    assert [row["start_ns"] for row in lab.rows("api_calls")] == [901, 960, 961, 990]
+    assert [(row["start_ns"], row["dur_ns"]) for row in lab.rows("other_events")] == [(900, 50)]
+    assert ("call_twice" in lab.diagnostics(), lab.counts) == (True, (5, 5, 0))

@@ -41,6 +41,8 @@ class Session:
     """NVTX categories by process, domain and id."""
     records: Mapping[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
     """Stream and correlation of event records by process, event and record."""
+    calls_twice: frozenset[tuple[int, int]] = frozenset()
+    """Thread and correlation of the calls that stand twice in the export."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ SENTENCES: Sentences = {
         "{n} CUDA graph launches were recorded whole; the kernels inside are not known.",
         "Record with `nsys profile --cuda-graph-trace=node`.",
     ),
+    "call_twice": (
+        "info",
+        "{n} API calls stand twice in the export; the second is among other_events, so that each counts once.",
+        None,
+    ),
     "outside_session": (
         "info",
         "{n} events begin before the session or end after it; they were kept.",

@@ -24,6 +24,7 @@ from tracelab.readers.nsys.batch import (
     tid,
     time,
 )
+from tracelab.readers.nsys.calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
 from tracelab.readers.nsys.strings import by_distinct
 
@@ -77,10 +78,9 @@ def api_name(name: str) -> str:
 def _cuda_api(batch: Batch) -> Array:
     """The class says which API; where it says something else (a call with its stack, say), the name does."""
     names = batch.session.enums["ENUM_NSYS_EVENT_CLASS"]
-    apis = {"CUDA_RUNTIME": "runtime", "CUDA_DRIVER": "driver"}
 
     def of_classes(classes: Array) -> Array:
-        return pa.array([apis.get(names.get(value, "")) for value in classes.to_pylist()], pa.string())
+        return pa.array([APIS.get(names.get(value, "")) for value in classes.to_pylist()], pa.string())
 
     def of_names(texts: Array) -> Array:
         return pa.array(["driver" if _DRIVER.match(text) else "runtime" for text in texts.to_pylist()], pa.string())

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from tracelab.hashing import files_of
 from tracelab.readers.base import Facts
 from tracelab.readers.findings import Findings
-from tracelab.readers.nsys import about, counters, enums, nvtx, report, strings
+from tracelab.readers.nsys import about, calls, counters, enums, nvtx, report, strings
 from tracelab.readers.nsys.batch import Batch, Session, arguments, outside
 from tracelab.readers.nsys.ends import opened
 from tracelab.readers.nsys.export import Columns, Export, Part
 from tracelab.readers.nsys.facts import facts_of, note_tables
-from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of
+from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of, other
 from tracelab.readers.nsys.nvtx import Names
 from tracelab.readers.nsys.ranks import Ranks, ranks_of
 from tracelab.sink import Sink
@@ -95,6 +95,7 @@ def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[
             domains=names.domains,
             categories=names.categories,
             records=about.event_records(export),
+            calls_twice=calls.repeated(export, numbers),
         ),
         names,
     )
@@ -133,7 +134,24 @@ def _reading(
         return columns, (), lambda batch: iter([("counters", counters.counters(batch, metrics))])
     wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
     extras = [name for name in wanted if name not in how.held]
+    if table in calls.TABLES:
+        again = other(columns)
+        kept_again = [name for name in wanted if name not in again.held | again.dropped]
+        return wanted, tuple(extras), partial(_once, first=(how, extras), again=(again, kept_again))
     return wanted, tuple(extras), partial(_mapped, mapping=how, extras=extras)
+
+
+def _once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, list[str]]) -> Mapped:
+    """Calls as such; what is a call again as another event."""
+    if not batch.session.calls_twice:
+        yield from _mapped(batch, *first)
+        return
+    repeated = calls.is_again(batch)
+    batch.findings.note("call_twice", count=pc.sum(repeated).as_py() or 0)
+    for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, again)):
+        part = replace(batch, rows=batch.rows.filter(mask))
+        if part.rows.num_rows:
+            yield from _mapped(part, mapping, extras)
 
 
 def _mapped(batch: Batch, mapping: Mapping, extras: list[str]) -> Mapped:
