@@ -5,6 +5,8 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.readers.nsys_small import (
@@ -564,3 +566,13 @@ def test_a_call_that_stands_twice_is_one_call_and_another_event(tmp_path: Path) 
     assert [row["start_ns"] for row in lab.rows("api_calls")] == [901, 960, 961, 990]
     assert [(row["start_ns"], row["dur_ns"]) for row in lab.rows("other_events")] == [(900, 50)]
     assert ("call_twice" in lab.diagnostics(), lab.counts) == (True, (5, 5, 0))
+
+
+@pytest.mark.parametrize(("column", "name"), [("textId", "step"), ("text", "relu")])
+def test_a_column_of_a_folder_without_any_value_is_read(tmp_path: Path, column: str, name: str) -> None:
+    folder = folder_of(export(tmp_path, {"NVTX_EVENTS": [nvtx(textId=4)]}), tmp_path / "in" / "r_pqtdir")
+    file = folder / "NVTX_EVENTS.parquet"
+    rows = pq.read_table(file)
+    at = rows.schema.get_field_index(column)
+    pq.write_table(rows.set_column(at, column, pa.nulls(1)), file)
+    assert ingest_paths(tmp_path, [folder]).one("annotations")["name"] == name

@@ -77,7 +77,8 @@ def opened(folder: Path) -> FolderExport:
         except (OSError, pa.ArrowException):
             broken.append(file.stem)
             continue
-        tables[file.stem] = {field.name: _kind(field.type) for field in schema}
+        # a column of Arrow's type null holds nothing, and whoever asks for one that is not there gets its kind
+        tables[file.stem] = {field.name: _kind(field.type) for field in schema if not pa.types.is_null(field.type)}
     if not is_export(tables):
         raise NotProfilerDataError(folder, f"none of its files can be read; expected {WHAT}")
     return FolderExport(folder, tables, tuple(broken))
