@@ -1,5 +1,6 @@
 """The command line as a whole: what it imports, how it spells, how it exits, schema and completion."""
 
+import json
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tracelab
+from tests.readers.small import kernel
 from tracelab import schema
 from tracelab.cli import main
 from tracelab.cli.group import VERBS
@@ -155,3 +157,11 @@ def test_python_asks_the_same(lab: Path, question: Path) -> None:
 
 def test_the_store_of_the_environment_is_the_default(run: Run) -> None:
     assert run("sql", "select count(*) as n from kernels").stdout == "n\n3\n"
+
+
+def test_ranks_assumed_of_several_files_are_told_in_one_line(run: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"traceEvents": [kernel(name)]}))
+    told = run("ingest", tmp_path / "a.json", tmp_path / "b.json", "--store", tmp_path / "lab").stderr
+    (line,) = (line for line in told.splitlines() if "assumed" in line)
+    assert line == "info: 0 was assumed as the rank of 2 files whose names say none. Name the file rank-N…."

@@ -102,6 +102,7 @@ def _told(report: Report, *, problems_only: bool) -> Iterator[str]:
     for run, results in by_run.items():
         yield _run_line(run, results)
         yield from _diagnostic_lines(results)
+    yield from _rank_lines(report)
     yield from _folder_lines(report)
     yield from _refused(report)
     yield _sum_line(report)
@@ -138,6 +139,8 @@ def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:
     seen: dict[tuple[str, str], list[tuple[FileResult, Diagnostic]]] = {}
     for result in results:
         for diagnostic in result.diagnostics:
+            if diagnostic.code == _RANK_ASSUMED:
+                continue
             seen.setdefault((diagnostic.severity, diagnostic.code), []).append((result, diagnostic))
     for (severity, _), found in list(seen.items())[:_DIAGNOSTICS_SHOWN]:
         first_result, first = found[0]
@@ -146,6 +149,26 @@ def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:
         cure = f" {first.how_to_fix}" if first.how_to_fix else ""
         end = "" if first.message.endswith((".", "!", "?")) else "."
         yield f"  {severity}: {name}{first.message}{end}{cure}{where}"
+
+
+def _rank_lines(report: Report) -> Iterator[str]:
+    """That ranks were assumed, once for all files: of programs of a single process it is true anyway."""
+    assumed = [
+        (result, diagnostic)
+        for result in report.files
+        for diagnostic in result.diagnostics
+        if diagnostic.code == _RANK_ASSUMED
+    ]
+    files = len({result.path for result, _ in assumed})
+    if files == 1:
+        result, diagnostic = assumed[0]
+        yield f"info: {_name(result)}: {diagnostic.message} {diagnostic.how_to_fix or ''}".rstrip()
+    elif files:
+        cure = assumed[0][1].how_to_fix or ""
+        yield f"info: 0 was assumed as the rank of {files:,} files whose names say none. {cure}".rstrip()
+
+
+_RANK_ASSUMED = "rank_assumed"
 
 
 def _how_many_more(found: list[tuple[FileResult, Diagnostic]]) -> str:
@@ -181,7 +204,8 @@ def _sum_line(report: Report) -> str:
     skipped = sum(result.events_skipped for result in report.files)
     counts = {status: sum(result.status == status for result in report.files) for status in _WORDS}
     files = ", ".join(f"{count:,} {_WORDS[status]}" for status, count in counts.items() if count)
-    lost = f", {skipped:,} skipped" if skipped else ", none skipped"
+    at_least = "at least " if any(result.status == "salvaged" for result in report.files) else ""
+    lost = f", {at_least}{skipped:,} skipped" if skipped else ", none skipped"
     return f"{files or 'no files'}: {kept:,} events kept{lost}"
 
 
