@@ -68,4 +68,4 @@ def _has_others(export: Export, table: str, own: Array) -> bool:
 def _rows(export: Export, table: str, columns: Columns) -> Iterator[pa.Table]:
     """Rows that are read again as events, and what is wrong with them is noted then."""
     for part in export.parts(table):
-        yield from export.batches(part, columns, Findings(), "rows_lost", tuple(columns))
+        yield from export.batches(part, columns, Findings(), "rows_lost")
