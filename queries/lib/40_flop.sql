@@ -112,7 +112,7 @@ comment on view ncu_launches is 'one launch that ncu or nvprof profiled: its tim
 -- `family` is 'thread' (instructions by `op`) or 'tensor' (operations by `op`, `src`, `dst`, `sparsity`). `executed` is
 -- NULL where the report names the counter without a number, and then `absent` says whether the chip lacks it.
 create or replace macro counted(relation) as table
-with _metrics as (
+with _metrics as not materialized (
     select run, source, pid, launch, metric, value, text
     from kernel_metrics
     where instance is null
@@ -140,7 +140,7 @@ _counters as materialized (  -- what a metric's name says, once a name: a millio
                     || '(?:_sparsity_(on|off))?)(?:\.sum)?(?:[._](per_cycle_elapsed|per_second|x2))?$',
                     ['thread', 'thread_op', 'tensor', 'tensor_op', 'src', 'dst', 'sparsity', 'rate']
                 ) as part
-            from (select distinct metric from _metrics)
+            from (select any_value(metric) as metric from _metrics group by metric)  -- `distinct` would see filters before it
         )
         where part.thread <> '' or part.tensor <> ''
     )
@@ -168,11 +168,11 @@ select s.id, c.family, c.op, c.src, c.dst, c.sparsity, s.executed, s.absent, s.o
 from _sums as s
 join (select distinct counter, family, op, src, dst, sparsity from _counters) as c using (counter);
 
--- thread_flop(relation, half): FLOPs outside the tensor cores. A row is one launch and precision; `flop` is NULL unless
--- each instruction that the chip has was counted, or the profiler itself gave the sum (nvprof's flop_count_sp).
-create or replace macro thread_flop(relation, half) as table
-with _found as materialized (from counted(relation)),
-_sums as (
+-- thread_flop(relation, counts, half): FLOPs outside the tensor cores; `counts` is counted(relation). A row is one launch
+-- and precision; `flop` is NULL unless each instruction that the chip has was counted, or the profiler itself gave the sum
+-- (nvprof's flop_count_sp).
+create or replace macro thread_flop(relation, counts, half) as table
+with _sums as (
     select
         w.id, m.value,
         case m.metric when 'flop_count_dp' then 'fp64' when 'flop_count_sp' then 'fp32' else 'fp16' end as precision
@@ -189,7 +189,7 @@ _operations as (
         and not coalesce(f.absent, false) as needed
     from query_table(relation) as l
     cross join flop_weights as w
-    left join _found as f on l.id = f.id and f.family = 'thread' and w.op = f.op
+    left join query_table(counts) as f on l.id = f.id and f.family = 'thread' and w.op = f.op
 ),
 _precisions as (
     select

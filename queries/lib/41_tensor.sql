@@ -1,9 +1,10 @@
--- tensor_flop(relation): what the tensor cores did, by the type that they multiplied. A row is one launch and precision
--- ('tensor_bf16' …). A counter of a type is the sum of those of its result types, and each of those the sum of dense and
--- sparse: the widest that was counted counts, and never a part beside its whole. These counters count operations, two a
--- multiply-add, so nothing is multiplied. A type that the chip has, and that was not counted, has a row without FLOPs.
-create or replace macro tensor_flop(relation) as table
-with _paths as materialized (select * from counted(relation) where family = 'tensor'),
+-- tensor_flop(relation, counts): what the tensor cores did, by the type that they multiplied; `counts` is
+-- counted(relation). A row is one launch and precision ('tensor_bf16' …). A counter of a type is the sum of those of its
+-- result types, and each of those the sum of dense and sparse: the widest that was counted counts, and never a part beside
+-- its whole. These counters count operations, two a multiply-add, so nothing is multiplied. A type that the chip has, and
+-- that was not counted, has a row without FLOPs.
+create or replace macro tensor_flop(relation, counts) as table
+with _paths as (select * from query_table(counts) where family = 'tensor'),
 _results as (
     select
         id, src, op, dst,
@@ -93,10 +94,11 @@ left join _told as t on l.id = t.id and l.kind = t.src;
 -- fp64, fp32, fp16, tensor_bf16 …, and 'all', their sum over floating-point types. `missing` names the metrics without
 -- which `flop` is NULL; `is_shown` is false for a precision of which nothing was counted, or which did nothing.
 create or replace macro launch_flop(relation, half) as table
-with _parts as materialized (
-    select id, precision, flop, origin, missing, is_told from thread_flop(relation, half)
+with _counts as materialized (from counted(relation)),
+_parts as materialized (
+    select id, precision, flop, origin, missing, is_told from thread_flop(relation, '_counts', half)
     union all
-    select id, precision, flop, origin, missing, is_told from tensor_flop(relation)
+    select id, precision, flop, origin, missing, is_told from tensor_flop(relation, '_counts')
 )
 select
     id, precision, flop, origin, missing,
