@@ -1,0 +1,58 @@
+"""What watching costs: the same training with each capture of PyTorch's profiler and with none, step time by step time.
+
+    python benchmarks/overhead.py                       a small ResNet-18 and a small transformer
+    python benchmarks/overhead.py gemm --device cuda    another workload, and options of tracelab collect train
+
+Needs torch. Prints the median and the fastest of the steps that a capture records; the runs take turns, so that a machine
+that slows down slows all of them. On a machine that others use, too, only the fastest steps tell anything.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROUNDS, STEPS = 3, 10
+WORKLOADS = (["image_classification", "--batch-size", "8"], ["transformer", "--batch-size", "8"])
+CAPTURES = {
+    "none": [],
+    "kineto": ["--profiler", "kineto"],
+    "kineto, shapes": ["--profiler", "kineto", "--shapes"],
+    "kineto, shapes, memory": ["--profiler", "kineto", "--shapes", "--memory"],
+    "kineto, shapes, memory, stacks": ["--profiler", "kineto", "--shapes", "--memory", "--stacks"],
+}
+
+
+def main() -> None:
+    workloads = [sys.argv[1:]] if sys.argv[1:] else WORKLOADS
+    for workload in workloads:
+        times: dict[str, list[int]] = {name: [] for name in CAPTURES}
+        with TemporaryDirectory() as out:
+            for turn in range(ROUNDS):
+                for name, options in CAPTURES.items():
+                    times[name] += steps(workload, options, Path(out), f"{len(times[name])}-{turn}")
+        print(f"\n{' '.join(workload)}: {ROUNDS * STEPS} steps each")
+        print("| capture | median | beside none | fastest | beside none |\n|---|---:|---:|---:|---:|")
+        for name, taken in times.items():
+            cells = [figure for of in (statistics.median, min) for figure in beside(of(taken), of(times["none"]))]
+            print(f"| {name} | {' | '.join(cells)} |")
+
+
+def beside(taken_ns: float, without_ns: float) -> tuple[str, str]:
+    return f"{taken_ns / 1e6:.2f} ms", f"× {taken_ns / without_ns:.2f}"
+
+
+def steps(workload: list[str], options: list[str], out: Path, run: str) -> list[int]:
+    """The times of a run's steps behind the warm-up, all of them recorded, in ns."""
+    command = [sys.executable, "-m", "tracelab", "collect", "train", *workload, *options, "--sample-s", "0"]
+    active = ["--active", str(STEPS)] if options else []
+    where = ["--steps", str(STEPS), "--out", str(out), "--run", run, "--force", *active]
+    subprocess.run([*command, *where], check=True, capture_output=True)
+    rows = map(json.loads, (out / run / "steps.rank0.jsonl").read_text().splitlines())
+    return [row["dur_ns"] for row in rows if row.get("phase") == "train"]
+
+
+if __name__ == "__main__":
+    main()
