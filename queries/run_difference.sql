@@ -4,10 +4,12 @@
 -- `annotations` (ranges of threads, numbers in their texts as #) add up durations. Of a long section those with the
 -- largest difference_ns stand alone, the rest is `others`.
 -- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps: ranges
--- that step_name finds, of them those that launched a kernel which was recorded. Where a recording has no such ranges, or
--- cuts steps off, step_kernel counts what the GPU did. Without steps it is a difference of whole recordings, and says
--- little unless these did the same work. Names of kernels are compared as the profilers spell them, or, where two
--- profilers recorded the runs, by kernel_key: the function's own name. Two runs of the same program differ, too.
+-- that step_name finds, of them those that launched a kernel which was recorded; of the first and the last, where they
+-- have fewer kernels, only the part that was recorded, by the time of their kernels (3.50 of 4: ±12.5 %, as windows and
+-- idle times may hold more or less of it). Where a recording has no such ranges, step_kernel counts what the GPU did.
+-- Without steps it is a difference of whole recordings, and says little unless these did the same work. Names of kernels
+-- are compared as the profilers spell them, or, where two profilers recorded the runs, by kernel_key: the function's own
+-- name. Two runs of the same program differ, too.
 -- /// query
 -- title = "Difference of two runs"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
@@ -106,21 +108,44 @@ step_ranges as (
     where regexp_matches(name, $step_name) and measured(start_ns, end_ns)
 ),
 launches as (  -- those whose kernels were recorded
-    select run, source, coalesce(pid, -1) as process, start_ns
-    from api_calls
-    where run in (from asked) and (run, source, coalesce(pid, -1), correlation) in (
-        select (run, source, coalesce(pid, -1), correlation) from executions
+    select a.run, a.source, coalesce(a.pid, -1) as process, a.start_ns, greatest(k.end_ns - k.start_ns, 0) as dur_ns
+    from (select run, source, pid, correlation, start_ns from api_calls where run in (from asked)) as a
+    join executions as k
+        on a.run = k.run and a.source = k.source and coalesce(a.pid, -1) = coalesce(k.pid, -1)
+        and a.correlation = k.correlation
+),
+filled as (  -- steps of which kernels were recorded, how many, and their time
+    select s.run, s.source, s.process, s.start_ns, count(*) as kernels, sum(l.dur_ns) as kernel_ns
+    from launches as l
+    asof join step_ranges as s
+        on l.run = s.run and l.source = s.source and l.process = s.process and l.start_ns >= s.start_ns
+    where l.start_ns < s.end_ns
+    group by s.run, s.source, s.process, s.start_ns
+),
+cut as (  -- what was recorded of the first and the last step of a process: its time, by that of a step in between
+    select
+        run,
+        case when not is_inner and kernels < usual then least(1, kernel_ns / nullif(usual_ns, 0)) else 1 end as part
+    from (
+        select
+            run, kernels, kernel_ns, is_inner,
+            median(kernels) filter (is_inner) over (partition by run, source, process) as usual,
+            median(kernel_ns) filter (is_inner) over (partition by run, source, process) as usual_ns
+        from (
+            select
+                *,
+                lag(start_ns) over alike is not null and lead(start_ns) over alike is not null as is_inner
+            from filled
+            window alike as (partition by run, source, process order by start_ns)
+        )
     )
 ),
 steps_of_ranges as (
-    select
-        s.run,
-        count(*) / count(distinct s.rank) as steps,
-        nullif(count(*) filter (l.start_ns < s.end_ns), 0) / count(distinct s.rank) as steps_on_gpu
-    from step_ranges as s
-    asof left join launches as l
-        on s.run = l.run and s.source = l.source and s.process = l.process and s.start_ns <= l.start_ns
-    group by s.run
+    select s.run, s.steps, c.steps_on_gpu / s.ranks as steps_on_gpu, c.begun / s.ranks as steps_begun
+    from (
+        select run, count(*) / count(distinct rank) as steps, count(distinct rank) as ranks from step_ranges group by run
+    ) as s
+    left join (select run, sum(part) as steps_on_gpu, count(*) as begun from cut group by run) as c using (run)
 ),
 steps_of_kernels as (
     select run, count(*) / count(distinct rank) as steps
@@ -136,6 +161,7 @@ units as materialized (  -- a row is a run, and by what its times are divided
             when count(k.steps) over () = runs then k.steps
             when $step_kernel is null and count(r.steps) over () = runs then coalesce(r.steps_on_gpu, r.steps)
         end as steps_seen,
+        case when steps_seen = r.steps_on_gpu and r.steps_on_gpu < r.steps_begun then r.steps_begun end as cut_of,
         coalesce(steps_seen, 1) as device_steps,
         case when count(r.steps) over () = runs then r.steps else 1 end as rank_steps
     from lanes_seen as l
@@ -273,7 +299,11 @@ described as (
             'precision', 'parallelism', 'torch_version', 'cuda_version', 'driver'
         ]) as name,
         unnest([
-            t.profiler, t.clock, t.complete, c.name, u.devices::varchar, u.ranks::varchar, format('{:g}', u.steps_seen),
+            t.profiler, t.clock, t.complete, c.name, u.devices::varchar, u.ranks::varchar,
+            case
+                when cut_of is null then format('{:g}', u.steps_seen)
+                else format('{:.2f} of {:g}: ±{:.1f} %', u.steps_seen, u.cut_of, 100 - 100 * u.steps_seen / u.cut_of)
+            end,
             r.program, r.model, r.batch_size::varchar, r.precision, r.parallelism, r.torch_version, r.cuda_version,
             r.driver
         ]) as said
