@@ -2,9 +2,10 @@
 -- A row is one run, rank, device, kind of collective and process group. A collective is a communication kernel; its size S
 -- and group come from what the profiler noted about it, or about the op that launched it and nothing else. algbw is S over
 -- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
--- 2(n-1)/n; all_gather, reduce_scatter and all_to_all (n-1)/n; broadcast, reduce and send_recv 1. A kernel's time holds its
--- waiting for the other ranks. Where every rank of the group is in the run, and the sequence number tells which kernels are
--- one collective, the shortest of them is the transfer and the rest is waiting. What is not known is NULL. 1 GB is 1e9 bytes.
+-- 2(n-1)/n; all_gather, reduce_scatter, all_to_all, and of `other` gather and scatter (n-1)/n; broadcast, reduce and
+-- send_recv 1. A kernel's time holds its waiting for the other ranks. Where every rank of the group is in the run, and the
+-- sequence number tells which kernels are one collective, the shortest of them is the transfer and the rest is waiting.
+-- What is not known is NULL. 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Collectives and their bandwidth"
 -- needs = ["kernels"]
@@ -63,7 +64,7 @@ noted as (
         run, source, pid, device, stream, start_ns, correlation,
         any_value({
             'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
-            'group_ranks': group_ranks, 'seq': seq
+            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
         }) as note
     from collectives
     where "on" = 'kernel'
@@ -93,7 +94,7 @@ op_notes as materialized (
         row_number() over () as id, run, source, pid, tid, start_ns, try(start_ns + dur_ns) as end_ns, collective,
         {
             'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
-            'group_ranks': group_ranks, 'seq': seq
+            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
         } as note
     from collectives
     where "on" = 'op' and picked(run, $run)
@@ -112,13 +113,17 @@ found_notes as (
 sized as (
     select
         c.id, c.run, c.source, c.rank, c.device, c.measured_ns,
-        case when c.collective = 'unknown' then coalesce(n.collective, 'unknown') else c.collective end as collective,
+        case
+            when c.collective in ('send_recv', 'unknown') then coalesce(n.collective, c.collective)  -- SendRecv carries others
+            else c.collective
+        end as collective,
         n.note.size_bytes as size_bytes,
         n.note.bytes_source as bytes_source,
         n.note.group_name as group_name,
         n.note.group_size as group_size,
         n.note.group_ranks as group_ranks,
-        n.note.seq as seq
+        n.note.seq as seq,
+        n.note.raw_name as raw_name
     from communication as c
     left join found_notes as n using (id)
 ),
@@ -128,6 +133,8 @@ factored as materialized (
         case
             when collective = 'all_reduce' then 2 * (group_size - 1) / nullif(group_size, 0)
             when collective in ('all_gather', 'reduce_scatter', 'all_to_all') then (group_size - 1) / nullif(group_size, 0)
+            when collective = 'other' and regexp_matches(raw_name, '(?i)gather|scatter')  -- all_gather is no other
+                then (group_size - 1) / nullif(group_size, 0)
             when collective in ('broadcast', 'reduce', 'send_recv') then 1
         end as factor
     from sized
