@@ -5,7 +5,7 @@
 -- /// query
 -- title = "Live memory at the peak"
 -- needs = ["memory_events"]
--- chart = { kind = "bars", x = "op", y = ["live_bytes"], by = "run" }
+-- chart = { kind = "bars", x = "op", y = ["live_bytes"], by = "run", host = true }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", example = 0, about = "only this rank" }

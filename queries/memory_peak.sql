@@ -7,7 +7,7 @@
 -- /// query
 -- title = "Memory peak"
 -- needs = ["memory_events"]
--- chart = { kind = "bars", x = "rank", y = ["peak_bytes", "live_bytes", "peak_reserved_bytes"], by = "run" }
+-- chart = { kind = "bars", x = "rank", y = ["peak_bytes", "live_bytes", "peak_reserved_bytes"], by = "run", host = true }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", example = 0, about = "only this rank" }

@@ -7,7 +7,7 @@
 -- /// query
 -- title = "Memory over time"
 -- needs = ["memory_events"]
--- chart = { kind = "line", x = "at_ns", y = ["allocated_bytes", "reserved_bytes"], by = "run" }
+-- chart = { kind = "steps", x = "at_ns", y = ["allocated_bytes", "reserved_bytes"], by = "run", host = true }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", example = 0, about = "only this rank" }

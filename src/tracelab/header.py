@@ -13,7 +13,7 @@ from tracelab.resources import QUERIES
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
-ChartKind = Literal["bars", "stacked", "scatter", "line", "roofline"]
+ChartKind = Literal["bars", "stacked", "scatter", "line", "steps", "roofline"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
@@ -53,13 +53,15 @@ class Chart:
     """What to draw: `y` columns over `x`, one panel or series per value of `by`.
 
     bars: one bar a row and y column; stacked: the y columns on top of each other; scatter and line: points over x;
-    roofline: the answer's kernels under its ceilings.
+    steps: what holds from one point to the next; roofline: the answer's kernels under its ceilings.
+    With `host` a device of NULL is the host, else it is not known.
     """
 
     kind: ChartKind
     x: str
     y: tuple[str, ...]
     by: str | None
+    host: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
     for name in (x, *y, *(() if by is None else (by,))):
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is no column of the query")
-    return Chart(entry["kind"], str(x), tuple(y), by)
+    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True)
 
 
 def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Pictures of answers: what is drawn, in which unit, under which names."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,6 +63,50 @@ def test_a_long_line_has_no_dots(points: int, marker: str) -> None:
     rows = [{"run": "r", "rank": 0, "at_ns": at, "allocated_bytes": at} for at in range(points)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("line", "at_ns", "allocated_bytes"))
     assert drawn.axes[0].lines[0].get_marker() == marker
+
+
+def memory(at_ns: int, allocated: int, reserved: int | None, *, device: int | None = 0) -> Row:
+    sizes = {"allocated_bytes": allocated, "reserved_bytes": reserved}
+    return {"run": "r", "rank": 0, "device": device, "at_ns": at_ns} | sizes
+
+
+def drawn_memory(*rows: Row) -> Figure:
+    each = question("steps", "at_ns", "allocated_bytes", "reserved_bytes", by="run")
+    return plot.figure(pa.Table.from_pylist(list(rows)), replace(each, chart=replace(each.chart, host=True)))
+
+
+def test_steps_hold_a_value_until_the_next_and_keep_the_order_of_one_instant() -> None:
+    line = drawn_memory(memory(0, 5, 7), memory(4, 9, 7), memory(4, 2, 7)).axes[0].lines[0]
+    assert (line.get_drawstyle(), list(line.get_ydata())) == ("steps-post", [5, 9, 2])
+
+
+def test_memory_without_a_device_is_the_hosts() -> None:
+    drawn = drawn_memory(*(memory(at, 5, 7, device=device) for at in (0, 1) for device in (0, None)))
+    assert [line.get_label() for line in drawn.axes[0].lines] == [
+        "allocated · GPU 0",
+        "allocated · host",
+        "reserved · GPU 0",
+        "reserved · host",
+    ]
+
+
+def test_a_device_that_is_not_known_is_not_the_host() -> None:
+    rows = [kernel("k", 5) | {"device": device} for device in (0, None)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == ["GPU 0", "GPU none"]
+
+
+@pytest.mark.parametrize(("reserved", "said"), [(0, "1 of 2 lines left out, all 0"), (None, "r · rank 0 · host")])
+def test_a_line_of_zeros_or_of_nothing_is_left_out(reserved: int | None, said: str) -> None:
+    drawn = drawn_memory(memory(0, 5, reserved, device=None), memory(4, 9, reserved, device=None))
+    assert [line.get_label() for line in drawn.axes[0].lines] == ["allocated"]
+    assert said in drawn.get_suptitle()
+
+
+def test_a_panel_of_nothing_is_left_out() -> None:
+    rows = [{"run": "r", "step": step, "dur_ns": step + 1, "size_bytes": None} for step in (0, 1)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("scatter", "step", "dur_ns", "size_bytes"))
+    assert [axes.get_ylabel() for axes in drawn.axes] == ["duration (ns)"]
 
 
 def test_what_does_not_fit_is_added_up() -> None:
@@ -162,7 +207,7 @@ def test_a_kernel_without_a_name_is_labelled() -> None:
     assert labels(drawn) == ["(no name)"]
 
 
-@pytest.mark.parametrize("kind", ["scatter", "line"])
+@pytest.mark.parametrize("kind", ["scatter", "line", "steps"])
 def test_points_are_drawn_a_series_a_run(kind: ChartKind) -> None:
     rows = [{"run": run, "step": step, "dur_ns": 1_000 * step + 1} for run in ("$a$", "b") for step in range(3)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question(kind, "step", "dur_ns", by="run"))

@@ -12,8 +12,8 @@ from tracelab.header import Chart, Query
 from tracelab.names import visible
 from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
-from tracelab.plot.labels import constants, drawable
-from tracelab.plot.points import line, scatter
+from tracelab.plot.labels import constants, drawable, with_host
+from tracelab.plot.points import line, scatter, steps
 from tracelab.plot.roofline import roofline
 from tracelab.plot.style import STYLE
 
@@ -32,6 +32,7 @@ def figure(table: pa.Table, query: Query) -> Figure:
     ]
     if not rows:
         raise NoDataError(f"{query.name} has no rows to draw; ask without --plot to see what the answer holds")
+    rows = with_host(rows) if chart.host else rows
     with mpl.rc_context(STYLE):
         # a roofline tells of kernels without figures too: they are missing in the sum of all
         drawn, notes = _DRAWERS[chart.kind](table.to_pylist() if chart.kind == "roofline" else rows, chart)
@@ -56,5 +57,6 @@ _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "stacked": stacked,
     "scatter": scatter,
     "line": line,
+    "steps": steps,
     "roofline": roofline,
 }

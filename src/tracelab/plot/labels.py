@@ -16,6 +16,7 @@ Row = dict[str, Any]
 
 IDENTITY = ("run", "before", "after", "rank", "device")
 LABEL_CELLS = 44
+HOST = "host"
 
 
 def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
@@ -62,8 +63,14 @@ def named(names: Sequence[str], values: Sequence[object]) -> str:
     parts = []
     for name, value in zip(names, values, strict=True):
         text = drawable(shortened(visible(str(value)), LABEL_CELLS)) if value is not None else "none"
-        parts.append(f"{said.get(name, words(name))} {text}" if name in said or not isinstance(value, str) else text)
+        alone = isinstance(value, str) and (name not in said or name == "device")
+        parts.append(text if alone else f"{said.get(name, words(name))} {text}")
     return " · ".join(parts)
+
+
+def with_host(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the host named, where a device of NULL is the host."""
+    return [row | {"device": HOST} if row.get("device", HOST) is None else row for row in rows]
 
 
 def _joined(columns: Sequence[str], row: Row) -> str:

@@ -1,7 +1,8 @@
 """Points: one column over another, alone or joined to lines."""
 
 from collections.abc import Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,17 +23,25 @@ _LOG_FROM = 100
 
 def scatter(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a point for each row and y column; over more than two decades on logarithmic axes."""
-    return _points(rows, chart, joined=False)
+    return _points(rows, chart, drawstyle=None)
 
 
 def line(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw the points joined in the order of x."""
-    return _points(rows, chart, joined=True)
+    return _points(rows, chart, drawstyle="default")
 
 
-def _points(rows: list[Row], chart: Chart, *, joined: bool) -> tuple[Figure, list[str]]:
+def steps(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw what holds from each point until the next one."""
+    return _points(rows, chart, drawstyle="steps-post")
+
+
+def _points(
+    rows: list[Row], chart: Chart, *, drawstyle: Literal["default", "steps-post"] | None
+) -> tuple[Figure, list[str]]:
     """A panel for each unit of y; a colour for each y and each value of what tells the rows apart."""
-    groups = measures(chart.y)
+    joined = drawstyle is not None
+    groups = [names for names in measures(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     drawn = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
     grid = drawn.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
     across = fitted_axis([chart.x], rows, stacked=False)
@@ -40,18 +49,21 @@ def _points(rows: list[Row], chart: Chart, *, joined: bool) -> tuple[Figure, lis
     notes: list[str] = []
     for axes, names in zip(grid, groups, strict=True):
         up = fitted_axis(names, rows, stacked=False)
-        series = _series(rows, chart, names)
+        every = _series(rows, chart, names)
+        series = {title: points for title, points in every.items() if any(y for _, y in points)} if joined else every
+        series = series or every
+        if len(series) < len(every):
+            notes.append(f"{len(every) - len(series)} of {len(every)} lines left out, all 0")
         if len(series) > MOST_SERIES:
-            notes = [f"{len(series) - MOST_SERIES + 1} of {len(series)} series in grey"]
+            notes.append(f"{len(series) - MOST_SERIES + 1} of {len(series)} series in grey")
         for index, (title, points) in enumerate(series.items()):
             is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
             name, ink = ("others", REST) if is_rest else (title, color(index))
-            xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points)], strict=True)
+            xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points, key=itemgetter(0))], strict=True)
             dot = "" if joined and len(points) > MOST_DOTS else "o"
             style: dict[str, Any] = {"color": ink, "marker": dot, "markersize": 4 if joined else 5}
-            handles[name] = axes.plot(
-                xs, ys, linestyle="-" if joined else "none", linewidth=1.4, alpha=0.9, label=name, **style
-            )[0]
+            style |= {"linestyle": "-", "drawstyle": drawstyle} if joined else {"linestyle": "none"}
+            handles[name] = axes.plot(xs, ys, linewidth=1.4, alpha=0.9, label=name, **style)[0]
         axes.set_ylabel(up.label)
         axes.grid(visible=True)
         _scale(axes, rows, chart.x, names, joined=joined)
