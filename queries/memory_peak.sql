@@ -3,7 +3,8 @@
 -- which the most was allocated; the op and the annotation are the innermost that ran on its thread. Blocks allocated during
 -- the recording and not yet released are known one by one (`live_blocks`); the rest of the peak was allocated before. Where
 -- the source wrote no totals down, the sizes are added up since the first event (`counted_from`), and the peak is that of
--- the recording alone. What other libraries allocate (NCCL, cuDNN, the CUDA context) is in none of it.
+-- the recording alone, less what was there before and released in it: the live blocks may then be more than the peak. What
+-- other libraries allocate (NCCL, cuDNN, the CUDA context) is in none of it.
 -- /// query
 -- title = "Memory peak"
 -- needs = ["memory_events"]

@@ -71,7 +71,8 @@ join query_table(relation) as e on -h.peak.earlier = e.id
 where h.place = 1;
 
 -- live_at_peaks(relation, peaks): the blocks of a relation of memory_events that were live at a peak of memory_peaks_of().
--- A row is the allocation of one block: of the events of its address up to the peak the last one is no release.
+-- A row is the allocation of one block: of the events of its address up to the peak the last one is no release. Without
+-- totals the peak is that after all events of its instant, so they all count.
 create or replace macro live_at_peaks(relation, peaks) as table
 select
     p.run, p.rank, p.device,
@@ -81,6 +82,7 @@ from query_table(relation) as e
 join query_table(peaks) as p
     on e.run = p.run and e.source = p.source and e.rank = p.rank
     and e.pid is not distinct from p.pid and e.device is not distinct from p.device
-where e.address is not null and (e.time_ns, e.id) <= (p.time_ns, p.id)
+where e.address is not null
+    and (e.time_ns < p.time_ns or (e.time_ns = p.time_ns and (e.id <= p.id or p.counted_from = 'sizes')))
 group by p.run, p.rank, p.device, e.address
 having max_by(e.size_bytes, (e.time_ns, e.id)) > 0;
