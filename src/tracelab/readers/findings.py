@@ -9,10 +9,12 @@ from pathlib import Path
 from tracelab.readers.base import Diagnostic
 
 SAMPLE_LENGTH = 200
+_ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Sentences = Mapping[str, tuple[str, str, str | None]]
-"""By code: severity, message ({n} stands for how often, {sample} for the first), how to fix it."""
+"""By code: severity, message, how to fix it. In a message {n} stands for how often, {sample} for the first, and of
+[event|events] the first is said of one, the second of several."""
 
 COMMON: Sentences = {
     "gzip_cut_off": (
@@ -28,7 +30,8 @@ COMMON: Sentences = {
     "gzip_trailing": ("warning", "Behind the gzip data stands something else: {sample}; it was not read.", None),
     "negative_duration": (
         "warning",
-        "{n} events end before they begin; they count as calls and have no measure.",
+        "{n} [event ends before it begins; it counts as a call and has|"
+        "events end before they begin; they count as calls and have] no measure.",
         "Known of some profiler builds; a newer one may help.",
     ),
     "rank_assumed": (
@@ -66,9 +69,14 @@ def diagnostics(findings: Findings, sentences: Sentences) -> tuple[Diagnostic, .
     rows = []
     for code, (severity, message, how_to_fix) in sentences.items():
         if count := findings.counts[code]:
-            text = message.replace("{n}", f"{count:,}").replace("{sample}", findings.samples.get(code, ""))
+            text = _counted(message, count).replace("{sample}", findings.samples.get(code, ""))
             rows.append(Diagnostic(severity, code, count, text, how_to_fix))
     return tuple(rows)
+
+
+def _counted(message: str, count: int) -> str:
+    """The message with the number in it, and the words that go with it."""
+    return _ONE_OR_SEVERAL.sub(r"\1" if count == 1 else r"\2", message).replace("{n}", f"{count:,}")
 
 
 def rank_in_name(path: Path) -> int | None:

@@ -17,15 +17,24 @@ SENTENCES: Sentences = {
     ),
     "row_lost": (
         "error",
-        "{n} rows could not be taken apart and were skipped; the first: {sample}.",
+        "{n} [row could not be taken apart and was|rows could not be taken apart and were] skipped; the first: "
+        "{sample}.",
         f"Export without the program's output between the rows: {EXPORT}",
     ),
-    "row_short": ("error", "{n} rows lack their last metrics; the first: {sample}.", "Export the report again."),
-    "line_too_long": ("error", "{n} lines are longer than 64 MB and were skipped; the first: {sample}", None),
+    "row_short": (
+        "error",
+        "{n} [row lacks its|rows lack their] last metrics; the first: {sample}.",
+        "Export the report again.",
+    ),
+    "line_too_long": (
+        "error",
+        "{n} [line is longer than 64 MB and was|lines are longer than 64 MB and were] skipped; the first: {sample}",
+        None,
+    ),
     "no_permission": ("error", "ncu was not permitted to read the GPU's counters ({sample}).", _PERMISSION),
-    "tool_error": ("error", "ncu itself told of {n} errors; the first: {sample}", None),
+    "tool_error": ("error", "ncu itself told of {n} [error|errors]; the first: {sample}", None),
     "no_kernels": ("warning", "ncu profiled no kernels in one of the processes ({sample}).", _KERNELS),
-    "tool_warning": ("warning", "ncu itself warned {n} times; the first: {sample}", None),
+    "tool_warning": ("warning", "ncu itself warned {n} [time|times]; the first: {sample}", None),
     "units_missing": (
         "warning",
         "A raw page has no row of units; the values of its metrics are as they stand, their units unknown.",
@@ -33,13 +42,27 @@ SENTENCES: Sentences = {
     ),
     "number_unreadable": (
         "warning",
-        "{n} values look like numbers and are none as this file writes them; they stand in text; the first: {sample}",
+        "{n} [value looks like a number and is none as this file writes them; it stands|"
+        "values look like numbers and are none as this file writes them; they stand] in text; the first: {sample}",
         "Export with LC_ALL=C.",
     ),
     "decimal_comma": ("info", "The file writes numbers with a decimal comma; they were read so.", None),
-    "not_utf8": ("info", "{n} lines are not UTF-8 ({sample}); they were read as Windows-1252.", None),
-    "stray_line": ("info", "{n} lines belong to no table (output of the program); the first: {sample}.", None),
-    "advice_beyond_limit": ("info", "{n} messages of ncu's rules, behind the first 10,000, were not kept.", None),
+    "not_utf8": (
+        "info",
+        "{n} [line is|lines are] not UTF-8 ({sample}); [it was|they were] read as Windows-1252.",
+        None,
+    ),
+    "stray_line": (
+        "info",
+        "{n} [line belongs|lines belong] to no table (output of the program); the first: {sample}.",
+        None,
+    ),
+    "advice_beyond_limit": (
+        "info",
+        "{n} [message of ncu's rules, behind the first 10,000, was|"
+        "messages of ncu's rules, behind the first 10,000, were] not kept.",
+        None,
+    ),
     "ranks_by_pid": ("info", "{sample} processes were profiled; each was given a rank, by process id.", None),
     **COMMON,
 }
