@@ -116,6 +116,21 @@ def test_what_does_not_fit_is_added_up() -> None:
     assert drawn.axes[0].patches[-1].get_width() == 5.0
 
 
+@pytest.mark.parametrize(
+    ("more", "column", "said"),
+    [
+        (1, "class", "others (1 class)"),
+        (3, "class", "others (3 classes)"),
+        (2, "memory", "others (2 memories)"),
+        (2, "way", "others (2 ways)"),
+    ],
+)
+def test_what_does_not_fit_is_counted_in_words_that_fit(more: int, column: str, said: str) -> None:
+    rows = [{"run": "r", column: f"k{index}", "dur_ns": 1_000} for index in range(MOST_BARS + more)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", column, "dur_ns"))
+    assert labels(drawn)[-1] == said
+
+
 def test_means_are_not_added_up() -> None:
     rows = [kernel(f"k{index}", 1_000) for index in range(MOST_BARS + 5)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "mean_ns"))

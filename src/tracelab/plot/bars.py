@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
-from tracelab.plot.labels import IDENTITY, keys, labels, named, varying, words
+from tracelab.plot.labels import IDENTITY, counted, keys, labels, named, varying, words
 from tracelab.plot.style import DARK, REST, ZERO, color
 from tracelab.units import Quantity, as_column, quantity, significant
 
@@ -160,9 +160,7 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         if rest and all(map(is_additive, chart.y)):
             sums = {name: sum(number(row[name]) for row in rest) for name in chart.y}
-            bars.append(
-                {_LABEL: f"others ({len(rest)} {words(chart.x)}{'s' * (len(rest) > 1)})", _IS_REST: True, **sums}
-            )
+            bars.append({_LABEL: f"others ({counted(len(rest), words(chart.x))})", _IS_REST: True, **sums})
         elif rest:
             notes.append(f"{most} of {len(ordered)} shown")
         panels.append((named(by, key), bars))

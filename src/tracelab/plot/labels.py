@@ -96,6 +96,14 @@ def _glyphs() -> frozenset[int]:
     return frozenset(get_font(findfont(STYLE["font.family"][0])).get_charmap())
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something: 1 class, 2 classes, 3 categories."""
+    if count == 1:
+        return f"{count} {noun}"
+    several = re.sub(r"(?<=[^aeiou])y$", "ie", noun) if noun.endswith("y") else re.sub(r"(s|x|z|ch|sh)$", r"\1e", noun)
+    return f"{count} {several}s"
+
+
 def words(column: str) -> str:
     """A column's name as a label says it: of_window_ratio is the share of window."""
     said = spoken(column)
