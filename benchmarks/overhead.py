@@ -3,8 +3,8 @@
     python benchmarks/overhead.py                       a small ResNet-18 and a small transformer
     python benchmarks/overhead.py gemm --device cuda    another workload, and options of tracelab collect train
 
-Needs torch. Prints the median and the fastest of the steps that a capture records; the runs take turns, so that a machine
-that slows down slows all of them. On a machine that others use, too, only the fastest steps tell anything.
+Needs torch. Prints the median and the fastest of the steps that a capture records; the runs take turns, so that a
+machine that slows down slows all of them. On a machine that others use, too, only the fastest steps tell anything.
 """
 
 import json
