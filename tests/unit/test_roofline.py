@@ -185,7 +185,7 @@ def test_every_execution_takes_the_counts_that_brute_force_gives_it(seed: int, t
         ("void gemm<256ul>(int)", "void gemm<(unsigned long)256>(int)"),
         ("ampere_sgemm_128x64_nn", "void ampere_sgemm_128x64_nn"),
     ],
-)  # fmt: skip
+)
 def test_tools_that_spell_a_kernel_differently_mean_the_same(names: tuple[str, ...], signature: Any) -> None:
     assert len({signature(name) for name in names}) == 1
 
@@ -253,12 +253,26 @@ def test_rates_and_clocks_give_what_the_data_sheet_says(
 @pytest.mark.parametrize(
     "card",
     [
-        "Quadro P400", "Quadro P4000", "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "NVIDIA A10G", "NVIDIA L40", "NVIDIA A100X",
-        "Quadro RTX 6000 with Max-Q Design", "NVIDIA RTX 6000 Ada Generation", "NVIDIA T400", "NVIDIA T4G", "GRID P40-24Q",
-        "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 5090 D",
-        "NVIDIA H100 NVL", "Tesla V100-SXM3-32GB", "NVIDIA A4000",
+        "Quadro P400",
+        "Quadro P4000",
+        "NVIDIA GH200 480GB",
+        "NVIDIA H200 NVL",
+        "NVIDIA A10G",
+        "NVIDIA L40",
+        "NVIDIA A100X",
+        "Quadro RTX 6000 with Max-Q Design",
+        "NVIDIA RTX 6000 Ada Generation",
+        "NVIDIA T400",
+        "NVIDIA T4G",
+        "GRID P40-24Q",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 5090 D",
+        "NVIDIA H100 NVL",
+        "Tesla V100-SXM3-32GB",
+        "NVIDIA A4000",
     ],
-)  # fmt: skip
+)
 def test_a_card_with_a_name_like_that_of_another_has_no_data_sheet(card: str, tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"devices": [{"rank": 0, "device": 0, "name": card}]})
     with session.connect(store) as con:
