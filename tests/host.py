@@ -119,10 +119,20 @@ def annotation_sums(marks: list[Row], gpu_rows: list[Row], calls: list[Row]) -> 
 
 
 def steps(marks: Iterable[Row]) -> list[Row]:
-    """The steps of one process in order, each with `until_ns`, the start of the next."""
-    named = sorted((row for row in marks if STEP.match(row["name"])), key=lambda row: row["start_ns"])
+    """The steps of one process in order, each with `until_ns`, the start of the next; ranges in a step are none."""
+    named: list[Row] = []
+    ranges = [row for row in marks if STEP.match(row["name"])]
+    for row in sorted(ranges, key=lambda row: (row["start_ns"], -row["end_ns"], row["name"])):
+        if not any(_holds(outer, row) for outer in named):
+            named.append(row)
     ends = [row["start_ns"] for row in named[1:]] + [row["end_ns"] for row in named[-1:]]
     return [row | {"until_ns": end} for row, end in zip(named, ends, strict=True)]
+
+
+def _holds(outer: Row, row: Row) -> bool:
+    """Whether a step range that does not begin before another one starts with it or lies in it."""
+    within = row["start_ns"] < outer["end_ns"] and row["end_ns"] <= outer["end_ns"]
+    return bool(within or row["start_ns"] == outer["start_ns"])
 
 
 def step_of(gpu_row: Row, listed: Sequence[Row], called: dict[tuple, Row], gpu_marks: list[Row]) -> int | None:

@@ -1,23 +1,42 @@
--- steps_of(relation, pattern): the steps that a program marks, of a relation of annotations (run, source, rank, pid, name,
--- scope, start_ns, end_ns): host ranges whose name the regular expression finds. A row is one step of one process: `id` is
--- a number of its own, as `process` is of its process, `place` counts the process's steps from 1, `step` is the last number
--- in the name. A step lasts
--- from its start to the start of the next, the last one to its own end; `range_end_ns` is where its range ends, or where
--- the next one begins, if that is earlier.
-create or replace macro steps_of(relation, pattern) as table
+-- step_ranges(relation, pattern): the host ranges of a relation of annotations (run, source, rank, pid, name, scope,
+-- start_ns, end_ns) whose name the regular expression finds, and whether each is `nested`: starts with another one of its
+-- process or lies inside it, so that it is no step of its own. Of equal ranges that of PyTorch's profiler is the outer one.
+create or replace macro step_ranges(relation, pattern) as table
 with _marked as (
     select run, source, rank, pid, name, start_ns, end_ns
     from query_table(relation)
     where scope = 'cpu' and measured(start_ns, end_ns) and regexp_matches(name, pattern)
 ),
-_placed as (
+_ordered as (
+    select
+        *,
+        lag(start_ns) over process as begun_ns,
+        max(end_ns) over (process rows between unbounded preceding and 1 preceding) as open_until_ns
+    from _marked
+    window process as (
+        partition by run, source, rank, pid
+        order by start_ns, end_ns desc, not starts_with(name, 'ProfilerStep#'), name
+    )
+)
+select
+    run, source, rank, pid, name, start_ns, end_ns,
+    coalesce(start_ns = begun_ns or (start_ns < open_until_ns and end_ns <= open_until_ns), false) as nested
+from _ordered;
+
+-- steps_of(relation, pattern): the steps that a program marks, of a relation as step_ranges() takes it: the ranges that are
+-- not nested. A row is one step of one process: `id` is a number of its own, as `process` is of its process, `place` counts
+-- the process's steps from 1, `step` is the last number in the name. A step lasts from its start to the start of the next,
+-- the last one to its own end; `range_end_ns` is where its range ends, or where the next one begins, if that is earlier.
+create or replace macro steps_of(relation, pattern) as table
+with _placed as (
     select
         run, source, rank, pid, name, start_ns,
         end_ns as own_end_ns,
         row_number() over process as place,
         lead(start_ns) over process as next_ns
-    from _marked
-    window process as (partition by run, source, rank, pid order by start_ns, end_ns desc, name)
+    from step_ranges(relation, pattern)
+    where not nested
+    window process as (partition by run, source, rank, pid order by start_ns)
 )
 select
     row_number() over (order by run, source, rank, pid, place) as id,
