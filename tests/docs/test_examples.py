@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 WIDTH = 100
+
+CASE = ("case.toml", "kernels.csv", "expected.csv")  # as CONTRIBUTING shows them
 
 CONSOLE = [
     (command, answer.rstrip("\n"))
@@ -89,8 +92,27 @@ def test_a_link_leads_somewhere(document: str) -> None:
 def test_the_example_query_runs(lab: Lab, tmp_path: Path) -> None:
     (text,) = re.findall(r"```sql\n(.*?)```", CONTRIBUTING, re.DOTALL)
     (tmp_path / "launch_gaps.sql").write_text(text)
-    answer = lab.query(str(tmp_path / "launch_gaps.sql"), min_gap_ns=5000)
+    answer = lab.query(str(tmp_path / "launch_gaps.sql"), shortest_ns=5000)
     assert {row["stream"] for row in answer.to_pylist()} == {7, 20, 28}
+
+
+def test_the_example_query_and_its_case_pass_the_tests_of_the_library(tmp_path: Path) -> None:
+    case = tmp_path / "tests" / "golden" / "launch_gaps" / "exactly_long_enough"
+    for folder in ("src", "queries", "tests/unit"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    case.mkdir(parents=True)
+    for file in ("tests/__init__.py", "tests/build.py", "tests/golden/test_golden.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    blocks = re.findall(r"```(sql|toml|csv)\n(.*?)```", CONTRIBUTING, re.DOTALL)
+    files = (tmp_path / "queries" / "launch_gaps.sql", *(case / name for name in CASE))
+    for path, (_, text) in zip(files, blocks, strict=True):
+        path.write_text(text)
+    wanted = "launch_gaps or one_name_has_one_meaning or no_parameter_takes"
+    paths = ["tests/unit/test_query_headers.py", "tests/golden/test_golden.py"]
+    tests = [sys.executable, "-m", "pytest", "-rp", "-p", "no:cacheprovider", "-k", wanted, *paths]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    ran = subprocess.run(tests, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "test_case[launch_gaps-exactly_long_enough]" in ran.stdout) == (0, True), ran.stdout
 
 
 def test_the_folders_that_are_named_exist() -> None:
