@@ -14,15 +14,20 @@ from tracelab.errors import NoDataError, UsageError
 
 DAY_NS = 1_700_000_000_000_000_000
 KERNEL = {"name": "volta_sgemm_128x32_nt", "pid": 1, "device": 0, "context": 1, "stream": 7}
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 CALL = {"api": "runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2}
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SOUND: dict[str, list[dict[str, object]]] = {
     "sources": [{"path": "traces/rank-0.json", "clock": "unix", "complete": True, "events_read": 9}],
     "devices": [{"rank": 0, "device": 0, "uuid": "GPU-a"}],
     "api_calls": [CALL | {"start_ns": DAY_NS, "dur_ns": 5, "correlation": 1}],
-    "kernels": [KERNEL | {"start_ns": DAY_NS + 10, "dur_ns": 20, "correlation": 1}],
+    "kernels": [KERNEL | {"start_ns": DAY_NS + 10, "dur_ns": 20, "correlation": 1, "grid_x": 1, "block_x": 32}],
     "memcpys": [{"direction": "HtoD", "device": 0, "pid": 1, "start_ns": DAY_NS + 40, "dur_ns": 5}],
     "ops": [{"name": "aten::mm", "pid": 1, "tid": 2, "start_ns": DAY_NS, "dur_ns": 9}],
-    "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "tid": 2, "start_ns": DAY_NS, "dur_ns": 90}],
+    "annotations": [
+        {"name": name, "scope": "cpu", "pid": 1, "tid": 2, "start_ns": DAY_NS, "dur_ns": duration}
+        for name, duration in (("ProfilerStep#1", 90), (LOADER, 5))
+    ],
 }
 
 
@@ -36,6 +41,10 @@ def kernel(start: int, duration: int | None = 10, **columns: object) -> dict[str
 
 def call(start: int, **columns: object) -> dict[str, object]:
     return CALL | {"start_ns": DAY_NS + start, "dur_ns": 5} | columns
+
+
+def mark(name: str, start: int, duration: int, **columns: object) -> dict[str, object]:
+    return {"name": name, "scope": "cpu", "pid": 1, "tid": 2, "start_ns": start, "dur_ns": duration} | columns
 
 
 Case = tuple[str, dict[str, list[dict[str, object]]], list[tuple[object, ...]]]
@@ -254,6 +263,107 @@ CASES: list[Case] = [
             + [{"name": "forward", "scope": "cpu", "tid": 1}] * 3,
         },
         [("warning", 0, 2, "2 steps are there more than once; train 1, epoch 0 3 times.")],
+    ),
+    (
+        "steps_nested",
+        {
+            "annotations": [
+                *(mark(f"ProfilerStep#{number}", 100 * number, 100) for number in range(3)),
+                *(mark(f"step {number}", 100 * number, 90) for number in range(3)),
+                mark("step 9", 250, 100),
+                mark("forward", 0, 50),
+                mark("step 1", 0, 50, rank=1),
+                mark("step 2", 40, 10, rank=1, pid=2),
+                mark("step 3", 50, 10, rank=1),
+                mark("step 1", 0, 50, rank=2),
+                mark("Step #1", 0, 50, rank=2),
+            ]
+        },
+        [
+            (
+                "warning",
+                0,
+                3,
+                "3 ranges are named as steps are and lie inside others, as step 0 does; the 4 outermost are the steps.",
+            ),
+            (
+                "warning",
+                2,
+                1,
+                "1 range is named as steps are and lies inside others, as step 1 does; the outermost is the step.",
+            ),
+        ],
+    ),
+    (
+        "steps_unmarked",
+        {
+            "ops": [{"name": "aten::mm", "rank": rank} for rank in (0, 1)],
+            "kernels": [kernel(0), kernel(0, rank=1), kernel(0, rank=2)],
+            "annotations": [
+                mark("forward", 0, 9),
+                mark("step 7", 0, 9, rank=1),
+                mark("step 7", 0, 9, rank=2, scope="gpu"),
+            ],
+        },
+        [
+            ("info", 0, 2, "2 ops and GPU events, and no range marks a step."),
+            ("info", 2, 1, "1 op or GPU event, and no range marks a step."),
+        ],
+    ),
+    (
+        "loader_unmarked",
+        {
+            "annotations": [
+                *(
+                    mark(f"ProfilerStep#{number}", 100 * number, 100, rank=rank)
+                    for number in (1, 2)
+                    for rank in range(4)
+                ),
+                mark(LOADER, 0, 9, rank=1),
+            ],
+            "ops": [{"name": LOADER, "rank": 2}],
+            "steps": [{"rank": 3, "step": 1, "data_wait_ns": 0}, {"rank": 0, "step": 1}],
+        },
+        [("info", 0, 2, "2 steps and no range of a data loader.")],
+    ),
+    (
+        "collectives_unsized",
+        {
+            "kernels": [kernel(9 * at, rank=rank, name=NCCL) for rank in (0, 1) for at in (1, 2)] + [kernel(0, rank=2)],
+            "collectives": [{"on": "op", "rank": rank, "size_bytes": size} for rank, size in ((0, None), (1, 8))],
+        },
+        [("info", 0, 2, "2 communication kernels and the size of no collective.")],
+    ),
+    (
+        "shapes_missing",
+        {
+            "kernels": [
+                kernel(0, grid_x=1, block_x=32),
+                kernel(20, grid_x=1),
+                kernel(40),
+                kernel(0, rank=1, grid_x=1, block_x=32),
+            ]
+        },
+        [("info", 0, 2, "2 of 3 kernels have no grid or no block.")],
+    ),
+    (
+        "memory_untold",
+        {
+            "memory_events": [
+                {"size_bytes": 8},
+                {"size_bytes": 8, "address": 1},
+                {"size_bytes": 8, "address": 1, "allocated_bytes": 8},
+                {"size_bytes": 8, "address": 1, "allocated_bytes": 8, "rank": 1},
+            ]
+        },
+        [
+            (
+                "info",
+                0,
+                2,
+                "Of 3 memory events, 1 without an address, and 2 without the total of what is allocated.",
+            )
+        ],
     ),
     (
         "graph_hidden",

@@ -1,0 +1,19 @@
+-- Kernels whose grid or block is not recorded.
+-- A row is one run and rank. What follows from a launch's shape (kernel_shapes, counts of operations) leaves them out.
+-- /// check
+-- title = "Kernels without a grid"
+-- severity = "info"
+-- how_to_fix = "Record with the PyTorch profiler or nsys, and ingest that file itself, not one that another tool has rewritten."
+-- ///
+select
+    run,
+    rank,
+    count(*) filter (grid_x is null or block_x is null) as count,
+    format(
+        '{} of {} no grid or no block.',
+        format('{:,}', count(*) filter (grid_x is null or block_x is null)), counted(count(*), 'kernel has', 'kernels have')
+    ) as message
+from kernels
+group by run, rank
+having count(*) filter (grid_x is null or block_x is null) > 0
+order by run, rank

@@ -1,0 +1,25 @@
+-- Work that is marked with no step.
+-- A row is one run and rank with ops or GPU activity and no range named as steps are (ProfilerStep#3, step 3). What is asked
+-- by step (step_breakdown, data_loader_wait) has no answer from its trace.
+-- /// check
+-- title = "No steps marked"
+-- severity = "info"
+-- how_to_fix = "Call prof.step() after each step (torch.profiler), or mark it: record_function(f'step {n}'), nvtx.range(f'step {n}'); name ranges of another name with --step-name."
+-- ///
+with work as (
+    select run, rank, count(*) as events from gpu_activity group by run, rank
+    union all
+    select run, rank, count(*) from ops group by run, rank
+),
+marked as (
+    select distinct run, rank from step_ranges('annotations', '(?i)^(profiler)?step\s*#?\s*\d+$')
+)
+select
+    run,
+    rank,
+    sum(events)::bigint as count,
+    format('{}, and no range marks a step.', counted(sum(events), 'op or GPU event', 'ops and GPU events')) as message
+from work
+anti join marked using (run, rank)
+group by run, rank
+order by run, rank
