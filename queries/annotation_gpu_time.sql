@@ -52,10 +52,11 @@ activity as (
     group by run, source, rank, pid, device, correlation
 ),
 launches as materialized (
-    select row_number() over () as id, g.run, g.source, g.pid, l.tid, l.at_ns, g.device, g.gpu_ns, g.gpu_rows
-    from activity as g
-    join launched_from('api') as l
-        on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
+    select
+        row_number() over () as id,
+        run, source, pid, call_tid as tid, call_start_ns as at_ns, device, gpu_ns, gpu_rows
+    from with_calls('activity', 'api')
+    where call_start_ns is not null
 ),
 devices_seen as (
     select run, rank, device, sum(gpu_ns) as gpu_sum_ns

@@ -82,12 +82,15 @@ on_kernels as (
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns from api_calls where picked(run, $run)
 ),
-points as (
-    select c.id, c.run, c.source, c.pid, l.tid, l.at_ns
+without_note as (
+    select c.id, c.run, c.source, c.pid, c.correlation
     from communication as c
-    join launched_from('api') as l
-        on c.run = l.run and c.source = l.source and c.pid is not distinct from l.pid and c.correlation = l.correlation
     anti join on_kernels as k on c.id = k.id
+),
+points as (
+    select id, run, source, pid, call_tid as tid, call_start_ns as at_ns
+    from with_calls('without_note', 'api')
+    where call_start_ns is not null
 ),
 op_notes as materialized (
     select

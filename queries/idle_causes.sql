@@ -43,9 +43,9 @@ with activity as not materialized (  -- each use reads only its own columns
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
 calls as not materialized (
-    select run, source, pid, correlation, api, start_ns, end_ns
+    select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -57,14 +57,12 @@ caused as (
     select
         g.run, g.rank, g.device, g.dur_ns,
         case
-            when c.call_end_ns is null then 'unknown'
-            when c.call_end_ns > g.start_ns then 'host'
+            when g.call_end_ns is null then 'unknown'
+            when g.call_end_ns > g.start_ns then 'host'
             when g.dur_ns > $min_gap_ns then 'dependency'
             else 'overhead'
         end as cause
-    from idle as g
-    left join launch_calls('calls', 'idle') as c
-        on g.run = c.run and g.source = c.source and g.pid is not distinct from c.pid and g.correlation = c.correlation
+    from with_calls('idle', 'calls') as g
 ),
 sums as (
     select

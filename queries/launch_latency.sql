@@ -48,9 +48,9 @@ with work as not materialized (
         and picked(run, $run) and picked(rank, $rank)
 ),
 calls as not materialized (
-    select run, source, pid, correlation, api, start_ns, end_ns
+    select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
 ),
 firsts as (
     select
@@ -66,10 +66,8 @@ launched as (
         f.kernel.device as device,
         f.kernel.part as part,
         f.kernel.start_ns as kernel_start_ns,
-        c.call_start_ns, c.call_end_ns
-    from firsts as f
-    left join launch_calls('calls', 'firsts') as c
-        on f.run = c.run and f.source = c.source and f.pid is not distinct from c.pid and f.correlation = c.correlation
+        f.call_start_ns, f.call_end_ns
+    from with_calls('firsts', 'calls') as f
     where picked(f.kernel.device, $device)
     union all
     select run, source, rank, device, part, start_ns, null, null

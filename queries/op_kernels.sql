@@ -70,12 +70,10 @@ ops_by_id as (
 points as materialized (
     select
         g.id, g.run, g.source, g.pid,
-        case when l.correlation is null then o.tid else l.tid end as tid,
-        case when l.correlation is null then o.start_ns else l.at_ns end as at_ns,
-        case when l.correlation is null then o.id end as op
-    from groups as g
-    left join launched_from('api') as l
-        on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
+        case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
+        coalesce(g.call_start_ns, o.start_ns) as at_ns,
+        case when g.call_start_ns is null then o.id end as op
+    from with_calls('groups', 'api') as g
     left join ops_by_id as b
         on g.run = b.run and g.source = b.source and g.pid is not distinct from b.pid and g.external_id = b.external_id
     left join host_ops as o on b.op = o.id

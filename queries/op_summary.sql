@@ -55,23 +55,22 @@ activity as (
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank)
 ),
+groups as (
+    select run, source, pid, correlation, external_id, sum(gpu_ns) as gpu_ns, count(*) as gpu_rows
+    from activity
+    group by run, source, pid, correlation, external_id
+),
 launches as materialized (  -- one correlation; without its call, what one op launched, at the op's start
     select
         row_number() over () as id,
         g.run, g.source, g.pid, null as device, g.gpu_ns, g.gpu_rows,
-        case when l.correlation is null then o.id end as op,
-        case when l.correlation is null then o.tid else l.tid end as tid,
-        case when l.correlation is null then o.start_ns else l.at_ns end as at_ns
-    from (
-        select run, source, pid, correlation, external_id, sum(gpu_ns) as gpu_ns, count(*) as gpu_rows
-        from activity
-        group by run, source, pid, correlation, external_id
-    ) as g
-    left join launched_from('api') as l
-        on g.run = l.run and g.source = l.source and g.pid is not distinct from l.pid and g.correlation = l.correlation
+        case when g.call_start_ns is null then o.id end as op,
+        case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
+        coalesce(g.call_start_ns, o.start_ns) as at_ns
+    from with_calls('groups', 'api') as g
     left join calls_by_id as o
         on g.run = o.run and g.source = o.source and g.pid is not distinct from o.pid and g.external_id = o.external_id
-    where l.correlation is not null or o.id is not null
+    where g.call_start_ns is not null or o.id is not null
 ),
 placed as (
     select run, source, pid, tid, id, start_ns, end_ns from calls

@@ -1,13 +1,32 @@
--- launch_calls(calls, work): of a relation of API calls (run, source, pid, correlation, api, start_ns, end_ns) those that
--- launched rows of another (run, source, pid, correlation). A row is one correlation of one process; where a runtime's
--- call and the driver's below it share it, the call is the outer one.
-create or replace macro launch_calls(calls, work) as table
-select run, source, pid, correlation, min(start_ns) as call_start_ns, max(end_ns) as call_end_ns
-from query_table(calls) as c
-semi join query_table(work) as w
-    on c.run = w.run and c.source = w.source and c.pid is not distinct from w.pid and c.correlation = w.correlation
-where api in ('runtime', 'driver') and measured(start_ns, end_ns)
-group by run, source, pid, correlation;
+-- with_calls(work, calls): the rows of a relation (run, source, pid, correlation, and any others, which stay), each with the
+-- call that launched it, of a relation of API calls (run, source, pid, tid, correlation, start_ns, end_ns): call_tid,
+-- call_start_ns and call_end_ns, NULL where there is none. Where a runtime's call and the driver's below it share a
+-- correlation, the call is the outer one. Processes are numbered, for a number joins in a third of the memory of their
+-- three columns.
+create or replace macro with_calls(work, calls) as table
+with _processes as materialized (
+    select (row_number() over ())::integer as process, run, source, pid
+    from (select distinct run, source, pid from query_table(work))
+),
+_work as (
+    select p.process, w.*
+    from query_table(work) as w
+    join _processes as p on w.run = p.run and w.source = p.source and w.pid is not distinct from p.pid
+),
+_launches as (
+    select
+        p.process, c.correlation,
+        min_by(c.tid, c.start_ns) as call_tid,
+        min(c.start_ns) as call_start_ns,
+        max(c.end_ns) as call_end_ns
+    from query_table(calls) as c
+    join _processes as p on c.run = p.run and c.source = p.source and c.pid is not distinct from p.pid
+    where c.correlation is not null and measured(c.start_ns, c.end_ns)
+    group by p.process, c.correlation
+)
+select w.* exclude (process), l.call_tid, l.call_start_ns, l.call_end_ns
+from _work as w
+left join _launches as l on w.process = l.process and w.correlation = l.correlation;
 
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).

@@ -90,14 +90,30 @@ union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
 
 -- innermost(relation, points): each point (run, source, pid, tid, id, at_ns) with the innermost row of the relation that
--- holds it on its thread, NULL where none does; so are rows that cross. Ids of both are above 0.
+-- holds it on its thread, NULL where none does; so are rows that cross. Only the rows are nested: which of them is the
+-- innermost changes where one begins or ends, and a point reads the last change before it.
 create or replace macro innermost(relation, points) as table
-with _both as (
-    select run, source, pid, tid, id, start_ns, end_ns from query_table(relation)
-    union all
-    select run, source, pid, tid, -id, at_ns, at_ns from query_table(points)
+with _rows as materialized (
+    select thread, id, start_ns, end_ns, parent, depth from nested(relation) where not crosses and end_ns > start_ns
+),
+_changes as (  -- of those of one instant the deepest start counts, and without one the outermost end
+    select thread, at_ns, max_by(id, place) as id
+    from (
+        select thread, start_ns as at_ns, depth as place, id from _rows
+        union all
+        select thread, end_ns, -depth, coalesce(parent, 0) from _rows
+    )
+    group by thread, at_ns
+),
+_points as (
+    select p.id, p.at_ns, t.thread
+    from query_table(points) as p
+    left join threads(relation) as t
+        on p.run = t.run and p.source = t.source and p.pid is not distinct from t.pid and p.tid is not distinct from t.tid
 )
-select -id as id, parent from nested('_both') where id < 0;
+select p.id, nullif(c.id, 0) as parent
+from _points as p
+asof left join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns;
 
 -- outermost(relation): the ids of the measured() rows that lie in no other row of the same `part` (of any type) on their
 -- thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so that it
@@ -124,15 +140,6 @@ _reached as (
 select id
 from (select id, reach, start_ns, end_ns, lag(highest) over () as before from _reached)
 where before is null or before < reach + (start_ns = end_ns)::integer;
-
--- launched_from(relation): where on the host the work of each correlation was launched, of a relation of API calls (run,
--- source, pid, tid, correlation, start_ns, end_ns). A row is one correlation of one process: the thread and the start of
--- the call that has it; where a runtime's call and the driver's below it share one, of the outer.
-create or replace macro launched_from(relation) as table
-select run, source, pid, correlation, min_by(tid, start_ns) as tid, min(start_ns) as at_ns
-from query_table(relation)
-where correlation is not null and measured(start_ns, end_ns)
-group by run, source, pid, correlation;
 
 -- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
 -- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one measured() range and device that its
