@@ -2,7 +2,7 @@
 
 from tracelab.readers.base import Facts
 from tracelab.readers.findings import Findings, diagnostics
-from tracelab.readers.nsys import about, folder, sqlite
+from tracelab.readers.nsys import about, connection, folder, sqlite
 from tracelab.readers.nsys.batch import Session
 from tracelab.readers.nsys.diagnostics import DAMAGE, SENTENCES
 from tracelab.readers.nsys.export import Export, records
@@ -18,7 +18,7 @@ def note_tables(export: Export, findings: Findings) -> None:
         findings.note("cut_off")
     elif isinstance(export, sqlite.SqliteExport) and not any(findings.counts[code] for code in DAMAGE):
         findings.note("structure_damaged", count=sqlite.seems_damaged(export.path))
-    if isinstance(export, sqlite.SqliteExport) and sqlite.has_unmerged_rows(export.path):
+    if isinstance(export, sqlite.SqliteExport) and connection.has_unmerged_rows(export.path):
         findings.note("log_beside", f"{export.path.name}-wal")
     if isinstance(export, folder.FolderExport):
         for table in export.broken:
