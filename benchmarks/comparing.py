@@ -20,7 +20,7 @@ ONE_ROW = {
 
 def differences(truth: Figures, times: int, rank: int, answers: Answered) -> Iterator[str]:
     """Say what the answers have otherwise for one rank."""
-    mine = {name: [row for row in rows if row["rank"] == rank] for name, rows in answers.items()}
+    mine = {name: [row for row in rows if row.get("rank") == rank] for name, rows in answers.items()}
     for query, columns in ONE_ROW.items():
         (row,) = mine[query]
         yield from _compare(query, {key: row[key] for key in columns}, {key: truth[key] * times for key in columns})

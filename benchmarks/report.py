@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 
-from answers import QUERIES, Answers
+from asking import Asked
 from exports import Export
-from hosting import QUERIES as HOST_QUERIES
-from hosting import HostAnswers
 from ingesting import Case
 from machine import in_words
 from peers import Answer
@@ -19,12 +17,11 @@ def markdown(
     facts: Facts,
     cases: list[Case],
     exported: Export | None,
-    asked: list[Answers],
-    hosted: HostAnswers | None,
+    asked: list[Asked],
     start: Start | None,
 ) -> str:
     """Return all tables."""
-    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _hosted(hosted), _start(start)]
+    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _start(start)]
     return "\n\n".join([*(part for part in parts if part), f"Measured on {in_words(facts)}."])
 
 
@@ -85,31 +82,35 @@ def _export(exported: Export | None) -> str:
     )
 
 
-def _queries(asked: list[Answers]) -> str:
+def _queries(asked: list[Asked]) -> str:
     if not asked:
         return ""
-    header = ("query", *(f"{_many(one.ranks, 'rank')}: {what}" for one in asked for what in ("first", "again")))
-    rows = [("connect", *(cell for one in asked for cell in (f"{one.connect_s:.2f} s", "")))]
-    for name in QUERIES:
-        times = (seconds for one in asked for seconds in (one.first_s(name), one.again_s(name)))
-        rows.append((f"`{name}`", *(f"{seconds:.2f} s" for seconds in times)))
-    held = (
-        f"{_many(one.ranks, 'rank')}: {one.kernels:,} kernels on {one.streams} streams, {one.copies:,} copies, "
-        f"ingested from {one.text_mb:,.0f} MB in {one.ingested.wall_s:.1f} s and {_gb(one.ingested.peak_bytes)}"
-        for one in asked
-    )
-    return f"{_table(header, rows)}\n\n{'; '.join(held)}."
+    names = sorted({name for one in asked for name in one.answers})
+    unasked = {name: one.left_out[name] for one in asked for name in sorted(one.left_out) if name not in names}
+    header = ("query", *(f"{one.name}: {what}" for one in asked for what in ("first", "again", "memory")))
+    rows = ((f"`{name}`", *(cell for one in asked for cell in _cells(one, name))) for name in names)
+    parts = [
+        _table(header, rows),
+        "\n".join(f"- {_range(one)}" for one in asked),
+        *(f"Not asked: `{name}` ({why})." for name, why in unasked.items()),
+    ]
+    return "\n\n".join(parts)
 
 
-def _hosted(hosted: HostAnswers | None) -> str:
-    if hosted is None:
-        return ""
-    rows = [(f"`{name}`", f"{hosted.first_s(name):.2f} s", f"{hosted.again_s(name):.2f} s") for name in HOST_QUERIES]
-    held = (
-        f"{hosted.events:,} events, {hosted.ops:,} of them ops, ingested from {hosted.text_mb:,.0f} MB "
-        f"in {hosted.ingested.wall_s:.1f} s."
+def _range(asked: Asked) -> str:
+    answers = asked.answers.values()
+    first_s, again_s = [answer.first_s for answer in answers], [answer.again_s for answer in answers]
+    return (
+        f"{asked.held}. Each of {len(answers)} questions takes {min(first_s):.2f} to {max(first_s):.2f} s, asked again "
+        f"{min(again_s):.2f} to {max(again_s):.2f} s, and at most {_gb(max(answer.peak_bytes for answer in answers))}."
     )
-    return f"{_table(('query about the host', 'first', 'again'), rows)}\n\n{held}"
+
+
+def _cells(asked: Asked, name: str) -> tuple[str, str, str]:
+    answer = asked.answers.get(name)
+    if answer is None:
+        return "", "", ""
+    return f"{answer.first_s:.2f} s", f"{answer.again_s:.2f} s", _gb(answer.peak_bytes)
 
 
 def _start(start: Start | None) -> str:
@@ -125,10 +126,6 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     header = list(header)
     lines = [header, ["---"] * len(header), *map(list, rows)]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _gb(size_bytes: int) -> str:

@@ -3,6 +3,7 @@
     python benchmarks/run.py                         300 MB, plain and gzip; queries; start
     python benchmarks/run.py --quick                 100 MB of one trace, once
     python benchmarks/run.py --size 300 3000 --peers --out results.json
+    python benchmarks/run.py --parts queries --events 10000000
 
 Ends with 1 if a result was wrong, never because it was slow.
 """
@@ -17,6 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import answers
+import asking
+import counting
 import exports
 import hosting
 import ingesting
@@ -40,9 +43,8 @@ SOURCES = {  # by the form of their times, which decides how they must be read
     "cpu": HERE.parent / "data" / "cpu" / "resnet18-batch4-stacks.pt.trace.json.gz",
 }
 PREFERRED = ("absolute", "relative", "integer", "cpu")
-PARTS = ("ingest", "nsys", "queries", "host", "start")
-HOST_MB = 300
-"""About a million events."""
+PARTS = ("ingest", "nsys", "queries", "start")
+EVENTS = 1_000_000
 
 
 def main() -> int:
@@ -53,10 +55,9 @@ def main() -> int:
     if facts["load"] > facts["cores"] / 4:
         _say(f"while {facts['load']} other programs want a core: a ratio on all cores will be too small")
     cases: list[Case] = []
-    asked: list[answers.Answers] = []
+    asked: list[asking.Asked] = []
     start = None
     exported = None
-    hosted = None
     try:
         if "start" in options.parts:
             _say("tracelab --help")
@@ -68,17 +69,15 @@ def main() -> int:
             rows = exports.ROWS // 10 if options.quick else exports.ROWS
             _say(f"an nsys export of {rows:,} kernels")
             exported = exports.measure(rows, work, options.pairs or 3)
-        for ranks in (1, 8) if "queries" in options.parts else ():
-            _say(f"queries, ranks: {ranks}")
-            asked.append(answers.measure(ranks, work, options.kernels))
-        if "host" in options.parts:
-            _say("queries about the host")
-            hosted = hosting.measure(work, HOST_MB / 10 if options.quick else HOST_MB)
+        if "queries" in options.parts:
+            _say("every question: GPU rows of 1 rank and of 8, a whole trace, counters")
+            asked += [answers.measure(ranks, work, options.events) for ranks in (1, 8)]
+            asked += [measure(work, options.events) for measure in (hosting.measure, counting.measure)]
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(report.markdown(facts, cases, exported, asked, hosted, start))
+    print(report.markdown(facts, cases, exported, asked, start))
     if options.out:
-        options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, hosted, start), indent=1) + "\n")
+        options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, start), indent=1) + "\n")
     wrong = [problem for case in cases for problem in case.wrong] + [problem for one in asked for problem in one.wrong]
     wrong += exported.wrong if exported else []
     for problem in wrong:
@@ -88,7 +87,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="100 MB of one trace, once, and few queries' rows")
+    parser.add_argument("--quick", action="store_true", help="100 MB of one trace, once, and a tenth of the events")
     parser.add_argument("--size", type=int, nargs="+", metavar="MB", help="sizes of the traces' text  [300]")
     parser.add_argument("--source", nargs="+", metavar="NAME|FILE", help=f"{', '.join(PREFERRED)}, or a trace")
     parser.add_argument("--form", nargs="+", choices=("plain", "gzip"), default=["plain", "gzip"])
@@ -96,14 +95,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, metavar="N", help="runs of each  [3, from 1000 MB on 1]")
     parser.add_argument("--no-json-load", action="store_true", help="leave it out: for 3 GB it takes 16 GB")
     parser.add_argument("--peers", action="store_true", help="HTA and trace_processor too, once a size")
-    parser.add_argument("--kernels", type=int, default=answers.KERNELS, metavar="N", help="in the store that is asked")
+    parser.add_argument(
+        "--events", type=int, default=EVENTS, metavar="N", help=f"in each store that is asked  [{EVENTS:,}]"
+    )
     parser.add_argument("--work", type=Path, metavar="DIR", help="where to build traces  [the temporary folder]")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write all figures as JSON")
     options = parser.parse_args()
     options.size = options.size or [100 if options.quick else 300]
     options.pairs = options.pairs or (1 if options.quick else None)
     if options.quick:
-        options.kernels = min(options.kernels, answers.KERNELS // 10)
+        options.events = min(options.events, EVENTS // 10)
     return options
 
 
@@ -136,17 +137,22 @@ def _plain(
     facts: report.Facts,
     cases: list[Case],
     exported: exports.Export | None,
-    asked: list[answers.Answers],
-    hosted: hosting.HostAnswers | None,
+    asked: list[asking.Asked],
     start: starting.Start | None,
 ) -> dict:
     return {
         "machine": facts,
         "ingest": [asdict(case) | {"speedup": case.speedup, "peak_bytes": case.peak_bytes} for case in cases],
         "nsys": asdict(exported) | {"rows_per_s": exported.rows_per_s} if exported else None,
-        "queries": [asdict(one) for one in asked],
-        "host": asdict(hosted) if hosted else None,
+        "queries": [_without_rows(one) for one in asked],
         "start": asdict(start) if start else None,
+    }
+
+
+def _without_rows(asked: asking.Asked) -> dict:
+    plain = asdict(asked)
+    return plain | {
+        "answers": {name: answer | {"rows": len(answer["rows"])} for name, answer in plain["answers"].items()}
     }
 
 
