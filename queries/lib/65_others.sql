@@ -61,7 +61,8 @@ create or replace macro hta_busy(relation) as table
 with _latest as (
     select
         run, source, rank, start_ns,
-        max(end_ns) over (partition by run, source, rank order by start_ns, end_ns rows unbounded preceding) as latest_ns
+        -- of all that start together: the join below takes any one of them
+        max(end_ns) over (partition by run, source, rank order by start_ns range unbounded preceding) as latest_ns
     from query_table(relation)
     where end_ns >= start_ns
 ),

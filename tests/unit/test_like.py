@@ -116,6 +116,16 @@ def test_hta_prints_the_same_of_the_generated_run(generated, with_last, rank, us
     assert (*(row[f"{part}_percent"] for part in parts[:3]), share["comp_comm_overlap_percent"]) == (*percent, overlap)
 
 
+def test_hta_lets_the_longest_of_rows_that_start_together_cover_a_row_that_it_turned(tmp_path_factory):
+    spans = [(0, 0), (3250, 750), (3250, 1750), (4250, 0)]
+    gpu: list[Row] = [
+        {"rank": 0, "device": 0, "name": "gemm", "correlation": 1, "start_ns": start, "dur_ns": dur}
+        for start, dur in spans
+    ]
+    (row,) = lab_of(tmp_path_factory, gpu, [], []).query("gpu_breakdown", like="hta").to_pylist()
+    assert (row["kernel_ns"], row["idle_ns"], row["compute_ns"]) == (5000, 4000, 1000)
+
+
 @checked
 @given(st.lists(rows, min_size=1, max_size=8), st.lists(calls, max_size=6), steps)
 def test_hta_merges_rounds_and_drops_as_in_python(tmp_path_factory, gpu, launched, marks):
