@@ -34,6 +34,16 @@
 -- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
 -- at_stake_ratio = "at_stake_ns / window_ns."
 -- advice = "What to do, where the verdict is act."
+-- [report]
+-- part = "summary"
+-- place = 2
+-- fine = "No rule of the Visual Profiler advises anything here."
+-- [[report.says]]
+-- when = "verdict = 'act'"
+-- by = "at_stake_ns"
+-- text = "{where}: {rule}. {part_ns of whole_ns}, against a threshold of {threshold}; at most {at_stake_ns of window_ns} of the window can be gained."
+-- try = "{advice}"
+-- most = 5
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns

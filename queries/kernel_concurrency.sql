@@ -22,6 +22,15 @@
 -- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
 -- of_window_ratio = "concurrent_ns / window_ns."
 -- max_concurrent = "Most kernels at once."
+-- [report]
+-- part = "concurrency"
+-- place = 1
+-- fine = "Every device runs two kernels at once for 10 % of its busy time or more."
+-- [[report.says]]
+-- when = "concurrency_ratio < 0.1"
+-- by = "busy_ns"
+-- text = "{where} runs two kernels or more at once for {concurrent_ns of busy_ns} of its busy time."
+-- try = "That costs nothing where each kernel fills the device; see the shapes of kernels for those that do not."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

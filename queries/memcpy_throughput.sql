@@ -28,6 +28,15 @@
 -- small_dur_ns = "Durations of the small copies, added up."
 -- small_dur_ratio = "small_dur_ns / dur_ns."
 -- timed_bytes = "Bytes of the copies of known size and time; less than size_bytes only where a copy has no valid time."
+-- [report]
+-- part = "copies"
+-- place = 1
+-- fine = "No direction spends more than 10 % of its copying time in small copies."
+-- [[report.says]]
+-- when = "small_dur_ns > 0.1 * dur_ns"
+-- by = "small_dur_ns"
+-- text = "{where}: {direction} copies spend {small_dur_ns of dur_ns} of their time in small ones ({small_copies} of {copies})."
+-- try = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
 -- ///
 with copies as (
     select

@@ -10,6 +10,8 @@ from typing import Literal, cast, get_args
 from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.resources import QUERIES
+from tracelab.says import Report
+from tracelab.says import report as report_of
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
@@ -29,7 +31,7 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "number": (int, float),
     "flag": (bool,),
 }
-_KEYS = {"title", "needs", "chart", "like", "params", "columns"}
+_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Chart:
 class Query:
     """One question: everything its file says. `columns` maps each column of the answer to its meaning, in order.
 
-    `like` names questions that this one answers too, each as the tool that is its key defines it.
+    `like` names questions that this one answers too, each as the tool that is its key defines it. `report` says where
+    the answer stands in the report; without it the question is not asked there.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Query:
     columns: Mapping[str, str]
     sql: str
     like: Mapping[str, str] = field(default_factory=dict)
+    report: Report | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,17 @@ def _query(path: Path, fields: Mapping[str, object], *, prose: str, sql: str) ->
         columns=columns,
         sql=sql,
         like=_like(fields.get("like", {})),
+        report=_report(fields["report"], columns) if "report" in fields else None,
     )
+
+
+def _report(entry: object, columns: Mapping[str, str]) -> Report:
+    if not isinstance(entry, dict):
+        raise _HeaderError("report", "report needs a table, [report]")
+    try:
+        return report_of(entry, columns)
+    except ValueError as error:
+        raise _HeaderError("report", str(error)) from error
 
 
 def _like(entry: object) -> dict[str, str]:

@@ -1,0 +1,68 @@
+"""The report: one HTML file about a store or some of its runs, which opens from disk and loads nothing.
+
+    store ── questions of the library (asking) ──▶ answers ──▶ sections ──▶ page (HTML, styles, scripts, JSON blocks)
+
+A question enters by its header: `[report]` names the part, and sentences that rows may deserve (tracelab.says).
+A section that is more than answers is a function in `SECTIONS`: it takes an `Asking` (an open store:
+`ask("gpu_breakdown")`, the connection `con`, the chosen `runs`) and gives a `Section`, or None where there is no data.
+What it writes into `body` is escaped by it (`prose.text` for names). Values for its scripts go into `data`: the block
+"timeline" is read with `tracelab.json("timeline")`. Its scripts lie in assets, are named in `scripts`, and come behind
+the report's own, which give:
+
+    echarts                          Apache ECharts: bar, line, scatter, heatmap, custom; zoom, tooltip, legend
+    tracelab.json(name)              the section's JSON block
+    tracelab.color(name)             a colour of the theme now: compute, comm, hidden, memory, idle, ink, faint, line,
+                                     paper, and series 0 to 7; CSS has them as var(--compute), var(--c0) …
+    tracelab.onTheme(redraw)         calls it when the theme turns light or dark, and before and after printing
+    tracelab.onRun(show)             calls show(run) when the reader picks a run; null: all runs
+    tracelab.whenNear(element, draw) calls it once, when the element is about to be seen, or printed
+    tracelab.chart(element, option)  a chart in the element, drawn when near, again when the theme or the width changes;
+                                     option() gives ECharts' option; tooltips are elements (`tracelab.tip(title, rows)`)
+    tracelab.readable(value, unit)   "12.35 µs" of ns, "1.235 GB" of B, "24.3 %" of %; others with four digits
+
+Text reaches the page by `textContent` alone, so names are harmless; the page's policy forbids every other script.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tracelab import query
+from tracelab.report.asking import Answer, Asking, opened
+from tracelab.report.health import health
+from tracelab.report.page import page
+from tracelab.report.part import lacking, part_html
+from tracelab.report.section import Section
+from tracelab.report.summary import head, summary
+from tracelab.says import PARTS
+
+__all__ = ["Answer", "Asking", "Section", "report"]
+
+SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", summary), ("health", health))
+"""Sections that are functions, each behind the part named, `health` behind the summary."""
+
+
+def report(store: Path, runs: tuple[str, ...] = ()) -> str:
+    """The report as HTML; NoDataError where the store is empty or lacks one of the runs."""
+    with opened(store, runs) as asking:
+        made = [made for _, make in SECTIONS if (made := make(asking)) is not None]
+        sections = [*made, *_parts(asking)]
+        lacks = [line for section in sections for line in section.lacking]
+        shown = [section for section in sections if section.body]
+        if lacks:
+            told = f"<details><summary>{len(lacks)} questions</summary><ul>{''.join(lacks)}</ul></details>"
+            shown.append(Section("lacking", "What these data cannot answer", told))
+        return page("tracelab report", head(asking), shown)
+
+
+def _parts(asking: Asking) -> list[Section]:
+    """A section for each part that a header names, with the answers of its questions."""
+    sections = []
+    for part, title in PARTS.items():
+        entering = [each for each in query.library().values() if each.report is not None and each.report.part == part]
+        entering.sort(key=lambda each: (each.report.place if each.report else 0, each.name))
+        answers = [asking.enters(each) for each in entering]
+        body = "\n".join(part_html(asking, answer) for answer in answers if answer.table is not None)
+        lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
+        if answers:
+            sections.append(Section(part, title, body, lacking=lacks))
+    return sections

@@ -1,0 +1,110 @@
+"""Questions of the library asked for a report: of the whole store, or of some of its runs one after another."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+import duckdb
+import pyarrow as pa
+
+from tracelab import box, damage, query, session
+from tracelab.errors import NoDataError, UsageError
+from tracelab.header import Query, Value
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question and its answer; where `table` is None there is no data for it, and `lacks` says why and what to do."""
+
+    query: Query
+    table: pa.Table | None
+    lacks: str
+    command: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An open store, and the runs of it that are meant: of all of them when there is none in `runs`."""
+
+    con: duckdb.DuckDBPyConnection
+    store: Path
+    runs: tuple[str, ...]
+
+    def ask(self, name: str, **values: Value) -> Answer:
+        """Ask a question of the library; `values` are parameters other than the run."""
+        return self.asked(query.library()[name], values)
+
+    def asked(self, question: Query, values: Mapping[str, Value]) -> Answer:
+        """Ask a question that was found, once for each of the runs where it takes one."""
+        choices = [{**values, **choice} for choice in self._choices(question)]
+        tables, problems = [], []
+        for choice in choices:
+            try:
+                tables.append(query.run(self.con, question, choice))
+            except (NoDataError, UsageError) as error:  # a question of two runs, and there are more
+                problems.append(str(error))
+        found = [table for table in tables if table.num_rows]
+        return Answer(
+            question,
+            pa.concat_tables(found, promote_options="permissive") if found else None,
+            "" if found else (problems or [f"{question.name} has no row for these data"])[0],
+            _command(question, choices[0]),
+            query.shown_sql(question, choices[0]) + _others(self.runs, choices),
+        )
+
+    def enters(self, question: Query) -> Answer:
+        """Ask a question of the library for its part; without data where the tables that its header names are empty."""
+        needs = question.report.needs if question.report else ()
+        if not self.has_rows(needs):
+            lacks = (
+                f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {query.ways_to_get(needs)}"
+            )
+            return Answer(question, None, lacks, _command(question, {}), "")
+        return self.asked(question, {})
+
+    def has_rows(self, tables: tuple[str, ...]) -> bool:
+        """Whether one of the tables has a row; of no tables: yes."""
+        wanted = list(self.runs)
+        return not tables or any(
+            self.con.sql(
+                f"select 1 from {table} where len($runs) = 0 or list_contains($runs, run) limit 1",
+                params={"runs": wanted},
+            ).fetchall()
+            for table in tables
+        )
+
+    def _choices(self, question: Query) -> list[dict[str, Value]]:
+        """The values for the parameters that name runs."""
+        names = {param.name for param in question.params}
+        several = [param.name for param in question.params if param.type == "run"]
+        if several and len(self.runs) == len(several):
+            return [dict(zip(several, self.runs, strict=True))]
+        if "run" in names and self.runs:
+            return [{"run": run} for run in self.runs]
+        return [{}]
+
+
+@contextmanager
+def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
+    """Open the store; NoDataError where it lacks one of the runs."""
+    with session.connect(store) as con, damage.named(store), box.reading_errors():
+        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+        known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
+        for run in runs:
+            query.check_run(known, run)
+        yield Asking(con, store, tuple(dict.fromkeys(runs)))
+
+
+def _command(question: Query, values: Mapping[str, Value]) -> str:
+    """The command that gives the whole answer."""
+    options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
+    return f"tracelab query {question.name}{options} --format csv"
+
+
+def _others(runs: tuple[str, ...], choices: list[dict[str, Value]]) -> str:
+    if len(choices) < 2:  # noqa: PLR2004  one choice is shown whole
+        return ""
+    return "".join(f"-- and the same for {run!r}\n" for run in runs[1:])

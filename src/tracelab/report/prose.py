@@ -1,0 +1,24 @@
+"""Text as HTML: names escaped and in one line, `code` marked, values with their exact figures on hover."""
+
+import re
+from html import escape
+
+from tracelab.names import visible
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def text(said: object) -> str:
+    """Any text, harmless: names in it may be hostile."""
+    return escape(visible(str(said)))
+
+
+def prose(said: str) -> str:
+    """Our own prose, `code` in it marked; lines run on."""
+    return _CODE.sub(r"<code>\1</code>", escape(re.sub(r"\s+", " ", said)))
+
+
+def value(shown: str, exact: str) -> str:
+    """A value as people read it, the exact one on hover where they differ."""
+    title = f' title="{escape(exact)}"' if exact != shown else ""
+    return f"<b{title}>{text(shown)}</b>"

@@ -1,0 +1,36 @@
+"""The head of the report and its summary: what was recorded, on what, and what to try first."""
+
+from tracelab import __version__
+from tracelab.report.asking import Asking
+from tracelab.report.part import part_html
+from tracelab.report.prose import text
+from tracelab.report.section import Section
+
+_HEAD = """select
+    run, list_distinct(list(coalesce(producer, format))) as producers,
+    sum(events_kept)::bigint as events, count(*) as files
+from sources
+where len($runs) = 0 or list_contains($runs, run)
+group by run
+order by run"""
+
+
+def head(asking: Asking) -> str:
+    """The title, the runs, and the control that restricts the page to one of them."""
+    rows = asking.con.sql(_HEAD, params={"runs": list(asking.runs)}).fetchall()
+    runs = [str(run) for run, *_ in rows]
+    options = "".join(f'<option value="{text(run)}">{text(run)}' for run in runs)
+    title = runs[0] if len(runs) == 1 else f"{len(runs):,} runs"
+    files, events = (sum(row[at] for row in rows) for at in (3, 2))
+    picker = f"<label>Show <select id=run><option value=''>all runs{options}</select></label>" if len(runs) > 1 else ""
+    return (
+        f"<header><p class=brand>tracelab {text(__version__)} report</p><h1>{text(title)}</h1>"
+        f"<p>{events:,} events of {files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
+        f"{picker}</header>"
+    )
+
+
+def summary(asking: Asking) -> Section | None:
+    """What to try first: the advice on the timelines."""
+    answer = asking.ask("advice")
+    return None if answer.table is None else Section("summary", "Summary", part_html(asking, answer))

@@ -1,0 +1,89 @@
+"""An answer as an HTML table: readable values, exact ones on hover and for scripts, no more rows than a page bears."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from tracelab.layout import cells
+from tracelab.names import shortened, visible
+from tracelab.plot.labels import IDENTITY
+from tracelab.report.prose import text
+from tracelab.units import Quantity, as_column, quantity, unit
+from tracelab.values import exact, is_number, plain
+
+CELLS = {"steps": 12_000, "line": 8_000, "curves": 8_000, "scatter": 5_000}
+"""How many cells of an answer are shown, by the kind of its chart: a curve needs its points."""
+FEWEST_CELLS = 2_400
+_FEWEST_ROWS = 20
+_LONGEST = 300
+_LONG = 36
+_UNITS = {Quantity.DURATION: "ns", Quantity.BYTES: "bytes"}
+
+
+def shown_rows(answer: pa.Table, kind: str | None) -> list[int]:
+    """The rows that are shown: of every run, rank and device the first ones, as many as all together may have."""
+    most = max(CELLS.get(kind or "", FEWEST_CELLS) // max(answer.num_columns, 1), _FEWEST_ROWS)
+    if answer.num_rows <= most:
+        return list(range(answer.num_rows))
+    names = [name for name in IDENTITY if name in answer.column_names]
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, key in enumerate(
+        zip(*(answer.column(name).to_pylist() for name in names), strict=True) if names else ()
+    ):
+        groups.setdefault(key, []).append(index)
+    sizes = sorted(map(len, groups.values()))
+    share = 1
+    while sum(min(size, share + 1) for size in sizes) <= most:
+        share += 1
+    kept = sorted(index for rows in groups.values() for index in rows[:share])
+    return kept[:most] if groups else list(range(most))
+
+
+def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
+    """The rows as a table; its columns sort where a script runs, and a number's exact value is `data-v`."""
+    columns = [_cells(field, answer.column(index)) for index, field in enumerate(answer.schema)]
+    heads = "".join(_head(field, meanings.get(field.name, "")) for field in answer.schema)
+    rows = "\n".join("<tr>" + "".join(row) for row in zip(*columns, strict=True))
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f"<table><caption>{text(caption)}</caption>\n<thead><tr>{heads}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _head(field: "pa.Field[pa.DataType]", meaning: str) -> str:
+    name = text(field.name).replace("_", "_<wbr>")
+    kind = " class=n" if is_number(field.type) else ""
+    return f'<th scope=col{kind} title="{escape(meaning)}"><span>{name}</span></th>'
+
+
+def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+    """The cells of a column, without the end tags that HTML allows to leave out."""
+    if is_number(field.type):
+        what = _UNITS.get(quantity(as_column(field.name)), "") or unit(field.name) or ""
+        return [
+            "<td class=u>–" if value is None else _number(shown, exact(value), what)
+            for value, shown in zip(plain(values), cells(field, values), strict=True)
+        ]
+    return [_text(value, shown) for value, shown in zip(plain(values), cells(field, values), strict=True)]
+
+
+def _number(shown: str, whole: str, what: str) -> str:
+    title = f' title="{whole} {what}"' if what in _UNITS.values() and shown != f"{whole} ns" else ""
+    return f"<td data-v={whole}{title}>{escape(shown)}"
+
+
+def _text(value: object, shown: str) -> str:
+    if value is None:
+        return "<td class=u>–"
+    short = shortened(visible(shown), _LONGEST)
+    kinds = " class=long" if len(short) > _LONG else " class=t"
+    return f"<td{kinds}>{escape(short)}" if short == shown else f'<td{kinds} title="{escape(shown)}">{escape(short)}'
+
+
+def told(rows: int, shown: int, devices: Sequence[str]) -> str:
+    """How many rows there are, and which of them are shown."""
+    counted = f"{rows:,} row{'s' * (rows != 1)}"
+    of_each = f" of each {', '.join(devices)}" if devices else ""
+    return counted if shown == rows else f"{shown:,} of {counted}, the first ones{of_each}"

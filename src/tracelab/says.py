@@ -1,0 +1,88 @@
+"""What a query's header says for the report: the part it stands in, and sentences that its answers may deserve."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+PARTS: dict[str, str] = {
+    "summary": "Summary",
+    "time": "Where the time goes",
+    "concurrency": "Concurrency",
+    "copies": "Copies",
+    "communication": "Communication",
+    "kernels": "Kernels",
+    "launches": "Launches and idle time",
+    "host": "The host's side",
+    "memory": "Memory",
+    "roofline": "Roofline",
+    "sweeps": "Sweeps",
+    "training": "Training",
+    "comparison": "Comparison",
+}
+"""The parts of the report in their order, by the name that a header gives; with their headings."""
+
+PLACEHOLDER = re.compile(r"\{(?P<part>\w+)(?: of (?P<whole>\w+))?\}")
+"""`{column}`, `{part_ns of whole_ns}`, `{where}` in a sentence."""
+
+WHERE = "where"
+_LAST = 99
+
+
+@dataclass(frozen=True)
+class Say:
+    """A sentence about rows of an answer: those for which `when` holds, the ones with the most `by` first.
+
+    `when` and `by` are SQL over the answer's columns. `attempt` (`try` in the header) is what to do about it. Of the
+    rows at most `most` are told; how many others there are is counted.
+    """
+
+    when: str
+    by: str
+    text: str
+    attempt: str | None
+    most: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an answer enters the report: in which part, at which place of it, and what is said of it.
+
+    It enters only where one of the tables `needs` has rows; without: of those that the query needs. `fine` is said
+    where no sentence fits.
+    """
+
+    part: str
+    place: int
+    needs: tuple[str, ...]
+    says: tuple[Say, ...]
+    fine: str | None
+
+
+def report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
+    """Read the table `[report]` of a header; a ValueError says what is wrong with it."""
+    if unknown := set(entry) - {"part", "place", "needs", "says", "fine"}:
+        raise ValueError(f"[report] has an unknown key {sorted(unknown)[0]!r}")
+    part, place, fine, needs = entry.get("part"), entry.get("place", _LAST), entry.get("fine"), entry.get("needs", [])
+    if part not in PARTS or not isinstance(place, int):
+        raise ValueError(f"[report] needs a part, one of {', '.join(PARTS)}, and may have a place (a whole number)")
+    if not (fine is None or isinstance(fine, str)) or not isinstance(needs, list):
+        raise ValueError("[report] may have fine as text, and needs as a list of tables")
+    says = cast("list[object]", entry.get("says", []))
+    return Report(str(part), place, tuple(map(str, needs)), tuple(_say(each, columns) for each in says), fine)
+
+
+def _say(entry: object, columns: Mapping[str, str]) -> Say:
+    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "try", "most"}:
+        raise ValueError("[[report.says]] has when, by, text, and may have try and most")
+    texts = [entry.get(name) for name in ("when", "by", "text")]
+    attempt, most = entry.get("try"), entry.get("most", 1)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(attempt, str | None):
+        raise ValueError("[[report.says]] needs when, by and text, each a text")
+    for text in (str(entry["text"]), attempt or ""):
+        for found in PLACEHOLDER.finditer(text):
+            for name in (found["part"], found["whole"]):
+                if name is not None and name != WHERE and name not in columns:
+                    raise ValueError(f"[[report.says]] names {name!r}, which is no column of the query")
+    when, by, said = map(str, texts)
+    return Say(when, by, said, attempt, int(most))
