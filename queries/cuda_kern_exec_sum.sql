@@ -10,7 +10,7 @@
 -- /// query
 -- title = "Launch, queue and execution of kernels, as nsys stats sums them up"
 -- needs = ["api_calls"]
--- chart = { kind = "stacked", x = "Kernel Name", y = ["KAvg (ns)", "AAvg (ns)", "QAvg (ns)"], by = "run" }
+-- chart = { kind = "stacked", x = "Kernel Name", y = ["AAvg (ns)", "QAvg (ns)", "KAvg (ns)"], said = ["API call", "queue", "kernel"], by = "run" }
 -- like = { nsys = "launch_latency" }
 -- [params]
 -- run = { type = "text", about = "only this run" }

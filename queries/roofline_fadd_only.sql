@@ -5,7 +5,7 @@
 -- /// query
 -- title = "FADD only, beside the FLOPs"
 -- needs = ["kernel_metrics"]
--- chart = { kind = "bars", x = "run", y = ["fadd", "flop"] }
+-- chart = { kind = "pairs", x = "run", y = ["fadd", "flop"], said = ["additions (FADD) alone", "all floating-point operations"] }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }

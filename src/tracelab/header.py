@@ -15,7 +15,7 @@ from tracelab.says import report as report_of
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
-ChartKind = Literal["bars", "stacked", "scatter", "line", "steps", "roofline"]
+ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
@@ -54,9 +54,10 @@ class Param:
 class Chart:
     """What to draw: `y` columns over `x`, one panel or series per value of `by`.
 
-    bars: one bar a row and y column; stacked: the y columns on top of each other; scatter and line: points over x;
-    steps: what holds from one point to the next; roofline: the answer's kernels under its ceilings.
-    With `host` a device of NULL is the host, else it is not known.
+    bars: one bar a row and y column; stacked: the y columns on top of each other; pairs: two y columns that are orders
+    of magnitude apart, and how many times; scatter and line: points over x; steps: what holds from one point to the
+    next; roofline: the answer's kernels under its ceilings. With `host` a device of NULL is the host, else it is not
+    known. `said` are words for y columns whose names do not speak for themselves.
     """
 
     kind: ChartKind
@@ -64,6 +65,7 @@ class Chart:
     y: tuple[str, ...]
     by: str | None
     host: bool = False
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -219,13 +221,15 @@ def _param(name: str, entry: object) -> Param:
 def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
     if not isinstance(entry, dict) or entry.get("kind") not in get_args(ChartKind):
         raise _HeaderError("chart", f"chart needs a kind, one of {', '.join(get_args(ChartKind))}")
-    x, y, by = entry.get("x"), entry.get("y"), entry.get("by")
+    x, y, by, said = entry.get("x"), entry.get("y"), entry.get("by"), entry.get("said", [])
     if not isinstance(y, list):
         raise _HeaderError("chart", "chart needs y as a list of columns")
+    if said and (not isinstance(said, list) or len(said) != len(y)):
+        raise _HeaderError("chart", "chart has said, so it must be a list of words, one for each column of y")
     for name in (x, *y, *(() if by is None else (by,))):
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is no column of the query")
-    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True)
+    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, dict(zip(y, said, strict=bool(said))))
 
 
 def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:

@@ -259,3 +259,33 @@ def test_the_same_answer_gives_the_same_picture() -> None:
 )
 def test_a_kernel_is_named_without_what_all_have(name: str, plain: str) -> None:
     assert plain_kernel(name) == plain
+
+
+def pair(run: str, few: int | None, many: int | None) -> Row:
+    return {"run": run, "rank": 0, "device": 0, "few": few, "many": many}
+
+
+def test_figures_orders_of_magnitude_apart_stand_on_one_logarithmic_line() -> None:
+    rows = [pair("a", 1_000, 400_000), pair("b", 5_000_000, 8_000_000), pair("c", None, 0)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("pairs", "run", "few", "many"))
+    said = [text.get_text() for text in drawn.axes[0].texts]
+    assert (labels(drawn), drawn.axes[0].get_xscale()) == (["a", "b"], "log")
+    assert said == ["1.0 k", "400.0 k", "400 times", "5.0 M", "8.0 M"]
+
+
+def test_pairs_without_a_figure_above_0_have_no_picture() -> None:
+    with pytest.raises(NoDataError, match="few and many are 0 or unknown in every row"):
+        plot.figure(pa.Table.from_pylist([pair("a", 0, None)]), question("pairs", "run", "few", "many"))
+
+
+def test_the_legend_says_what_the_header_calls_a_column() -> None:
+    chart = Chart("stacked", "kernel", ("dur_ns", "mean_ns"), None, said={"dur_ns": "queue"})
+    asked = replace(question("stacked", "kernel", "dur_ns", "mean_ns"), chart=chart)
+    drawn = plot.figure(pa.Table.from_pylist([kernel("gemm", 7)]), asked)
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["queue", "mean"]
+
+
+def test_stacked_bars_stand_by_their_whole_length() -> None:
+    rows = [{"kernel": "a", "first_ns": 5, "second_ns": 1}, {"kernel": "b", "first_ns": 2, "second_ns": 9}]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "kernel", "first_ns", "second_ns"))
+    assert labels(drawn) == ["b", "a"]

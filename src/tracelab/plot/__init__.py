@@ -13,6 +13,7 @@ from tracelab.names import visible
 from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
 from tracelab.plot.labels import constants, drawable, with_host
+from tracelab.plot.pairs import pairs
 from tracelab.plot.points import line, scatter, steps
 from tracelab.plot.roofline import roofline
 from tracelab.plot.style import STYLE
@@ -55,6 +56,7 @@ def _head(drawn: Figure, title: str, notes: Sequence[str]) -> None:
 _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "bars": bars,
     "stacked": stacked,
+    "pairs": pairs,
     "scatter": scatter,
     "line": line,
     "steps": steps,

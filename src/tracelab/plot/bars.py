@@ -10,9 +10,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
-from tracelab.plot.labels import IDENTITY, counted, keys, labels, named, varying, words
+from tracelab.plot.labels import IDENTITY, counted, keys, labels, legend, named, varying, words
 from tracelab.plot.style import DARK, REST, ZERO, color
-from tracelab.units import Quantity, as_column, quantity, significant
+from tracelab.units import Quantity, quantity, significant
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
             axes.set_title(title if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
-        handles = [Patch(color=shade, label=words(as_column(name))) for name, shade in colors.items()]
+        handles = [Patch(color=shade, label=legend(chart, name)) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
 
@@ -126,6 +126,12 @@ def _has_length(rows: Sequence[Row], chart: Chart) -> bool:
     return any(number(row[name]) for row in rows for name in chart.y)
 
 
+def _length(row: Row, chart: Chart) -> float:
+    """How long its bar is: of parts end to end all of them, else the first."""
+    parts = chart.y if chart.kind == "stacked" else chart.y[:1]
+    return abs(sum(number(row[name]) for name in parts))
+
+
 def _most_bars(counts: Sequence[int]) -> int:
     """How many bars a panel may have, so that all panels fit on a page; those that need fewer leave room to others."""
     fits = (
@@ -155,7 +161,7 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     panels = []
     for key, members in shown:
         kept = over_identity or chart.x in IN_TIME
-        ordered = members if kept else sorted(members, key=lambda row: -abs(number(row[chart.y[0]])))
+        ordered = members if kept else sorted(members, key=lambda row: -_length(row, chart))
         bars, rest = ordered[:most], ordered[most:]
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         if rest and all(map(is_additive, chart.y)):

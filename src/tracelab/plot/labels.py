@@ -10,7 +10,7 @@ from matplotlib.font_manager import findfont, get_font
 from tracelab.header import Chart
 from tracelab.names import NO_NAME, plain_kernel, shortened, visible
 from tracelab.plot.style import STYLE
-from tracelab.units import spoken
+from tracelab.units import as_column, spoken
 
 Row = dict[str, Any]
 
@@ -102,6 +102,11 @@ def counted(count: int, noun: str) -> str:
         return f"{count} {noun}"
     several = re.sub(r"(?<=[^aeiou])y$", "ie", noun) if noun.endswith("y") else re.sub(r"(s|x|z|ch|sh)$", r"\1e", noun)
     return f"{count} {several}s"
+
+
+def legend(chart: Chart, column: str) -> str:
+    """What the legend calls a column of y."""
+    return chart.said.get(column) or words(as_column(column))
 
 
 def words(column: str) -> str:

@@ -1,0 +1,76 @@
+"""Pairs: two figures of a row that are orders of magnitude apart, on one logarithmic axis, and how many times apart."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+from tracelab.errors import NoDataError
+from tracelab.header import Chart
+from tracelab.plot.axis import number
+from tracelab.plot.bars import MOST_BARS_IN_ALL
+from tracelab.plot.labels import keys, labels, legend, varying
+from tracelab.plot.style import REST, color
+from tracelab.units import significant
+
+Row = dict[str, Any]
+
+_ROOM = 0.55
+"""Of a decade, at both ends: what the numbers beside the outermost dots take."""
+_WIDE = 0.2
+"""Of the axis: the room between two dots in which how many times they are apart is written."""
+
+
+def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a line for each row, from its least figure to its largest; what is 0 has no place on it."""
+    drawable = [row for row in rows if _spots(row, chart.y)]
+    if not drawable:
+        raise NoDataError(f"{' and '.join(chart.y)} are 0 or unknown in every row, so there is nothing to draw")
+    shown = drawable[:MOST_BARS_IN_ALL]
+    drawn = Figure(figsize=(7.2, 0.5 * len(shown) + 1.5), layout="constrained")
+    axes = drawn.subplots()
+    spots = [spot for row in shown for spot in _spots(row, chart.y).values()]
+    low, high = math.log10(min(spots)) - _ROOM, math.log10(max(spots)) + _ROOM
+    colors = {name: color(index) for index, name in enumerate(chart.y)}
+    for place, row in enumerate(shown):
+        _draw(axes, place, _spots(row, chart.y), colors, room=_WIDE * (high - low))
+    axes.set_xscale("log")
+    axes.set_xlim(10**low, 10**high)
+    axes.set_ylim(len(shown) - 0.4, -0.6)  # the first row on top
+    told = dict.fromkeys((chart.x, *varying(shown, keys(chart, shown))))
+    axes.set_yticks(range(len(shown)), labels(shown, list(told)))
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(LogLocator(numticks=12))
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="x")
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend(chart, name))
+        for name, ink in colors.items()
+    ]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    left_out = [f"{len(shown)} of {len(rows)} shown"] if len(shown) < len(rows) else []
+    return drawn, ["logarithmic", *left_out]
+
+
+def _spots(row: Row, names: Sequence[str]) -> dict[str, float]:
+    return {name: number(row[name]) for name in names if number(row[name]) > 0}
+
+
+def _draw(axes: Axes, place: int, spots: dict[str, float], colors: dict[str, str], *, room: float) -> None:
+    """The dots of one row, each with its figure on its outer side, and between them how many times they are apart."""
+    least, most = min(spots.values()), max(spots.values())
+    axes.plot([least, most], [place, place], color=REST, linewidth=2, zorder=1)
+    for name, spot in spots.items():
+        axes.plot([spot], [place], "o", color=colors[name], markersize=9, zorder=2)
+        side, shift = ("right", -8) if spot == least and most > least else ("left", 8)
+        text = EngFormatter(places=1)(spot)
+        axes.annotate(text, (spot, place), (shift, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
+    if math.log10(most / least) > room:
+        text = f"{significant(most / least, digits=3)} times"
+        middle = (math.sqrt(least * most), place)
+        axes.annotate(text, middle, (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)
