@@ -15,7 +15,7 @@ from tracelab.says import report as report_of
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
-ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline"]
+ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline", "curves", "grid"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
@@ -56,8 +56,9 @@ class Chart:
 
     bars: one bar a row and y column; stacked: the y columns on top of each other; pairs: two y columns that are orders
     of magnitude apart, and how many times; scatter and line: points over x; steps: what holds from one point to the
-    next; roofline: the answer's kernels under its ceilings. With `host` a device of NULL is the host, else it is not
-    known. `said` are words for y columns whose names do not speak for themselves.
+    next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the `panel`
+    columns; grid: x across, `by` down, y written into the cells, in panels as well. With `host` a device of NULL is the
+    host, else it is not known. `said` are words for y columns whose names do not speak for themselves.
     """
 
     kind: ChartKind
@@ -65,6 +66,7 @@ class Chart:
     y: tuple[str, ...]
     by: str | None
     host: bool = False
+    panel: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -226,10 +228,14 @@ def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
         raise _HeaderError("chart", "chart needs y as a list of columns")
     if said and (not isinstance(said, list) or len(said) != len(y)):
         raise _HeaderError("chart", "chart has said, so it must be a list of words, one for each column of y")
-    for name in (x, *y, *(() if by is None else (by,))):
+    panel = entry.get("panel", [])
+    if not isinstance(panel, list):
+        raise _HeaderError("chart", "chart needs panel as a list of columns")
+    for name in (x, *y, *(() if by is None else (by,)), *panel):
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is no column of the query")
-    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, dict(zip(y, said, strict=bool(said))))
+    words = dict(zip(y, said, strict=bool(said)))
+    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, tuple(panel), words)
 
 
 def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:

@@ -12,6 +12,8 @@ from tracelab.header import Chart, Query
 from tracelab.names import visible
 from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
+from tracelab.plot.curves import curves
+from tracelab.plot.grid import grid
 from tracelab.plot.labels import constants, drawable, with_host
 from tracelab.plot.pairs import pairs
 from tracelab.plot.points import line, scatter, steps
@@ -28,9 +30,8 @@ def figure(table: pa.Table, query: Query) -> Figure:
         raise UsageError(f"{query.name} has no chart in its header, so there is nothing to draw")
     if missing := [name for name in (chart.x, *chart.y) if name not in table.column_names]:
         raise UsageError(f"{query.name}: the chart names columns that the answer lacks: {', '.join(missing)}")
-    rows = [
-        row for row in table.to_pylist() if row[chart.x] is not None and any(is_finite(row[name]) for name in chart.y)
-    ]
+    shows = _is_told if chart.kind == "grid" else is_finite
+    rows = [row for row in table.to_pylist() if row[chart.x] is not None and any(shows(row[name]) for name in chart.y)]
     if not rows:
         raise NoDataError(f"{query.name} has no rows to draw; ask without --plot to see what the answer holds")
     rows = with_host(rows) if chart.host else rows
@@ -53,6 +54,10 @@ def _head(drawn: Figure, title: str, notes: Sequence[str]) -> None:
     drawn.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
 
 
+def _is_told(value: object) -> bool:
+    return value is not None
+
+
 _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "bars": bars,
     "stacked": stacked,
@@ -61,4 +66,6 @@ _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "line": line,
     "steps": steps,
     "roofline": roofline,
+    "curves": curves,
+    "grid": grid,
 }

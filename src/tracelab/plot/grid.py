@@ -1,0 +1,122 @@
+"""Grids: one column across, another down, and what each cell holds written into it on a colour that says it too."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from tracelab.header import Chart
+from tracelab.plot.axis import is_finite
+from tracelab.plot.labels import words
+from tracelab.plot.multiples import Panel, panels, text_of
+from tracelab.plot.style import REST
+from tracelab.units import significant
+
+Row = dict[str, Any]
+Cells = dict[tuple[object, object], list[Any]]
+
+STATUS_COLORS = {
+    "ok": "#009E73",
+    "oom": "#D55E00",
+    "timeout": "#E69F00",
+    "failed": "#000000",
+    "profiler_error": "#CC79A7",
+    "no_kernels": "#CC79A7",
+    "permission_denied": "#CC79A7",
+    "not_run": "#E8E8E8",
+}
+"""Of the palette that colour-blind readers tell apart; the word stands in the cell as well."""
+_MAP = "cividis"
+_LIGHT = 0.55
+_ACROSS = 3
+_CELL_INCHES = (0.62, 0.30)
+
+
+def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw a grid for each panel and y: x across, `by` down."""
+    drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
+    shown, notes = panels(rows, chart)
+    columns = _ordered(row[chart.x] for row in rows)
+    lines = list(dict.fromkeys(row[chart.by] if chart.by else None for row in rows))
+    across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), _ACROSS)
+    down = len(shown) if len(drawn_y) > 1 else -(-len(shown) // across)
+    width, height = _CELL_INCHES[0] * len(columns), _CELL_INCHES[1] * len(lines)
+    drawn = Figure(figsize=(max(6.4, (width + 0.3) * across + 1.3), (height + 0.45) * down + 1.0), layout="constrained")
+    places = drawn.subplots(down, across, squeeze=False)
+    shades = {name: _shades([row[name] for row in rows]) for name in drawn_y}
+    tasks = [(panel, name) for panel in shown for name in drawn_y]
+    for number, axes in enumerate(places.flat):
+        if number >= len(tasks):
+            axes.remove()
+            continue
+        panel, name = tasks[number]
+        _draw(axes, _cells(panel, chart, name), (columns, lines), shades[name])
+        titles = [panel.title, *([words(name)] if len(drawn_y) > 1 else [])]
+        axes.set_title(" · ".join(filter(None, titles)))
+        axes.set_yticks(range(len(lines)), [text_of(line) for line in lines] if number % across == 0 else [])
+        axes.set_xticks(range(len(columns)), [text_of(column) for column in columns])
+    drawn.supxlabel(words(chart.x), fontsize=9)
+    said = [f"cells: {words(drawn_y[0])}"] if len(drawn_y) == 1 else []
+    return drawn, [*notes, *said]
+
+
+def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[object]], shade: Mapping[Any, str]) -> None:
+    columns, lines = order
+    for down, line in enumerate(lines):
+        for across, column in enumerate(columns):
+            values = cells.get((column, line))
+            if values is None:
+                continue
+            text, ink = _written(values, shade)
+            light = sum(to_rgb(ink)) / 3 > _LIGHT
+            axes.add_patch(Rectangle((across - 0.47, down - 0.47), 0.94, 0.94, color=ink, linewidth=0))
+            axes.text(across, down, text, ha="center", va="center", fontsize=7, color="black" if light else "white")
+    axes.set_xlim(-0.55, len(columns) - 0.45)
+    axes.set_ylim(len(lines) - 0.45, -0.55)
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _cells(panel: Panel, chart: Chart, name: str) -> Cells:
+    found: Cells = {}
+    for row in panel.rows:
+        if row[name] is not None:
+            found.setdefault((row[chart.x], row[chart.by] if chart.by else None), []).append(row[name])
+    return found
+
+
+def _written(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]:
+    """What stands in a cell, and on which colour: the mean of numbers; of different texts the rarest, and how often."""
+    if all(is_finite(value) for value in values):
+        mean = fmean(values)
+        return significant(mean, digits=2), shade.get(values[0], REST) if len(values) == 1 else _nearest(mean, shade)
+    counts = {value: list(values).count(value) for value in values}
+    rarest = min(counts, key=lambda value: (counts[value], str(value)))
+    text = text_of(rarest).replace("_", " ")
+    return text if len(counts) == 1 else f"{counts[rarest]}/{len(values)} {text}", shade[rarest]
+
+
+def _nearest(mean: float, shade: Mapping[Any, str]) -> str:
+    return shade[min(shade, key=lambda value: abs(value - mean))]
+
+
+def _shades(values: Sequence[Any]) -> dict[Any, str]:
+    """A colour for every value: of numbers from a map that runs from 0, or below it, to 1, or above it."""
+    known = [value for value in values if value is not None]
+    if not all(is_finite(value) for value in known):
+        return {value: STATUS_COLORS.get(str(value), REST) for value in known}
+    low, high = min(0.0, *known), max(1.0, *known)
+    colors = mpl.colormaps[_MAP]
+    return {value: mpl.colors.to_hex(colors((float(value) - low) / (high - low))) for value in known}
+
+
+def _ordered(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of whatever the column holds
+    """Numbers by size, texts as they come."""
+    found = list(dict.fromkeys(values))
+    return sorted(found) if all(is_finite(value) for value in found) else found
