@@ -9,7 +9,7 @@ from pathlib import Path
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError, printable
 from tracelab.hashing import files_of
 from tracelab.readers.base import Glimpse, Reader
-from tracelab.readers.registry import FOLDER_READERS, READERS
+from tracelab.readers.registry import folder_readers, readers
 from tracelab.readers.unpack import unpacked_head
 
 EXPORTS = {
@@ -82,7 +82,7 @@ def looked_at(item: Path | Refused) -> Candidate | Refused:
 
 def _looked_at(path: Path) -> Candidate | Refused:
     if path.is_dir():
-        whole = next(reader for reader in FOLDER_READERS if reader.is_source(path))
+        whole = next(reader for reader in folder_readers() if reader.is_source(path))
         return Candidate(path, whole, whole.glimpse(path), stamp(path))
     marked = stamp(path)
     if not path.is_file():
@@ -91,7 +91,7 @@ def _looked_at(path: Path) -> Candidate | Refused:
         return Refused(path, f"{printable(path)}: the file is empty", readable=True)
     head = unpacked_head(path)
     refusals: list[NotProfilerDataError] = []
-    for reader in READERS:
+    for reader in readers():
         if reader.sniff(head):
             try:
                 return Candidate(path, reader, reader.glimpse(path), marked)
@@ -101,7 +101,7 @@ def _looked_at(path: Path) -> Candidate | Refused:
                 refusals.append(error)
     if len(refusals) == 1:
         raise refusals[0]
-    expected = " or ".join(reader.WHAT for reader in READERS)
+    expected = " or ".join(reader.WHAT for reader in readers())
     return Refused(path, f"{printable(path)}: no format that tracelab reads; expected {expected}", readable=True)
 
 
@@ -150,7 +150,7 @@ def _is_exported(name: str, beside: Collection[str]) -> bool:
 
 
 def _is_source(folder: Path) -> bool:
-    return any(reader.is_source(folder) for reader in FOLDER_READERS)
+    return any(reader.is_source(folder) for reader in folder_readers())
 
 
 def _is_store(folder: Path, store: Path) -> bool:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 import tracelab
 from tests.readers.small import kernel
+from tests.traces import write_trace
 from tracelab import schema
 from tracelab.cli import main
 from tracelab.cli.group import VERBS
@@ -24,8 +25,8 @@ Run = Callable[..., Result]
 HEAVY = {"duckdb", "pyarrow", "polars", "matplotlib", "numpy", "rich", "isal", "torch", "prompt_toolkit", "pygments"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["misspelt"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def imported(arguments: list[str]) -> set[str]:
+    """The packages that a command has imported at its end."""
     script = f"""
 import sys
 from tracelab.cli import main
@@ -36,7 +37,18 @@ except SystemExit:
 print(*sys.modules, sep="\\n", file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    assert {name.split(".")[0] for name in done.stderr.splitlines()} & HEAVY == set()
+    return {name.split(".")[0] for name in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["misspelt"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imported(arguments) & HEAVY == set()
+
+
+def test_to_read_a_trace_imports_nothing_that_only_other_readers_need(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "a.json", kernels=1)
+    packages = imported(["ingest", str(trace), "--store", str(tmp_path / "lab")])
+    assert packages & {"duckdb", "polars", "adbc_driver_manager", "torch"} == {"duckdb"}
 
 
 def test_version() -> None:
