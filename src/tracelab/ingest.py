@@ -164,7 +164,7 @@ def _read_one(item: Placed, store: Path, workers: int, *, replace: bool, progres
                     begun, status="unchanged", source=source, message=f"{printable(path)}: already in the store"
                 )
         with ThreadPoolExecutor(1) as hasher, stores.staging(store) as folder:
-            sha256 = hasher.submit(hashed, path)
+            sha256 = hasher.submit(lambda: item.sha256 or hashed(path))
             return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:
         return changed(begun, status="not_profiler_data", run=None, message=str(error))
