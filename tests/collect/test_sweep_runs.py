@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.readers.small import ingest_paths
 from tracelab.collect.folder import described, taken
+from tracelab.collect.settings import Settings
 from tracelab.collect.sweep import runner, state
 from tracelab.collect.sweep.matrix import Sweep, load
 from tracelab.collect.sweep.runner import Done, Means
@@ -90,6 +92,24 @@ def test_cells_that_never_run_are_seen_in_the_store(lab: Lab, tmp_path: Path) ->
         "sweep/1",
         [{"seed": 0}, {"seed": 1}],
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({"device": "cuda"}, (1, 1, 8)),
+        ({"device": "cuda", "gpus": 4, "parallel": "ddp"}, (4, 4, 32)),
+        ({"device": "cuda", "gpus": 4, "parallel": "dp"}, (4, 1, 8)),
+        ({"device": "cuda", "parallel": "ddp"}, (None, None, None)),
+        ({"device": "cpu", "gpus": 2, "parallel": "ddp"}, (0, 2, 16)),
+        ({"device": "auto"}, (None, 1, 8)),
+    ],
+)
+def test_a_cell_that_never_ran_says_how_large_it_was_to_be(
+    options: dict[str, Any], size: tuple[int | None, ...]
+) -> None:
+    said = state.not_run(Settings("image_classification", **options))
+    assert (said["gpus"], said["world_size"], said["global_batch_size"]) == size
 
 
 def test_half_written_run_runs_again_and_leaves_nothing_of_itself(lab: Lab) -> None:

@@ -82,6 +82,20 @@ def test_run_json_is_a_row_of_runs_and_tags(tmp_path: Path) -> None:
     }
 
 
+def test_a_run_of_a_sweep_says_how_many_runs_the_record_beside_it_lists(tmp_path: Path) -> None:
+    write(tmp_path / "in", sweep__json={"tracelab": "sweep/1", "cells": [{"run": "S9-b8-r0"}, {"run": "S9-b16-r0"}]})
+    write(tmp_path / "in" / "S9-b8-r0", run__json=RUN)
+    lab = ingest_paths(tmp_path, [tmp_path / "in"], run=None)
+    assert dict(lab.one("runs")["tags"])["sweep.cells"] == "2"
+
+
+@pytest.mark.parametrize("record", [{}, {"tracelab": "sweep/1"}, {"tracelab": "other/1", "cells": []}])
+def test_a_record_of_a_sweep_that_lists_nothing_tells_nothing(tmp_path: Path, record: dict[str, object]) -> None:
+    write(tmp_path / "in", sweep__json=record)
+    write(tmp_path / "in" / "S9-b8-r0", run__json=RUN)
+    assert "sweep.cells" not in dict(ingest_paths(tmp_path, [tmp_path / "in"], run=None).one("runs")["tags"])
+
+
 def test_files_that_run_json_names_and_that_are_not_there_are_told(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", run__json=RUN, steps__rank0__jsonl=lines("steps", step(0), rank=0))
     (row,) = ingest_paths(tmp_path, [folder]).rows("diagnostics")

@@ -96,7 +96,7 @@ def not_run(settings: Settings) -> dict[str, Any]:
         **asked,
         "dataset": settings.data if trains else None,
         "pretrained": settings.pretrained if trains else None,
-        "gpus": settings.gpus if settings.device == "cuda" else None,
+        **_size(settings, trains=trains),
         "parallelism": settings.parallel,
         "epochs": settings.epochs,
         "sweep": settings.sweep,
@@ -107,6 +107,17 @@ def not_run(settings: Settings) -> dict[str, Any]:
         "started_at": None,
         "tags": dict(settings.tag),
         "axes": _plain(settings),
+    }
+
+
+def _size(settings: Settings, *, trains: bool) -> dict[str, int | None]:
+    """How large the job is to be, as far as the options alone tell."""
+    asked = settings.gpus if settings.parallel != "none" else settings.gpus or 1
+    processes = asked if settings.parallel in ("ddp", "fsdp") else 1
+    return {
+        "gpus": {"cuda": asked, "cpu": 0}.get(settings.device),
+        "world_size": processes,
+        "global_batch_size": settings.batch_size * processes if trains and processes else None,
     }
 
 

@@ -9,6 +9,7 @@ from tracelab.readers.findings import Findings
 from tracelab.readers.run.values import Row, clean, fit, shown
 
 _COLUMNS = {column.name: column.type for column in schema.BY_NAME["runs"].own}
+_SWEEP = "sweep.json"
 _SECTIONS = {"axes": "", "versions": "versions.", "capture": "capture."}
 """Objects of run.json, and what the names of their tags begin with."""
 _NO_TAGS = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
@@ -18,8 +19,8 @@ _PLACES = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weight
 """Options that say where, not what; and those that have columns or tags of their own."""
 
 
-def row_of(described: Mapping[str, object], findings: Findings) -> Row:
-    """The row of one run."""
+def row_of(described: Mapping[str, object], folder: Path, findings: Findings) -> Row:
+    """The row of one run; of one of a sweep, with the number of runs that the sweep's record beside it lists."""
     row: Row = {}
     for name, kind in _COLUMNS.items():
         value = described.get(name)
@@ -27,7 +28,9 @@ def row_of(described: Mapping[str, object], findings: Findings) -> Row:
             row[name] = fit(value, kind)
             if value is not None and row[name] is None:
                 findings.note("value_unfit", f"{name} {shown(value)}")
-    row["tags"] = sorted((_derived(described) | _own(described, findings)).items()) or None
+    count = cells(folder) if row.get("sweep") else None
+    counted = {} if count is None else {"sweep.cells": str(count)}
+    row["tags"] = sorted((_derived(described) | _own(described, findings) | counted).items()) or None
     return row
 
 
@@ -39,6 +42,16 @@ def missing(described: Mapping[str, object], folder: Path) -> list[str]:
         return []
     names = [name for name in files if isinstance(name, str) and name == Path(name).name]
     return [name for name in names if not (folder / name).exists()]
+
+
+def cells(folder: Path) -> int | None:
+    """How many runs the record of a sweep lists; it stands beside the folders of its runs. None where it does not."""
+    try:
+        content = json.loads((folder.parent / _SWEEP).read_bytes())
+    except (OSError, ValueError):
+        return None
+    listed = content.get("cells") if isinstance(content, Mapping) else None
+    return len(listed) if isinstance(listed, list) and str(content.get("tracelab")).startswith("sweep/") else None
 
 
 def _own(described: Mapping[str, object], findings: Findings) -> dict[str, str]:

@@ -17,7 +17,7 @@ from tracelab.readers.run.lines import lines_of, objects_of
 from tracelab.readers.run.values import Row, as_table, fitted, loads
 from tracelab.sink import Sink
 
-VERSION = "run-1"
+VERSION = "run-2"
 
 _ROWS_AT_ONCE = 32_768
 _LARGEST_BYTES = 256 << 20
@@ -79,7 +79,7 @@ def _read_lines(path: Path, kind: Kind, counted: _Counted, progress: Callable[[i
 
 def _read_run(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:  # noqa: ARG001
     content = _content(path, counted.findings, progress)
-    counted.put("runs", [described.row_of(content, counted.findings)])
+    counted.put("runs", [described.row_of(content, path.parent, counted.findings)])
     for name in described.missing(content, path.parent):
         counted.findings.note("expected_missing", name)
     if content.get("status") == "not_run":
