@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parent
 CASES = sorted(path.parent for path in [*FOLDER.glob("*/*/case.toml"), *FOLDER.glob("like/*/*/*/case.toml")])
 PARSERS = {"int32": int, "int64": int, "double": float, "text": str, "bool": lambda text: text == "true"}
 PARSERS["timestamp"] = datetime.fromisoformat
+PARSERS["tags"] = lambda text: [tuple(pair.split("=", 1)) for pair in text.split(";")]
 
 
 def _rows(path: Path) -> list[dict[str, object]]:

@@ -27,9 +27,19 @@ ROWS = {
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
     ],
 }
+TRAINED = {"model": "resnet18", "batch_size": 8, "world_size": 1, "status": "ok", "flop_per_sample": 7.0}
+RUNS = [
+    {"run": "r", "gpus": 1, "pin_memory": False, "tags": [("machine", "a")]},
+    {"run": "s", "gpus": 2, "pin_memory": False, "tags": [("machine", "a")]},
+    {"run": "pinned", "gpus": 1, "pin_memory": True, "tags": [("machine", "a")]},
+    {"run": "elsewhere", "gpus": 1, "pin_memory": False, "tags": [("machine", "b")]},
+]
+"""Cells that differ in one thing each, so that questions about pairs of runs have an answer."""
+PHASES = ("train", "epoch", "validate")
+STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "samples": 8, "loss": 2.0, "accuracy": 0.5}
 DOUBLES = (
-    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm"),
-    *("threshold", "mean_queue_depth"),
+    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step"),
+    *("threshold", "mean_queue_depth", "elasticity", "accuracy", "accuracy_change", "loss", "standard_error"),
 )
 HEADER = (
     '-- What.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n-- [params]\n-- [columns]\n-- n = "N."\n-- ///\n'
@@ -42,10 +52,16 @@ def _some_value(param: query.Param) -> query.Value:
     return {"text": "r", "run": "r", "integer": 0, "number": 0.0, "flag": True}[param.type]
 
 
+def _nothing(each: query.Query) -> dict[str, query.Value]:
+    """What no row passes: a rank that there is not; of questions whose rows have none, a sweep."""
+    return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     twice = {name: [row | {"run": run} for run in ("r", "s") for row in rows] for name, rows in ROWS.items()}
-    return build_store(tmp_path / "lab", twice)
+    trained = {"runs": [TRAINED | row for row in RUNS[:2]], "steps": [STEP | {"run": row["run"]} for row in RUNS[:2]]}
+    return build_store(tmp_path / "lab", twice | trained)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -100,7 +116,7 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
 def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, store: Path) -> None:
     with session.connect(store) as con:
         full = query.run(con, each, {})
-        empty = con.sql(each.sql, params=query.bind(each, {"rank": 99})).to_arrow_table()
+        empty = con.sql(each.sql, params=query.bind(each, _nothing(each))).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, full.schema)
 
 
@@ -359,5 +375,10 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
         for at, number in enumerate(numbers)
         for metric in metrics
     ]
+    tables["runs"] = [TRAINED | {"batch_size": 2**31 - 1, "world_size": 2**31 - 1} | row for row in RUNS]
+    steps = [span | {"phase": phase, "epoch": 2**31 - 1, "samples": 7} for span in spans for phase in PHASES]
+    hostile = {"data_wait_ns": 2**63 - 1, "loss": 1.7e308, "accuracy": 1.7e308}
+    tables["steps"] = [step | hostile | {"run": row["run"]} for step in steps for row in RUNS]
+    tables["memory_peaks"] = [{"device": at, "allocated_bytes": by} for at in (0, 1) for by in (-(2**63), 2**63 - 1)]
     with session.connect(build_store(tmp_path / "lab", tables)) as con:
         assert query.run(con, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0

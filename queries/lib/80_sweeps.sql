@@ -1,0 +1,337 @@
+-- Runs as cells of sweeps: what each was asked to do, what of that tells it from its neighbours, and how fast it was.
+
+-- run_settings: what was asked of each run. A row is one run and setting: a column of `runs`, or a tag that is an option of
+-- the collector or the user's own word. What was found out (versions, sizes, files) and how it was captured is none, but
+-- for the profiler and its window, which change the speed.
+create or replace view run_settings as
+with _columns as (
+    select run, sweep, unnest([
+        {'name': 'workload', 'value': workload}, {'name': 'model', 'value': model}, {'name': 'dataset', 'value': dataset},
+        {'name': 'image_size', 'value': image_size::varchar}, {'name': 'batch_size', 'value': batch_size::varchar},
+        {'name': 'gpus', 'value': gpus::varchar}, {'name': 'parallelism', 'value': parallelism},
+        {'name': 'precision', 'value': precision}, {'name': 'optimizer', 'value': optimizer},
+        {'name': 'learning_rate', 'value': learning_rate::varchar},
+        {'name': 'data_fraction', 'value': data_fraction::varchar}, {'name': 'pin_memory', 'value': pin_memory::varchar},
+        {'name': 'workers', 'value': workers::varchar}, {'name': 'pretrained', 'value': pretrained::varchar},
+        {'name': 'epochs', 'value': epochs::varchar}, {'name': 'profiler', 'value': profiler},
+        {'name': 'gpu', 'value': card}
+    ], recursive := true)
+    from (
+        select
+            *,
+            case  -- a cell that did not run will run where the others of its sweep did
+                when gpu is null and sweep is not null and coalesce(gpus, 1) > 0 and min(gpu) over cells = max(gpu) over cells
+                then min(gpu) over cells
+                else gpu
+            end as card
+        from runs
+        window cells as (partition by sweep)
+    )
+),
+_tags as (
+    select run, sweep, unnest(map_keys(tags)) as name, unnest(map_values(tags)) as value from runs
+)
+select run, sweep, name, value from _columns where value is not null
+union all
+select run, sweep, name, value
+from _tags
+where not regexp_matches(
+    name,
+    '^(versions|capture|ranks|truth|sweep)\.|^(dataset_size|ended_at|complexity|weights|truth|steps|warmup|validate|active'
+    || '|wait|cycles|memory|shapes|stacks|flops|clock_control|metrics|timeout_s|sample_s|data_root)$'
+);
+comment on view run_settings is 'one setting of one run: what it was asked to do';
+
+-- settings_but(settings, names): the settings other than those named, as one text: equal where nothing else differs.
+create or replace macro settings_but(settings, names) as
+    list_filter(map_entries(settings), lambda entry: not list_contains(names, entry.key))::varchar;
+
+-- layout_of(kind, processors, parallelism): where a run ran, in words: 1 GPU, 4 GPUs ddp, CPU, 2 CPU processes ddp.
+create or replace macro layout_of(kind, processors, parallelism) as
+    case
+        when kind is null then null
+        when kind = 'gpu' then processors || case processors when 1 then ' GPU' else ' GPUs' end
+        when coalesce(processors, 1) = 1 then 'CPU'
+        else processors || ' CPU processes'
+    end
+    || case when processors > 1 and parallelism <> 'none' then ' ' || parallelism else '' end;
+
+-- cells: every run as a cell of its sweep (runs without one are the cells of a sweep without a name), with its settings as a
+-- map. `variant` are those that differ within the sweep, less what has columns of its own. `kind` is gpu or cpu, and
+-- `processors` the GPUs, on a CPU the processes. A GPU that is not known (the cell did not run) differs from none.
+create or replace view cells as
+with _counts as (
+    select sweep, count(*) as runs from runs group by sweep
+),
+_varied as (
+    select s.sweep, s.name
+    from run_settings as s
+    join _counts as c on s.sweep is not distinct from c.sweep
+    where s.name not in ('model', 'batch_size', 'gpus', 'parallelism', 'device')
+    group by s.sweep, s.name
+    having count(distinct s.value) > 1 or (s.name <> 'gpu' and count(*) < any_value(c.runs))
+),
+_texts as (
+    select
+        s.run,
+        map_from_entries(list({'key': s.name, 'value': s.value} order by s.name)) as settings,
+        string_agg(s.name || '=' || s.value, ', ' order by s.name) filter (v.name is not null) as variant
+    from run_settings as s
+    left join _varied as v on s.sweep is not distinct from v.sweep and s.name = v.name
+    group by s.run
+)
+select
+    r.run, r.sweep, r.repeat, r.status, r.error, r.model, r.dataset, r.batch_size, r.global_batch_size, r.gpus, r.world_size,
+    r.parallelism, r.gpu, r.host, r.profiler, r.tags, r.parameters, r.parameter_bytes, r.flop_per_sample,
+    coalesce(t.settings, map([]::varchar[], []::varchar[])) as settings,
+    t.variant,
+    case
+        when r.gpus > 0 then 'gpu'
+        when r.gpus = 0 then 'cpu'
+        when r.tags['device'] = 'cuda' then 'gpu'
+        when r.tags['device'] = 'cpu' then 'cpu'
+    end as kind,
+    case when r.gpus > 0 then r.gpus else r.world_size end as processors,
+    layout_of(kind, processors, r.parallelism) as layout,
+    try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
+    coalesce(r.status, 'ok') in ('ok', 'timeout', 'profiler_error', 'no_kernels', 'permission_denied') as trained
+from runs as r
+left join _texts as t on r.run = t.run;
+comment on view cells is 'one run as a cell of its sweep: its settings, and those of them that differ within the sweep';
+
+-- run_speeds: how fast each run trained, by the steps that it wrote down (phase train: warm-up and validation do not count).
+-- `train_ns` is the slowest rank's sum of its steps, `train_sum_ns` that of all ranks; an epoch is as long as on its slowest
+-- rank, and `iterations` are the most steps that a rank took in an epoch.
+create or replace view run_speeds as
+with _passes as (
+    select
+        run, rank, epoch,
+        count(*) as iterations,
+        count(*) filter (measured(start_ns, end_ns)) as timed,
+        sum(dur_ns) filter (measured(start_ns, end_ns)) as train_ns,
+        sum(dur_ns) filter (measured(start_ns, end_ns) and samples is not null) as sampled_ns,
+        sum(samples) filter (measured(start_ns, end_ns)) as samples,
+        sum(data_wait_ns) as data_wait_ns
+    from steps
+    where phase = 'train'
+    group by run, rank, epoch
+),
+_ranks as (
+    select
+        run, rank,
+        max(iterations) as iterations,
+        sum(iterations) as steps,
+        sum(timed) as timed,
+        sum(train_ns) as train_ns,
+        sum(sampled_ns) as sampled_ns,
+        sum(samples) as samples,
+        sum(data_wait_ns) as data_wait_ns
+    from _passes
+    group by run, rank
+),
+_sums as (
+    select
+        run,
+        max(iterations) as iterations,
+        max(steps) as steps,
+        max(train_ns) as train_ns,
+        max(sampled_ns) as sampled_ns,
+        sum(train_ns) as train_sum_ns,
+        sum(timed) as timed,
+        sum(samples) as samples,
+        sum(data_wait_ns) as data_wait_ns
+    from _ranks
+    group by run
+),
+_epochs as (
+    select run, count(*) as epochs, avg(dur_ns) as epoch_ns
+    from (select run, epoch, max(dur_ns) as dur_ns from steps where phase = 'epoch' and dur_ns >= 0 group by run, epoch)
+    group by run
+)
+select
+    s.run,
+    whole(s.steps) as steps,
+    s.iterations,
+    whole(s.train_ns) as train_ns,
+    whole(s.train_sum_ns) as train_sum_ns,
+    whole(s.samples) as samples,
+    s.samples * 1e9 / nullif(s.sampled_ns, 0) as samples_per_s,
+    s.sampled_ns,
+    whole(round(s.train_sum_ns / nullif(s.timed, 0))) as step_ns,
+    s.timed,
+    whole(s.data_wait_ns) as data_wait_ns,
+    e.epochs as whole_epochs,
+    whole(round(e.epoch_ns)) as epoch_ns
+from _sums as s
+left join _epochs as e on s.run = e.run;
+comment on view run_speeds is 'one run: how fast it trained, by the steps that it wrote down';
+
+-- cell_speeds: the cells of each sweep, repeats taken together. The speed is that of the runs that trained: a time limit or
+-- a profiler that failed takes nothing from the steps before it, but what ran out of memory or crashed has no speed. A cell
+-- without one stays, with its status.
+create or replace view cell_speeds as
+select
+    c.sweep, c.settings,
+    min(c.run) as run,
+    count(*) as runs,
+    count(*) filter (c.trained and s.samples_per_s is not null) as measured_runs,
+    string_agg(distinct c.status, ', ' order by c.status) as status,
+    any_value(c.model) as model,
+    any_value(c.dataset) as dataset,
+    any_value(c.batch_size) as batch_size,
+    any_value(c.global_batch_size) as global_batch_size,
+    any_value(c.parallelism) as parallelism,
+    any_value(c.gpus) as gpus,
+    any_value(c.gpu) as gpu,
+    any_value(c.kind) as kind,
+    any_value(c.processors) as processors,
+    any_value(c.layout) as layout,
+    any_value(c.variant) as variant,
+    sum(s.samples) filter (c.trained) * 1e9 / nullif(sum(s.sampled_ns) filter (c.trained), 0) as samples_per_s,
+    whole(round(sum(s.train_sum_ns) filter (c.trained) / nullif(sum(s.timed) filter (c.trained), 0))) as step_ns,
+    whole(round(avg(s.epoch_ns) filter (c.trained))) as epoch_ns,
+    whole(sum(s.data_wait_ns) filter (c.trained)) as data_wait_ns,
+    whole(sum(s.train_sum_ns) filter (c.trained)) as train_sum_ns
+from cells as c
+left join run_speeds as s on c.run = s.run
+group by c.sweep, c.settings;
+comment on view cell_speeds is 'one cell of a sweep, its repeats taken together: status and speed';
+
+-- compared_cells(asked, same, ignore): the cells of a relation of cell_speeds, each with the cell that differs in nothing but
+-- the GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
+-- without. Both share the batch size of a process or, where `same` is global, of a step over all; settings named in
+-- `ignore`, separated by commas, may differ too. A cell alone is compared with itself, and one without speed never is the
+-- other one. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
+create or replace macro compared_cells(asked, same, ignore) as table
+with _cells as materialized (
+    select
+        *,
+        row_number() over (order by sweep, settings::varchar) as id,
+        case when same = 'global' then global_batch_size else batch_size end as shared_batch,
+        settings_but(
+            settings,
+            ['gpus', 'parallelism', 'device', 'batch_size', 'gpu'] || string_split(replace(coalesce(ignore, ''), ' ', ''), ',')
+        ) as alike
+    from query_table(asked)
+),
+_measured as (
+    select * from _cells where samples_per_s is not null
+),
+_bases as (
+    select c.id, b.id as base_id
+    from _cells as c
+    join _measured as b
+        on c.sweep is not distinct from b.sweep and c.alike = b.alike and c.kind = b.kind
+        and c.shared_batch is not distinct from b.shared_batch and c.settings['gpu'] is not distinct from b.settings['gpu']
+    qualify row_number() over (
+        partition by c.id
+        order by b.processors, b.parallelism is distinct from c.parallelism, b.parallelism is distinct from 'none', b.run
+    ) = 1
+),
+_processors as (
+    select c.id, b.samples_per_s as cpu_samples_per_s
+    from _cells as c
+    join _measured as b
+        on c.sweep is not distinct from b.sweep and c.alike = b.alike and c.shared_batch is not distinct from b.shared_batch
+    where b.kind = 'cpu'
+    qualify row_number() over (partition by c.id order by b.processors, b.run) = 1
+)
+select
+    c.* exclude (id),
+    b.run as base_run,
+    b.processors as base_processors,
+    b.samples_per_s as base_samples_per_s,
+    b.step_ns as base_step_ns,
+    b.batch_size as base_batch_size,
+    b.global_batch_size as base_global_batch_size,
+    c.samples_per_s / nullif(b.samples_per_s, 0) as speedup_factor,
+    p.cpu_samples_per_s
+from _cells as c
+left join _bases as l on c.id = l.id
+left join _cells as b on l.base_id = b.id
+left join _processors as p on c.id = p.id;
+
+-- run_learning: what each run had learned after each epoch. A row is one run and epoch, each sample of all ranks counted
+-- alike. Accuracy and loss are those of validation where the run measured it (`measured_on`), else of the training steps,
+-- in which the model still changes. `elapsed_ns` counts from the first start of the first epoch to the end of this one,
+-- its validation included.
+create or replace view run_learning as
+with _phases as (
+    select
+        run, epoch, phase,
+        sum(accuracy * coalesce(samples, 1)) / nullif(sum(coalesce(samples, 1)) filter (accuracy is not null), 0) as accuracy,
+        sum(loss * coalesce(samples, 1)) / nullif(sum(coalesce(samples, 1)) filter (loss is not null), 0) as loss,
+        sum(samples) as samples,
+        count(*) filter (loss is null) as lossless,
+        count(*) as steps,
+        min(start_ns) filter (measured(start_ns, end_ns)) as start_ns,
+        max(end_ns) filter (measured(start_ns, end_ns)) as end_ns,
+        max(dur_ns) filter (dur_ns >= 0) as dur_ns
+    from steps
+    where epoch is not null and phase in ('train', 'epoch', 'validate')
+    group by run, epoch, phase
+),
+_epochs as (
+    select
+        run, epoch,
+        max(accuracy) filter (phase = 'validate') as validation_accuracy,
+        max(loss) filter (phase = 'validate') as validation_loss,
+        max(samples) filter (phase = 'validate') as validation_samples,
+        coalesce(max(accuracy) filter (phase = 'epoch'), max(accuracy) filter (phase = 'train')) as training_accuracy,
+        coalesce(max(loss) filter (phase = 'epoch'), max(loss) filter (phase = 'train')) as training_loss,
+        coalesce(max(samples) filter (phase = 'train'), max(samples) filter (phase = 'epoch')) as training_samples,
+        coalesce(max(steps) filter (phase = 'train'), 0) as training_steps,
+        coalesce(max(lossless) filter (phase = 'train'), 0) as lossless_steps,
+        max(dur_ns) filter (phase = 'epoch') as epoch_ns,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns
+    from _phases
+    group by run, epoch
+),
+_runs as (
+    select run, count(validation_accuracy) > 0 as is_validated, min(start_ns) as start_ns from _epochs group by run
+)
+select
+    e.run, e.epoch::bigint as epoch,
+    case when r.is_validated then 'validation' else 'training' end as measured_on,
+    case when r.is_validated then e.validation_accuracy else e.training_accuracy end as accuracy,
+    case when r.is_validated then e.validation_loss else e.training_loss end as loss,
+    whole(case when r.is_validated then e.validation_samples else e.training_samples end) as samples,
+    e.training_accuracy, e.training_loss, e.training_steps, e.lossless_steps, e.epoch_ns,
+    try(e.end_ns - r.start_ns) as elapsed_ns
+from _epochs as e
+join _runs as r on e.run = r.run;
+comment on view run_learning is 'one epoch of one run: accuracy and loss after it, and the time until then';
+
+-- run_memory: the most memory that any one device of a run had allocated, reserved, and in use by everyone.
+create or replace view run_memory as
+with _written as (
+    select
+        run,
+        max(allocated_bytes) as allocated_bytes, max(reserved_bytes) as reserved_bytes, max(used_bytes) as used_bytes
+    from memory_peaks
+    group by run
+),
+_recorded as (
+    select run, max(allocated_bytes) as allocated_bytes, max(reserved_bytes) as reserved_bytes
+    from memory_events
+    where device is not null
+    group by run
+),
+_sampled as (
+    select run, max(used_bytes) as used_bytes, max(total_bytes) as total_bytes
+    from host_samples
+    where device is not null
+    group by run
+)
+select
+    r.run,
+    greatest(w.allocated_bytes, e.allocated_bytes) as allocated_bytes,
+    greatest(w.reserved_bytes, e.reserved_bytes) as reserved_bytes,
+    greatest(w.used_bytes, s.used_bytes) as used_bytes,
+    s.total_bytes
+from runs as r
+left join _written as w on r.run = w.run
+left join _recorded as e on r.run = e.run
+left join _sampled as s on r.run = s.run;
+comment on view run_memory is 'one run: the most memory that any one device of it took';

@@ -1,0 +1,41 @@
+-- What became of each cell of a sweep: it ran, ran out of memory, ran out of time, failed, or never ran.
+-- A row is one run, a repeat of one cell. Nothing is left out: a cell that failed is a row with its status, so that means
+-- over a sweep can be read beside what is missing from them (large batches that ran out of memory, say). `variant` are the
+-- settings, beside model, batch size and GPUs, that differ within the sweep. A run of which only a trace is known has no
+-- status. How many cells of each status a sweep has, and how many were never ingested, tells sweep_status.
+-- /// query
+-- title = "Cells of a sweep"
+-- needs = ["runs"]
+-- chart = { kind = "grid", x = "batch_size", y = ["status"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- error = "What went wrong, in one sentence."
+-- steps = "Training steps that were done."
+-- gpus = "GPUs used."
+-- parallelism = "none, dp, ddp or fsdp."
+-- gpu = "GPU model name."
+-- ///
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant,
+    c.repeat::bigint as repeat,
+    c.status, c.error,
+    coalesce(s.steps, 0) as steps,
+    c.gpus::bigint as gpus,
+    c.parallelism, c.gpu
+from cells as c
+left join run_speeds as s on c.run = s.run
+where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run

@@ -1,0 +1,48 @@
+-- How many cells of a sweep ran, and what became of the others.
+-- A row is one sweep; runs that no sweep began are the row without one. `runs` are the cells with their repeats, and the
+-- counts by status add up to it; `unknown` are runs of which only a trace is known. `expected` is what the sweep's own
+-- record said it would run; `missing` of these were never ingested.
+-- /// query
+-- title = "Status of sweeps"
+-- needs = ["runs"]
+-- chart = { kind = "stacked", x = "sweep", y = ["ok", "timeout", "oom", "failed", "profiler", "not_run", "unknown"] }
+-- [params]
+-- sweep = { type = "text", about = "only this sweep" }
+-- [columns]
+-- sweep = "The sweep."
+-- runs = "Cells, each repeat counted."
+-- ok = "Runs that ended well."
+-- oom = "Runs that ran out of memory."
+-- timeout = "Runs that the time limit ended."
+-- failed = "Runs that failed for another reason."
+-- profiler = "Runs whose profiler failed: profiler_error, no_kernels or permission_denied."
+-- not_run = "Runs that never began, or never came to their end."
+-- unknown = "Runs without a status."
+-- ok_ratio = "ok / runs."
+-- expected = "Runs that the record of the sweep lists; NULL where it was not beside them."
+-- missing = "Of these, runs that are not in the store."
+-- ///
+with counts as (
+    select
+        sweep,
+        count(*) as runs,
+        count(*) filter (status = 'ok') as ok,
+        count(*) filter (status = 'oom') as oom,
+        count(*) filter (status = 'timeout') as timeout,
+        count(*) filter (status in ('profiler_error', 'no_kernels', 'permission_denied')) as profiler,
+        count(*) filter (status = 'not_run') as not_run,
+        count(*) filter (status is null) as unknown,
+        max(try_cast(tags['sweep.cells'] as bigint)) as expected
+    from runs
+    where picked(sweep, $sweep)
+    group by sweep
+)
+select
+    sweep, runs, ok, oom, timeout,
+    runs - ok - oom - timeout - profiler - not_run - unknown as failed,
+    profiler, not_run, unknown,
+    ok / runs as ok_ratio,
+    expected,
+    case when expected >= runs then expected - runs when expected < runs then 0 end as missing
+from counts
+order by sweep

@@ -1,0 +1,54 @@
+-- How fast each run of a sweep trained: samples a second, time of a step and of an epoch, iterations of an epoch.
+-- A row is one run. The figures are of the steps that the run itself wrote down, without a profiler's help: warm-up and
+-- validation do not count. Samples of all ranks are divided by the time of the slowest one. Larger batches need fewer
+-- iterations, so only samples a second, or the time of an epoch, compare them. `expected_iterations` is
+-- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch.
+-- A run without steps is a row with its status.
+-- /// query
+-- title = "Throughput of a sweep"
+-- needs = ["steps"]
+-- chart = { kind = "curves", x = "batch_size", y = ["samples_per_s"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- samples_per_s = "samples / train_ns, in a second."
+-- step_ns = "Mean duration of a training step, over all ranks, rounded."
+-- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded; NULL where none came to its end."
+-- iterations = "The most training steps that a rank took in an epoch."
+-- expected_iterations = "dataset_size / (batch_size × processes), rounded up."
+-- dataset_size = "Samples of the data set, after data_fraction."
+-- global_batch_size = "Samples a step over all processes."
+-- samples = "Samples of all training steps, over all ranks."
+-- train_ns = "Durations of the training steps of the slowest rank, added up."
+-- data_wait_ns = "Time that the steps of all ranks waited for the loader."
+-- train_sum_ns = "Durations of the training steps of all ranks, added up."
+-- data_wait_ratio = "data_wait_ns / train_sum_ns."
+-- epochs = "Whole epochs."
+-- ///
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant,
+    c.repeat::bigint as repeat,
+    c.status,
+    s.samples_per_s, s.step_ns, s.epoch_ns, s.iterations,
+    whole(ceil(c.dataset_size / nullif(c.batch_size::bigint * coalesce(c.world_size, 1), 0))) as expected_iterations,
+    c.dataset_size,
+    c.global_batch_size::bigint as global_batch_size,
+    s.samples, s.train_ns, s.data_wait_ns, s.train_sum_ns,
+    s.data_wait_ns / nullif(s.train_sum_ns, 0) as data_wait_ratio,
+    coalesce(s.whole_epochs, 0) as epochs
+from cells as c
+left join run_speeds as s on c.run = s.run
+where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run
