@@ -1,0 +1,75 @@
+-- What a larger batch, and what more GPUs brought, at each point of a sweep.
+-- A row is one cell, its repeats taken together. Each elasticity is d log(samples/s) / d log(batch size), or of GPUs, from the
+-- next smaller batch size of the same layout, or the next fewer GPUs of the same parallelism (or of none): 1 where doubling
+-- it doubled the speed, 0 where it brought nothing, below 0 where it cost. They compare samples a second; the time of a
+-- step, or summed GPU time, would reward large batches for having fewer steps. NULL at the beginning of an axis. Cells
+-- without a speed are no points: what stands beside them is compared over them.
+-- /// query
+-- title = "Effect of batch size and of GPUs"
+-- needs = ["steps"]
+-- chart = { kind = "grid", x = "batch_size", y = ["batch_elasticity", "gpus_elasticity"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- same = { default = "process", choices = ["process", "global"], about = "the batch size that compared cells share: of one process's loader, or over all" }
+-- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- [columns]
+-- sweep = "The sweep."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- samples_per_s = "Samples a second."
+-- batch_elasticity = "log(samples_per_s / smaller_batch_samples_per_s) / log(batch_size / smaller_batch_size)."
+-- smaller_batch_size = "The next smaller batch size of the same layout."
+-- smaller_batch_samples_per_s = "Samples a second there."
+-- gpus_elasticity = "log(samples_per_s / fewer_samples_per_s) / log(processors / fewer_processors)."
+-- processors = "GPUs; on a CPU the processes."
+-- fewer_processors = "The next fewer of them."
+-- fewer_samples_per_s = "Samples a second there."
+-- fewer_layout = "Where that one ran."
+-- ///
+with asked as (
+    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+),
+points as materialized (
+    select *, row_number() over (order by sweep, settings::varchar) as id
+    from compared_cells('asked', $same, $ignore)
+    where samples_per_s > 0
+),
+smaller as (
+    select p.id, b.batch_size, b.samples_per_s
+    from points as p
+    join points as b
+        on p.sweep is not distinct from b.sweep and p.alike = b.alike and p.layout = b.layout
+        and p.settings['gpu'] is not distinct from b.settings['gpu'] and p.batch_size > b.batch_size
+    qualify row_number() over (partition by p.id order by b.batch_size desc, b.run) = 1
+),
+fewer as (
+    select p.id, b.processors, b.layout, b.samples_per_s
+    from points as p
+    join points as b
+        on p.sweep is not distinct from b.sweep and p.alike = b.alike and p.kind = b.kind
+        and p.settings['gpu'] is not distinct from b.settings['gpu'] and p.shared_batch is not distinct from b.shared_batch
+        and p.processors > b.processors
+        and (p.parallelism is not distinct from b.parallelism or coalesce(b.parallelism, 'none') = 'none')
+    qualify row_number() over (
+        partition by p.id order by b.processors desc, p.parallelism is distinct from b.parallelism, b.run
+    ) = 1
+)
+select
+    p.sweep, p.model,
+    p.batch_size::bigint as batch_size,
+    p.layout, p.variant, p.samples_per_s,
+    ln(p.samples_per_s / s.samples_per_s) / ln(p.batch_size / s.batch_size) as batch_elasticity,
+    s.batch_size::bigint as smaller_batch_size,
+    s.samples_per_s as smaller_batch_samples_per_s,
+    ln(p.samples_per_s / f.samples_per_s) / ln(p.processors / f.processors) as gpus_elasticity,
+    p.processors::bigint as processors,
+    f.processors::bigint as fewer_processors,
+    f.samples_per_s as fewer_samples_per_s,
+    f.layout as fewer_layout
+from points as p
+left join smaller as s on p.id = s.id
+left join fewer as f on p.id = f.id
+order by p.sweep, p.model, p.variant, p.batch_size, p.kind, p.processors, p.parallelism, p.id

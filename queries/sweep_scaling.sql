@@ -1,0 +1,64 @@
+-- What more GPUs bring: speed-up and efficiency against the fewest, and against a processor.
+-- A row is one cell of a sweep, its repeats taken together. It is compared with the cell that differs in nothing but the
+-- GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
+-- without. The speed-up is one of samples a second. `scaling` says what the two share: strong, the samples of a step over
+-- all processes; weak, those of each process. With --same global the compared cells share the former, otherwise the
+-- loader's batch size, which DataParallel divides and DistributedDataParallel does not. `over_cpu_factor` compares with
+-- the CPU cell of the fewest processes and the same batch. Cells that ran out of memory stay, with their status.
+-- /// query
+-- title = "Speed-up by GPUs"
+-- needs = ["steps"]
+-- chart = { kind = "curves", x = "batch_size", y = ["speedup_factor", "efficiency_ratio"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- same = { default = "process", choices = ["process", "global"], about = "the batch size that compared cells share: of one process's loader, or over all" }
+-- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- [columns]
+-- sweep = "The sweep."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- processors = "GPUs; on a CPU the processes."
+-- parallelism = "none, dp, ddp or fsdp."
+-- variant = "The other settings that differ within the sweep."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- status = "Status of the runs of the cell."
+-- samples_per_s = "Samples a second."
+-- base_processors = "Processors of the cell compared with."
+-- base_samples_per_s = "Its samples a second."
+-- speedup_factor = "samples_per_s / base_samples_per_s."
+-- processor_factor = "processors / base_processors."
+-- efficiency_ratio = "speedup_factor / processor_factor."
+-- scaling = "strong, weak, or neither, by what the two cells share; NULL for the cell compared with itself."
+-- cpu_samples_per_s = "Samples a second of the CPU cell."
+-- over_cpu_factor = "samples_per_s / cpu_samples_per_s."
+-- step_ns = "Mean duration of a training step, rounded."
+-- global_batch_size = "Samples a step over all processes."
+-- run = "The run."
+-- base_run = "The run of the cell compared with."
+-- ///
+with asked as (
+    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+)
+select
+    sweep, model,
+    batch_size::bigint as batch_size,
+    processors::bigint as processors,
+    parallelism, variant, layout, status, samples_per_s,
+    base_processors::bigint as base_processors,
+    base_samples_per_s, speedup_factor,
+    processors / base_processors as processor_factor,
+    speedup_factor / nullif(processors / base_processors, 0) as efficiency_ratio,
+    case
+        when run = base_run then null
+        when global_batch_size = base_global_batch_size then 'strong'
+        when batch_size = base_batch_size then 'weak'
+        when batch_size is not null then 'neither'
+    end as scaling,
+    cpu_samples_per_s,
+    samples_per_s / nullif(cpu_samples_per_s, 0) as over_cpu_factor,
+    step_ns,
+    global_batch_size::bigint as global_batch_size,
+    run, base_run
+from compared_cells('asked', $same, $ignore)
+order by sweep, model, variant, batch_size, kind, processors, parallelism, run
