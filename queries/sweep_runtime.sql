@@ -1,0 +1,114 @@
+-- How long each run of a sweep computed on the processor and on the GPUs: the sums that a profiler's table prints, beside
+-- the time that really passed.
+-- A row is one run; its times are of what the profiler recorded, `recorded_steps` of each rank, added up over ranks and
+-- devices. `gpu_sum_ns` is what key_averages() totals as self CUDA time: kernels that run at once count twice, and NCCL's
+-- waiting for other ranks counts as work; `gpu_busy_ns` counts each moment of a device once. `cpu_self_ns` is its self CPU
+-- time of ops; `cpu_total_ns` adds up the inclusive column, in which an op counts again in every op around it. Runs of
+-- different lengths compare by `…_step_ns`, of one step of one rank; different batch sizes by sweep_throughput.
+-- /// query
+-- title = "CPU and GPU time of a sweep"
+-- needs = ["ops", "kernels"]
+-- chart = { kind = "curves", x = "batch_size", y = ["gpu_busy_step_ns", "gpu_sum_step_ns", "cpu_self_step_ns"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- ranks = "Ranks with a recording."
+-- devices = "Devices with activity, each rank's counted."
+-- recorded_steps = "Steps that the recordings of all ranks hold, by the names of their ranges."
+-- cpu_self_ns = "Time in which an op ran on a thread, added up over threads: the self times of all ops."
+-- cpu_total_ns = "Durations of all ops, added up: ops inside others count again."
+-- gpu_sum_ns = "Durations of all kernels, copies, fills and graphs, added up."
+-- gpu_busy_ns = "Time in which at least one of them ran, added up over devices."
+-- gpu_window_ns = "First start to last end of a device's kernels, copies, fills and graphs, added up over devices."
+-- of_window_ratio = "gpu_busy_ns / gpu_window_ns."
+-- cpu_self_step_ns = "cpu_self_ns / recorded_steps, rounded."
+-- gpu_sum_step_ns = "gpu_sum_ns / recorded_steps, rounded."
+-- gpu_busy_step_ns = "gpu_busy_ns / recorded_steps, rounded."
+-- step_ns = "Mean duration of a training step as the run itself wrote it down, rounded."
+-- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded."
+-- ///
+with asked as materialized (
+    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+),
+activity as not materialized (
+    select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join asked using (run)
+),
+threads_busy as (  -- a thread is a part: what runs inside an op on its thread adds nothing
+    select run, source, rank, null::integer as device, {'pid': pid, 'tid': tid} as part, start_ns, end_ns
+    from ops
+    semi join asked using (run)
+),
+cpu_self as (
+    select run, sum(busy_ns) as cpu_self_ns from busy('threads_busy') group by run
+),
+cpu_total as (
+    select run, sum(dur_ns) filter (measured(start_ns, end_ns)) as cpu_total_ns
+    from ops
+    semi join asked using (run)
+    group by run
+),
+gpu_sums as (
+    select run, count(distinct (rank, device)) as devices, coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as gpu_sum_ns
+    from activity
+    group by run
+),
+gpu_busy as (
+    select b.run, sum(b.busy_ns) as gpu_busy_ns, sum(w.window_ns) as gpu_window_ns
+    from busy('activity') as b
+    join windows('activity') as w on b.run = w.run and b.rank = w.rank and b.device is not distinct from w.device
+    group by b.run
+),
+marked as (
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join asked using (run)
+),
+step_counts as (
+    select run, count(*) as recorded_steps from steps_of('marked', $step_name) group by run
+),
+recorded as (
+    select run, count(distinct rank) as ranks
+    from (
+        select run, rank from ops semi join asked using (run)
+        union all
+        select run, rank from activity
+    )
+    group by run
+)
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant,
+    c.repeat::bigint as repeat,
+    c.status,
+    coalesce(r.ranks, 0) as ranks,
+    coalesce(g.devices, 0) as devices,
+    n.recorded_steps,
+    whole(p.cpu_self_ns) as cpu_self_ns,
+    whole(t.cpu_total_ns) as cpu_total_ns,
+    whole(g.gpu_sum_ns) as gpu_sum_ns,
+    whole(b.gpu_busy_ns) as gpu_busy_ns,
+    whole(b.gpu_window_ns) as gpu_window_ns,
+    b.gpu_busy_ns / nullif(b.gpu_window_ns, 0) as of_window_ratio,
+    whole(round(p.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
+    whole(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
+    whole(round(b.gpu_busy_ns / n.recorded_steps)) as gpu_busy_step_ns,
+    s.step_ns, s.epoch_ns
+from asked as c
+left join recorded as r on c.run = r.run
+left join step_counts as n on c.run = n.run
+left join cpu_self as p on c.run = p.run
+left join cpu_total as t on c.run = t.run
+left join gpu_sums as g on c.run = g.run
+left join gpu_busy as b on c.run = b.run
+left join run_speeds as s on c.run = s.run
+order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run
