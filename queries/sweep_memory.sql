@@ -1,0 +1,143 @@
+-- How much memory each run of a sweep took on each device: what a table of ops adds up, beside the true peaks.
+-- A row is one run, rank and device; the row without a device is the host, and a run that recorded no memory is one row
+-- with its status. `allocated_bytes` and `reserved_bytes` are the framework's own peaks, in the steps it wrote down and in
+-- the trace; `used_bytes` is what NVML or nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and
+-- other people's processes are in it. `op_sum_bytes` is what key_averages() prints as an op's memory: allocations less
+-- releases inside it, added up over its calls; the largest of all ops is no peak of anything, and it falls with the number of
+-- calls. `imbalance_factor` compares a device with the mean of the others: DataParallel gathers outputs and sums gradients
+-- on the first one.
+-- /// query
+-- title = "Memory of a sweep"
+-- needs = ["memory_peaks", "memory_events", "host_samples"]
+-- chart = { kind = "curves", x = "batch_size", y = ["allocated_bytes", "used_bytes", "op_sum_bytes"], by = "layout", panel = ["model", "variant"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- allocated_bytes = "Peak allocated by the framework."
+-- reserved_bytes = "Peak reserved by the framework."
+-- used_bytes = "The most in use on the card, by everyone; of the host by everyone there."
+-- total_bytes = "Memory that the card, or the host, has."
+-- of_total_ratio = "used_bytes / total_bytes."
+-- rss_bytes = "The most resident memory of the process, on the host."
+-- op_sum_bytes = "The largest of the ops' sums over calls of allocations less releases."
+-- op_sum_op = "That op."
+-- allocation_sum_bytes = "Bytes of all allocations in the recording, added up."
+-- others_mean_bytes = "Mean of allocated_bytes of the run's other devices."
+-- imbalance_factor = "allocated_bytes / others_mean_bytes."
+-- ///
+with asked as materialized (
+    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+),
+events as materialized (
+    select
+        row_number() over () as id,
+        run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
+    from memory_events
+    semi join asked using (run)
+),
+recorded_peaks as (
+    select run, rank, device, max(peak_bytes) as allocated_bytes, max(peak_reserved_bytes) as reserved_bytes
+    from memory_peaks_of('events')
+    group by run, rank, device
+),
+written_peaks as (
+    select
+        run, rank, device,
+        max(allocated_bytes) as allocated_bytes, max(reserved_bytes) as reserved_bytes, max(used_bytes) as used_bytes
+    from memory_peaks
+    semi join asked using (run)
+    group by run, rank, device
+),
+cards as (  -- the sampler's ordinals are those of its host: they are the ranks' own where there is one host
+    select run, device, max(used_bytes) as used_bytes, max(total_bytes) as total_bytes, max(rss_bytes) as rss_bytes
+    from host_samples
+    semi join asked using (run)
+    group by run, device
+    having count(distinct host) <= 1
+),
+calls as materialized (
+    select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns
+    from ops
+    semi join (select distinct run from events) using (run)
+),
+sizes as (
+    select run, source, pid, tid, time_ns as at_ns, device, size_bytes as gpu_ns, 1 as gpu_rows
+    from events
+    where time_ns is not null
+),
+op_sums as (
+    select c.run, c.rank, w.device, c.name, sum(w.gpu_ns) as op_sum_bytes
+    from summed_within('calls', 'sizes') as w
+    join calls as c using (id)
+    group by c.run, c.rank, w.device, c.name
+),
+largest_ops as (
+    select run, rank, device, max(op_sum_bytes) as op_sum_bytes, arg_max(name, (op_sum_bytes, name)) as op_sum_op
+    from op_sums
+    group by run, rank, device
+),
+allocations as (
+    select run, rank, device, sum(size_bytes) filter (size_bytes > 0) as allocation_sum_bytes
+    from events
+    group by run, rank, device
+),
+places as (
+    select run, rank, device from recorded_peaks
+    union
+    select run, rank, device from written_peaks
+    union
+    select run, 0 as rank, device from cards where device is null
+),
+known as (
+    select
+        p.run, p.rank, p.device,
+        greatest(r.allocated_bytes, w.allocated_bytes) as allocated_bytes,
+        greatest(r.reserved_bytes, w.reserved_bytes) as reserved_bytes,
+        greatest(w.used_bytes, c.used_bytes) as used_bytes,
+        c.total_bytes, c.rss_bytes, o.op_sum_bytes, o.op_sum_op, a.allocation_sum_bytes
+    from places as p
+    left join recorded_peaks as r on p.run = r.run and p.rank = r.rank and p.device is not distinct from r.device
+    left join written_peaks as w on p.run = w.run and p.rank = w.rank and p.device is not distinct from w.device
+    left join cards as c on p.run = c.run and p.device is not distinct from c.device
+    left join largest_ops as o on p.run = o.run and p.rank = o.rank and p.device is not distinct from o.device
+    left join allocations as a on p.run = a.run and p.rank = a.rank and p.device is not distinct from a.device
+),
+balanced as (
+    select
+        *,
+        (sum(allocated_bytes) over gpus - allocated_bytes) / nullif(count(allocated_bytes) over gpus - 1, 0) as others_mean
+    from known
+    window gpus as (partition by run, device is null)
+)
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant,
+    c.repeat::bigint as repeat,
+    c.status,
+    b.rank, b.device, b.allocated_bytes, b.reserved_bytes, b.used_bytes, b.total_bytes,
+    b.used_bytes / nullif(b.total_bytes, 0) as of_total_ratio,
+    b.rss_bytes,
+    whole(b.op_sum_bytes) as op_sum_bytes,
+    b.op_sum_op,
+    whole(b.allocation_sum_bytes) as allocation_sum_bytes,
+    case when b.device is not null then whole(round(b.others_mean)) end as others_mean_bytes,
+    case when b.device is not null then b.allocated_bytes / nullif(b.others_mean, 0) end as imbalance_factor
+from asked as c
+left join balanced as b on c.run = b.run
+where picked(b.rank, $rank) and picked(b.device, $device)
+order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run, b.rank, b.device
