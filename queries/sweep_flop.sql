@@ -1,0 +1,94 @@
+-- How many floating-point operations a sample takes: by the model's layers, and as profilers counted them.
+-- A row is one run and way of counting: `model`, a forward pass by the sizes of its layers (a multiply-add is two);
+-- `ops`, what PyTorch's profiler wrote beside products and convolutions; `ncu`, what the counters of single kernels add up
+-- to (see kernel_flop); and each FLOP counter of nvprof's summary, whose mean a launch times its launches is taken. A
+-- profiler counts what it recorded: `flop_per_sample` divides by the batch size and by --batches. The mean over launches
+-- tells kernels apart that ran often from those that ran once; `name_mean_flop`, the plain mean over rows of a table, does
+-- not, and is no count of anything. Counters count what their name says: flop_count_dp of a program in single precision is 0
+-- but for the few kernels that use doubles.
+-- /// query
+-- title = "FLOPs by batch size"
+-- needs = ["runs"]
+-- chart = { kind = "curves", x = "batch_size", y = ["flop_per_sample", "launch_mean_flop"], by = "counted_from", panel = ["model", "variant"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-flop", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- batches = { default = 1.0, about = "how many batches the counted launches computed" }
+-- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- counted_from = "model, ops, ncu, or the name of nvprof's counter."
+-- flop_per_sample = "flop / (batch_size × batches), rounded; of the model as it says."
+-- flop = "FLOPs counted in all; NULL where a needed counter is missing."
+-- launches = "Launches, or calls of ops, that were counted."
+-- launch_mean_flop = "flop / launches, rounded."
+-- name_mean_flop = "Mean over the names of the mean of each, rounded: every name counts alike."
+-- names = "Names that were counted."
+-- parameters = "Parameters of the model."
+-- ///
+with asked as materialized (
+    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+),
+profiled as materialized (
+    select * replace (row_number() over () as id) from ncu_launches semi join asked using (run)
+),
+by_launch as (
+    select w.run, w.name, f.flop
+    from launch_flop('profiled', $half) as f
+    join profiled as w on f.id = w.id
+    where f.precision = 'all'
+),
+by_name as (
+    select run, 'ncu' as counted_from, name, count(*) as launches, complete_sum(flop) as flop
+    from by_launch
+    group by run, name
+    union all
+    select run, 'ops', name, sum(calls), sum(flop)
+    from summaries
+    semi join asked using (run)
+    where flop is not null
+    group by run, name
+    union all
+    select run, metric, name || coalesce(' on ' || device::varchar, ''), sum(calls), sum(value * calls)
+    from summaries
+    semi join asked using (run)
+    where starts_with(metric, 'flop_count_') and value is not null
+    group by run, metric, name, device
+),
+counts as (
+    select
+        run, counted_from,
+        sum(launches) as launches,
+        complete_sum(flop) as flop,
+        avg(flop / nullif(launches, 0)) as name_mean,
+        count(*) as names
+    from by_name
+    group by run, counted_from
+),
+answers as (
+    select run, counted_from, launches, flop, name_mean, names from counts
+    union all
+    select run, 'model', null, null, null, null from asked where flop_per_sample is not null
+)
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant, a.counted_from,
+    whole(round(case
+        when a.counted_from = 'model' then c.flop_per_sample else a.flop / nullif(c.batch_size * $batches, 0)
+    end)) as flop_per_sample,
+    whole(round(a.flop)) as flop,
+    whole(a.launches) as launches,
+    whole(round(a.flop / nullif(a.launches, 0))) as launch_mean_flop,
+    whole(round(a.name_mean)) as name_mean_flop,
+    a.names,
+    c.parameters
+from answers as a
+join asked as c on a.run = c.run
+order by c.sweep, c.model, c.variant, c.batch_size, c.run, a.counted_from
