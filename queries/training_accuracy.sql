@@ -1,0 +1,47 @@
+-- What each run had learned after each epoch.
+-- A row is one run and epoch, the samples of all ranks counted alike. Accuracy and loss are those of validation where the run
+-- measured it, else of the training steps, in which the model still changes (`measured_on`). `elapsed_ns` counts from the
+-- start of the first epoch and holds the validations; warm-up and start-up it does not. When a run was as good as it got,
+-- when it reached a goal and when it converged tells training_convergence.
+-- /// query
+-- title = "Accuracy by epoch"
+-- needs = ["steps"]
+-- chart = { kind = "curves", x = "epoch", y = ["accuracy", "loss"], by = "variant", panel = ["model"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-training", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- epoch = "The epoch, from 0."
+-- accuracy = "Accuracy, 0 to 1."
+-- loss = "Loss."
+-- measured_on = "validation or training."
+-- samples = "Samples that it was measured on."
+-- best_accuracy = "The best accuracy until then."
+-- accuracy_change = "accuracy less that of the epoch before."
+-- elapsed_ns = "Start of the first epoch to the end of this one."
+-- epoch_ns = "Duration of the epoch on its slowest rank, without validation."
+-- training_accuracy = "Accuracy over the training steps."
+-- training_loss = "Loss over the training steps."
+-- ///
+select
+    c.run, c.sweep, c.model,
+    c.batch_size::bigint as batch_size,
+    c.layout, c.variant,
+    c.repeat::bigint as repeat,
+    e.epoch, e.accuracy, e.loss, e.measured_on, e.samples,
+    max(e.accuracy) over epochs as best_accuracy,
+    e.accuracy - lag(e.accuracy) over epochs as accuracy_change,
+    e.elapsed_ns, e.epoch_ns, e.training_accuracy, e.training_loss
+from run_learning as e
+join cells as c on e.run = c.run
+where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+window epochs as (partition by e.run order by e.epoch)
+order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run, e.epoch

@@ -1,0 +1,115 @@
+-- Whether a run learned anything: its loss against that of guessing, and its accuracy against chance.
+-- A row is one run whose steps have a loss or an accuracy. A model that guesses has a loss of ln(classes), and is right once
+-- in `classes`. `verdict` is the first that fits: no_loss, some step's loss is no number (which JSON cannot hold, so it is
+-- NULL); diverges, the loss ends above where it began, by more than --flat of it; at_guessing, it ends within --flat of
+-- ln(classes), and the accuracy, where it is known, is that of chance; at_chance, the accuracy is at most three standard errors
+-- above 1 / classes; flat, the loss ends within --flat of where it began; learns. Begin and end of the loss are means
+-- over the first and the last tenth of the training steps, at least one. The number of classes is --classes, else the run's
+-- own, else that of its data set; where none is known nothing is said of guessing or chance.
+-- /// query
+-- title = "Training health"
+-- needs = ["steps"]
+-- chart = { kind = "bars", x = "run", y = ["first_loss", "last_loss", "guessing_loss"] }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- sweep = { type = "text", example = "generated-training", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- classes = { type = "integer", about = "classes that the model tells apart" }
+-- flat = { default = 0.1, about = "a change of the loss below this share is none" }
+-- [columns]
+-- run = "The run."
+-- sweep = "The sweep that it is a cell of."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- repeat = "Which repetition of the cell, from 0."
+-- verdict = "no_loss, diverges, at_guessing, at_chance, flat or learns."
+-- first_loss = "Mean loss of the first tenth of the training steps."
+-- last_loss = "Mean loss of the last tenth."
+-- guessing_loss = "ln(classes): the loss of a model that guesses."
+-- loss_factor = "last_loss / first_loss."
+-- accuracy = "Accuracy after the last epoch."
+-- chance_accuracy = "1 / classes."
+-- standard_error = "sqrt(chance_accuracy × (1 − chance_accuracy) / samples): how far chance strays."
+-- measured_on = "validation or training."
+-- samples = "Samples that the accuracy was measured on."
+-- classes = "Classes."
+-- steps = "Training steps."
+-- lossless_steps = "Of these, steps without a loss."
+-- ///
+with ordered as (
+    select
+        s.run, s.loss,
+        row_number() over (partition by s.run order by s.epoch, s.step, s.rank) as place,
+        count(*) over (partition by s.run) as places
+    from steps as s
+    where s.phase = 'train' and s.loss is not null
+),
+losses as (
+    select
+        run,
+        avg(loss) filter (place <= greatest(places // 10, 1)) as first_loss,
+        avg(loss) filter (place > places - greatest(places // 10, 1)) as last_loss
+    from ordered
+    group by run
+),
+lasts as (
+    select
+        run,
+        max_by({'accuracy': accuracy, 'samples': samples}, epoch) filter (accuracy is not null) as last,
+        max_by(loss, epoch) as epoch_loss,
+        min_by(loss, epoch) as first_epoch_loss,
+        any_value(measured_on) as measured_on,
+        whole(sum(training_steps)) as steps,
+        whole(sum(lossless_steps)) as lossless_steps
+    from run_learning
+    group by run
+),
+facts as (
+    select
+        c.*,
+        coalesce(l.first_loss, t.first_epoch_loss) as first_loss,
+        coalesce(l.last_loss, t.epoch_loss) as last_loss,
+        t.last.accuracy as accuracy,
+        t.last.samples as samples,
+        t.measured_on, t.steps, t.lossless_steps,
+        coalesce(
+            $classes,
+            try_cast(coalesce(c.tags['set.classes'], c.tags['classes']) as bigint),
+            case c.dataset when 'cifar10' then 10 when 'cifar100' then 100 when 'imagenet' then 1000 end
+        ) as classes
+    from cells as c
+    join lasts as t on c.run = t.run
+    left join losses as l on c.run = l.run
+    where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+),
+judged as (
+    select
+        *,
+        ln(nullif(greatest(classes, 0), 0)) as guessing_loss,
+        1 / nullif(greatest(classes, 0), 0) as chance_accuracy,
+        sqrt(chance_accuracy * (1 - chance_accuracy) / nullif(samples, 0)) as standard_error,
+        accuracy <= chance_accuracy + 3 * standard_error as is_chance
+    from facts
+)
+select
+    run, sweep, model,
+    batch_size::bigint as batch_size,
+    layout, variant,
+    repeat::bigint as repeat,
+    case
+        when lossless_steps > 0 then 'no_loss'
+        when last_loss > first_loss * (1 + $flat) then 'diverges'
+        when abs(last_loss - guessing_loss) <= $flat * guessing_loss and coalesce(is_chance, true) then 'at_guessing'
+        when is_chance then 'at_chance'
+        when abs(last_loss - first_loss) <= $flat * first_loss then 'flat'
+        when coalesce(first_loss, accuracy) is not null then 'learns'
+    end as verdict,
+    first_loss, last_loss, guessing_loss,
+    last_loss / nullif(first_loss, 0) as loss_factor,
+    accuracy, chance_accuracy, standard_error, measured_on, samples,
+    classes::bigint as classes,
+    steps, lossless_steps
+from judged
+order by sweep, model, variant, batch_size, kind, processors, parallelism, repeat, run
