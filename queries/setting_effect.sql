@@ -1,0 +1,127 @@
+-- What one setting does: pairs of cells that differ in nothing else.
+-- A row is one pair, repeats taken together: the cell with the setting's base value, and one with another. The base is
+-- --base-value, else false, none, fp32 or sgd, else the smallest number, else the first text. A setting is a column of `runs`
+-- (pin_memory, workers, precision, optimizer, learning_rate, parallelism, pretrained, batch_size …) or a tag. The factor is
+-- one of samples a second; `ratio_of_means_factor` and `mean_of_ratios_factor` take all `pairs` of the same two values
+-- together. Copies from the host are given for the kind of memory that most bytes came from: what pinning changes is the
+-- rate of copies, and a run that does not wait for them does not get faster by it. Waiting for the loader is what workers
+-- change. A parallelism that gives each process a batch of its own has more samples in a step.
+-- /// query
+-- title = "Effect of one setting"
+-- needs = ["steps"]
+-- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], by = "value" }
+-- [params]
+-- sweep = { type = "text", example = "generated-pinned", about = "only this sweep" }
+-- model = { type = "text", about = "only this model" }
+-- setting = { default = "pin_memory", about = "the setting in which the two differ: a column of runs, or a tag" }
+-- base_value = { type = "text", about = "the value that the others are compared with" }
+-- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- [columns]
+-- sweep = "The sweep."
+-- model = "The model."
+-- batch_size = "Samples a step that one process's loader yields."
+-- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- variant = "The other settings that differ within the sweep."
+-- setting = "The setting."
+-- base_value = "Its value in the cell compared with."
+-- value = "Its value in this cell."
+-- base_samples_per_s = "Samples a second of the cell compared with."
+-- samples_per_s = "Samples a second of this cell."
+-- speedup_factor = "samples_per_s / base_samples_per_s."
+-- base_step_ns = "Mean duration of a training step there, rounded."
+-- step_ns = "Mean duration of a training step here, rounded."
+-- step_factor = "step_ns / base_step_ns."
+-- pairs = "Pairs of these two values, of which the next two are."
+-- ratio_of_means_factor = "Sum of base_step_ns over the pairs / sum of step_ns."
+-- mean_of_ratios_factor = "Mean over the pairs of base_step_ns / step_ns."
+-- base_h2d_memory = "Kind of memory from which most bytes were copied to the GPU there."
+-- base_h2d_gb_per_s = "Bytes of these copies / their durations there, in 1e9 bytes a second."
+-- h2d_memory = "Kind of memory from which most bytes were copied to the GPU here."
+-- h2d_gb_per_s = "Bytes of these copies / their durations here, in 1e9 bytes a second."
+-- base_data_wait_ns = "Time that the steps waited for the loader there."
+-- base_train_sum_ns = "Durations of the training steps there, added up over ranks."
+-- base_data_wait_ratio = "base_data_wait_ns / base_train_sum_ns."
+-- data_wait_ns = "Time that the steps waited for the loader here."
+-- train_sum_ns = "Durations of the training steps here, added up over ranks."
+-- data_wait_ratio = "data_wait_ns / train_sum_ns."
+-- base_best_accuracy = "The best accuracy there."
+-- best_accuracy = "The best accuracy here."
+-- base_allocated_bytes = "The most that one device had allocated there."
+-- allocated_bytes = "The most that one device had allocated here."
+-- base_run = "The run of the cell compared with."
+-- run = "The run."
+-- ///
+with asked as materialized (
+    select
+        *,
+        settings[$setting] as value,
+        settings_but(settings, [$setting] || string_split(replace(coalesce($ignore, ''), ' ', ''), ',')) as alike
+    from cell_speeds
+    where picked(sweep, $sweep) and picked(model, $model) and settings[$setting] is not null
+),
+ranked as (
+    select
+        *,
+        row_number() over (
+            partition by sweep, alike
+            order by
+                $base_value is not null and value is distinct from $base_value, value not in ('false', 'none', 'fp32', 'sgd'),
+                try_cast(value as double) nulls last, value, run
+        ) as place
+    from asked
+    where samples_per_s is not null
+),
+copies as (
+    select
+        run, src_memory,
+        sum(size_bytes) as size_bytes,
+        sum(size_bytes) / nullif(sum(dur_ns), 0) as gb_per_s
+    from memcpys
+    where direction = 'HtoD' and measured(start_ns, end_ns) and size_bytes is not null
+    group by run, src_memory
+),
+main_copies as (
+    select run, arg_max({'memory': src_memory, 'gb_per_s': gb_per_s}, size_bytes) as main from copies group by run
+),
+best as (
+    select run, max(accuracy) as best_accuracy from run_learning group by run
+),
+facts as (
+    select
+        r.*, k.main.memory as h2d_memory, k.main.gb_per_s as h2d_gb_per_s, a.best_accuracy, m.allocated_bytes
+    from ranked as r
+    left join main_copies as k on r.run = k.run
+    left join best as a on r.run = a.run
+    left join run_memory as m on r.run = m.run
+),
+paired as (
+    select
+        c.*,
+        b.value as base_value, b.samples_per_s as base_samples_per_s, b.step_ns as base_step_ns, b.run as base_run,
+        b.h2d_memory as base_h2d_memory, b.h2d_gb_per_s as base_h2d_gb_per_s, b.data_wait_ns as base_data_wait_ns,
+        b.train_sum_ns as base_train_sum_ns, b.best_accuracy as base_best_accuracy, b.allocated_bytes as base_allocated_bytes
+    from facts as c
+    join facts as b on c.sweep is not distinct from b.sweep and c.alike = b.alike and b.place = 1
+    where c.value <> b.value and ($base_value is null or b.value = $base_value)
+)
+select
+    sweep, model,
+    batch_size::bigint as batch_size,
+    layout, variant,
+    $setting as setting,
+    base_value, value, base_samples_per_s, samples_per_s,
+    samples_per_s / nullif(base_samples_per_s, 0) as speedup_factor,
+    base_step_ns, step_ns,
+    step_ns / nullif(base_step_ns, 0) as step_factor,
+    count(*) over alike as pairs,
+    sum(base_step_ns) over alike / nullif(sum(step_ns) over alike, 0) as ratio_of_means_factor,
+    avg(base_step_ns / nullif(step_ns, 0)) over alike as mean_of_ratios_factor,
+    base_h2d_memory, base_h2d_gb_per_s, h2d_memory, h2d_gb_per_s,
+    base_data_wait_ns, base_train_sum_ns,
+    base_data_wait_ns / nullif(base_train_sum_ns, 0) as base_data_wait_ratio,
+    data_wait_ns, train_sum_ns,
+    data_wait_ns / nullif(train_sum_ns, 0) as data_wait_ratio,
+    base_best_accuracy, best_accuracy, base_allocated_bytes, allocated_bytes, base_run, run
+from paired
+window alike as (partition by sweep, base_value, value)
+order by sweep, model, variant, batch_size, kind, processors, parallelism, try_cast(value as double), value, run
