@@ -5,8 +5,10 @@
 -- largest difference_ns stand alone, the rest is `others`.
 -- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps: ranges
 -- that step_name finds, of them those that launched a kernel which was recorded; of the first and the last, where they
--- have fewer kernels, only the part that was recorded, by the time of their kernels (3.50 of 4: ±12.5 %, as windows and
--- idle times may hold more or less of it). Where a recording has no such ranges, step_kernel counts what the GPU did.
+-- have fewer kernels, only the part that was recorded, by the time of their kernels (3.50 of 4: ±12.5 %, as what was
+-- recorded of it may hold more or less of other things). Window and breakdown then begin with the first kernel that a
+-- step launched and end with the last one: idle time and work around the steps are no part of them.
+-- Where a recording has no such ranges, step_kernel counts what the GPU did.
 -- Without steps it is a difference of whole recordings, and says little unless these did the same work. Names of kernels
 -- are compared as the profilers spell them, or, where two profilers recorded the runs, by kernel_key: the function's own
 -- name. Two runs of the same program differ, too.
@@ -67,20 +69,6 @@ ranges as not materialized (
 kinds as (
     select run, source, rank, device, name, start_ns, end_ns, dur_ns, class, collective from classified('executions')
 ),
-graphs as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
-),
-compute as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
-    union all
-    from graphs
-),
-communication as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class = 'communication'
-),
-memory as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind in ('memcpy', 'memset')
-),
 recorded as (
     select
         run,
@@ -108,19 +96,53 @@ step_ranges as (
     where regexp_matches(name, $step_name) and measured(start_ns, end_ns)
 ),
 launches as (  -- those whose kernels were recorded
-    select a.run, a.source, coalesce(a.pid, -1) as process, a.start_ns, greatest(k.end_ns - k.start_ns, 0) as dur_ns
+    select
+        a.run, a.source, coalesce(a.pid, -1) as process, a.start_ns,
+        k.start_ns as begun_ns, k.end_ns as ended_ns, greatest(k.end_ns - k.start_ns, 0) as dur_ns
     from (select run, source, pid, correlation, start_ns from api_calls where run in (from asked)) as a
     join executions as k
         on a.run = k.run and a.source = k.source and coalesce(a.pid, -1) = coalesce(k.pid, -1)
         and a.correlation = k.correlation
 ),
 filled as (  -- steps of which kernels were recorded, how many, and their time
-    select s.run, s.source, s.process, s.start_ns, count(*) as kernels, sum(l.dur_ns) as kernel_ns
+    select
+        s.run, s.source, s.rank, s.process, s.start_ns, count(*) as kernels, sum(l.dur_ns) as kernel_ns,
+        min(l.begun_ns) as begun_ns, max(l.ended_ns) as ended_ns
     from launches as l
     asof join step_ranges as s
         on l.run = s.run and l.source = s.source and l.process = s.process and l.start_ns >= s.start_ns
     where l.start_ns < s.end_ns
-    group by s.run, s.source, s.process, s.start_ns
+    group by s.run, s.source, s.rank, s.process, s.start_ns
+),
+stretches as (  -- from the first kernel of the steps to the end of the last, where both runs have such steps
+    select run, source, rank, min(begun_ns) as start_ns, max(ended_ns) as end_ns
+    from filled
+    where $step_kernel is null and (select count(distinct run) from filled) = (select count(*) from asked)
+    group by run, source, rank
+),
+placed as not materialized (
+    select w.*
+    from (
+        select
+            run, source, rank, device, start_ns, end_ns,
+            if(class = 'communication', 'communication', 'compute') as part
+        from kinds
+        union all
+        select run, source, rank, device, start_ns, end_ns, if(kind = 'graph', 'compute', 'memory')
+        from activity
+        where kind in ('graph', 'memcpy', 'memset')
+    ) as w
+    left join stretches as s on w.run = s.run and w.source = s.source and w.rank = s.rank
+    where s.run is null or (w.start_ns >= s.start_ns and w.start_ns < s.end_ns)
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from placed where part = 'compute'
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from placed where part = 'communication'
+),
+memory as (
+    select run, source, rank, device, start_ns, end_ns from placed where part = 'memory'
 ),
 cut as (  -- what was recorded of the first and the last step of a process: its time, by that of a step in between
     select
