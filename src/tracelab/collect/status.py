@@ -17,8 +17,9 @@ NOT_PERMITTED = re.compile(
     r"ERR_NVGPUCTRPERM|CUPTI_ERROR_INSUFFICIENT_PRIVILEGES|insufficient privileges", re.IGNORECASE
 )
 PERMISSION_HINT = (
-    "profiling is not permitted to this user; as root set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, "
-    "or run with the capability SYS_ADMIN"
+    "profiling the GPU is not permitted to this user (ERR_NVGPUCTRPERM): let an administrator set "
+    "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, start the container with --cap-add=SYS_ADMIN, "
+    "or run as root"
 )
 
 RANKING = ("oom", "permission_denied", "profiler_error", "failed", "timeout", "no_kernels", "not_run", "ok")

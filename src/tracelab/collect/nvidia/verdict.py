@@ -4,13 +4,7 @@ import re
 
 from tracelab.collect.nvidia.after import Export
 from tracelab.collect.nvidia.capture import Capture
-
-PERMISSION = re.compile(r"ERR_NVGPUCTRPERM|CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
-NOT_PERMITTED = (
-    "ncu is not permitted to read the GPU's counters (ERR_NVGPUCTRPERM): let an administrator set "
-    "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, start the container with --cap-add=SYS_ADMIN, "
-    "or run as root"
-)
+from tracelab.collect.status import NOT_PERMITTED, PERMISSION_HINT
 
 _KNOWN = (
     (
@@ -59,8 +53,8 @@ def verdict(capture: Capture, code: int, output: str, export: Export) -> tuple[s
     `code` is the tool's exit code, `output` what it and the program printed.
     """
     name = capture.tool.name
-    if PERMISSION.search(output) and not export.kernels:
-        return "permission_denied", NOT_PERMITTED
+    if NOT_PERMITTED.search(output) and not export.kernels:
+        return "permission_denied", PERMISSION_HINT
     if export.error:
         return "profiler_error", f"{name} {capture.tool.version}: {export.error}"
     said = _said(name, output)
