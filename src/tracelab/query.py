@@ -65,6 +65,9 @@ CAPTURE: dict[str, str] = {
 """What to do when a store has no rows of a table."""
 
 
+_SUMMED = {"kernels", "memcpys", "memsets", "api_calls", "annotations", "ops", "kernel_metrics"}
+"""Tables of single events whose sums a profiler's own summary may hold."""
+
 RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
@@ -191,7 +194,17 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
             return
     if query.needs:
         needs, ways = " or ".join(query.needs), ways_to_get(query.needs)
-        raise NoDataError(f"{query.name} needs {needs}, and the store has none; to get them: {ways}")
+        told = _told_of_summaries(con, query, None)
+        raise NoDataError(f"{query.name} needs {needs}, and the store has none{told}; to get them: {ways}")
+
+
+def _told_of_summaries(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> str:
+    """Where the sums of what is missing stand in a profiler's own summary: which question shows it."""
+    if not _SUMMED & set(query.needs):
+        return ""
+    found = con.sql("select 1 from summaries where $run is null or run = $run limit 1", params={"run": run})
+    option = f" --run {run}" if run is not None else ""
+    return f" but sums of a profiler's own: `tracelab query profiler_summary{option}`" if found.fetchall() else ""
 
 
 def ways_to_get(tables: Sequence[str]) -> str:
@@ -239,9 +252,11 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
             found = sorted({row[place] for row in rows if row[place] is not None})
             if not found:  # rows of the host name no device; those of the GPU that the question joins may
                 return
+            told = _told_of_summaries(con, query, bound[name]) if name == "run" else ""
             raise NoDataError(
                 f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{asked}; "
                 f"there {'is' if len(found) == 1 else 'are'} {name}{'s' * (len(found) != 1)} {_spans(found)}"
+                + (told and f"; of {bound[name]} there are{told.removeprefix(' but')}")
             )
         asked, rows = f"{asked or ' in'} {name} {bound[name]}", left
 

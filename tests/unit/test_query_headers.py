@@ -26,6 +26,7 @@ ROWS = {
     "kernel_metrics": [
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
     ],
+    "summaries": [{"kind": "api_calls", "name": "cudaMalloc", "calls": 1, "dur_ns": 3, "mean_ns": 3.0}],
 }
 TRAINED = {"model": "resnet18", "batch_size": 8, "world_size": 1, "status": "ok", "flop_per_sample": 7.0}
 RUNS = [
@@ -40,6 +41,7 @@ STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "sa
 DOUBLES = (
     *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step"),
     *("threshold", "mean_queue_depth", "elasticity", "accuracy", "accuracy_change", "loss", "standard_error"),
+    "value",
 )
 HEADER = (
     '-- What.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n-- [params]\n-- [columns]\n-- n = "N."\n-- ///\n'
@@ -375,6 +377,8 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
         for at, number in enumerate(numbers)
         for metric in metrics
     ]
+    sums = {"kind": "api_calls", "calls": 2**63 - 1, "min_ns": -(2**63), "mean_ns": 1.7e308, "flop": 1.7e308}
+    tables["summaries"] = [sums | {"name": str(by), "dur_ns": by} for by in (-(2**63), 0, 2**63 - 1, 2**63 - 2)]
     tables["runs"] = [TRAINED | {"batch_size": 2**31 - 1, "world_size": 2**31 - 1} | row for row in RUNS]
     steps = [span | {"phase": phase, "epoch": 2**31 - 1, "samples": 7} for span in spans for phase in PHASES]
     hostile = {"data_wait_ns": 2**63 - 1, "loss": 1.7e308, "accuracy": 1.7e308}
