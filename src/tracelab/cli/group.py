@@ -18,6 +18,7 @@ VERBS = {
     "query": "Answer a question of the library, or one in a file of yours.",
     "sql": "Run one SELECT over the store; alone: a prompt.",
     "doctor": "Say what may be wrong with the data, and what is missing.",
+    "export": "Write a run as a trace for Perfetto's interface.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",
 }

@@ -230,8 +230,15 @@ MAPPINGS: tuple[Mapping, ...] = (
             "category": _sql("cat"),
             "scope": _sql("case when cat = 'user_annotation' then 'cpu' else 'gpu' end"),
             "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
-            "device": _sql("case when cat = 'gpu_user_annotation' then try_cast(pid as bigint) end"),
-            "stream": _sql(f"case when cat = 'gpu_user_annotation' then {_STREAM_OF_TRACK} end"),
+            # the track tells, but in what `tracelab export` writes, where the arguments do
+            "device": Value(
+                "case when cat = 'gpu_user_annotation' then nullif(coalesce({0}, try_cast(pid as bigint)), -1) end",
+                ((("device",), "BIGINT"),),
+            ),
+            "stream": Value(
+                f"case when cat = 'gpu_user_annotation' then nullif(coalesce({{0}}, {_STREAM_OF_TRACK}), -1) end",
+                ((("stream",), "BIGINT"),),
+            ),
             **_TIMES,
         },
     ),

@@ -1,0 +1,12 @@
+-- What is filled in by the export: what of each source is asked for, where every track stands, and the numbers of arrows.
+create temp table exported (
+    run varchar, source varchar, shift_ns bigint, from_ns bigint, to_ns bigint, ranks integer[]
+);
+create temp table placed_tracks (
+    run varchar, place varchar, track varchar, rank integer, pid bigint, tid bigint, device integer, context bigint,
+    stream bigint, number integer, flat boolean, head varchar
+);
+create temp table numbered (run varchar, rank integer, place varchar, part bigint, number bigint);
+create temp table flows (
+    run varchar, source varchar, pid bigint, correlation bigint, start_ns bigint, end_ns bigint, tid bigint, flow varchar
+);

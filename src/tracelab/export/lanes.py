@@ -1,0 +1,45 @@
+"""Lanes: events that overlap without lying in each other go beside their track, for Perfetto would drop them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Lanes:
+    """What is open on the lanes of one track; events come track by track, by their starts, the longer first."""
+
+    track: int = -1
+    open_until: list[list[int]] = field(default_factory=lambda: [[]])
+    """By lane: the ends of the events in which the next one may lie, the innermost last."""
+    beside: int = 0
+    """Events that stand on a lane other than the first."""
+
+    def place(
+        self, tracks: Sequence[int], flat: Sequence[bool], starts: Sequence[int], ends: Sequence[int | None]
+    ) -> list[tuple[int, int]]:
+        """The events of a batch that must go beside their track: their index in the batch, and their lane."""
+        moved = []
+        for at, (track, start, end) in enumerate(zip(tracks, starts, ends, strict=True)):
+            if track != self.track:
+                self.track, self.open_until = track, [[]]
+            if end is None:
+                continue  # an instant
+            first = self.open_until[0]
+            while first and first[-1] <= start:
+                first.pop()
+            if not first or (first[-1] >= end and not flat[at]):
+                first.append(end)
+            else:
+                moved.append((at, self._beside(start, end, flat=flat[at])))
+        self.beside += len(moved)
+        return moved
+
+    def _beside(self, start: int, end: int, *, flat: bool) -> int:
+        for lane, stack in enumerate(self.open_until[1:], start=1):
+            while stack and stack[-1] <= start:
+                stack.pop()
+            if not stack or (stack[-1] >= end and not flat):
+                stack.append(end)
+                return lane
+        self.open_until.append([end])
+        return len(self.open_until) - 1

@@ -1,0 +1,218 @@
+"""Writing an export: the events of one rank after the other, their counters, and what every track is called."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import duckdb
+import pyarrow as pa
+
+from tracelab import __version__, damage, session
+from tracelab.errors import NoDataError, UsageError, unknown
+from tracelab.export.clocks import Clock, Span, clocks, spans, told
+from tracelab.export.lanes import Lanes
+from tracelab.export.tracks import Key, Layout, Process, Track, layout, ordered_threads, process_name
+from tracelab.resources import QUERIES
+
+_SCRIPTS = QUERIES / "export"
+_ROWS_AT_ONCE = 20_000
+_FOREVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Request:
+    """What of a store is exported; times count from the first event of each clock. Nothing named: all there is."""
+
+    runs: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
+@dataclass
+class Exported:
+    """What an export holds, and what must be known of it."""
+
+    events: int = 0
+    samples: int = 0
+    beside: int = 0
+    runs: int = 0
+    ranks: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def write(store: Path, request: Request, stream: BinaryIO) -> Exported:
+    """Write the trace; NoDataError where nothing is there to be written, before a byte is."""
+    with session.connect(store) as con, damage.named(store):
+        con.execute("set enable_progress_bar = false").fetchall()
+        runs = _runs(con, request)
+        _script(con, "00_spans")
+        found = spans(con, runs)
+        placed = clocks(found)
+        _ask(con, placed, found, request)
+        plan = _layout(con)
+        done = Exported(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
+        stream.write(_head(placed, runs, request))
+        _write_events(con, plan, stream, done)
+        _write_samples(con, stream, done)
+        stream.write(_tail(con, plan, len(runs)))
+        done.notes += [*told(placed), *_told_beside(done.beside), *_left_out(con)]
+        return done
+
+
+def _told_beside(count: int) -> list[str]:
+    if not count:
+        return []
+    events = "1 event overlaps" if count == 1 else f"{count:,} events overlap"
+    return [f"{events} others of a track without lying in them; they stand beside it, for Perfetto drops such events."]
+
+
+def _runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
+    known = [str(run) for (run,) in con.execute("select run from runs order by run").fetchall()]
+    for run in request.runs:
+        if run not in known:
+            raise NoDataError(unknown("run", run, known))
+    if not request.runs and len(known) > 1:
+        raise UsageError(f"the store holds {len(known)} runs; name those to export with --run: {', '.join(known[:12])}")
+    return list(dict.fromkeys(request.runs)) or known
+
+
+def _script(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    con.execute((_SCRIPTS / f"{name}.sql").read_text(encoding="utf-8")).fetchall()
+
+
+def _ask(con: duckdb.DuckDBPyConnection, placed: Sequence[Clock], found: Sequence[Span], request: Request) -> None:
+    """Make the relations of an export, over what is asked for of each source.
+
+    What a run folder notes beside the profiler's recording counts as far as that recording goes.
+    """
+    for name in ("05_asked", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
+        _script(con, name)
+    profiled = {(span.run, span.source) for span in found if span.profiled}
+    for clock in placed:
+        bounded = any((clock.run, source) in profiled for source in clock.sources)
+        first = clock.zero_ns if bounded else -_FOREVER
+        last = clock.last_ns + 1 if bounded else _FOREVER
+        start = first if request.from_ns is None else clock.zero_ns + request.from_ns
+        end = last if request.to_ns is None else clock.zero_ns + request.to_ns
+        for source in clock.sources:
+            row = [clock.run, source, clock.shift_ns, start, end, list(request.ranks) or None]
+            con.execute("insert into exported values (?, ?, ?, ?, ?, ?)", row).fetchall()
+
+
+def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
+    """Number the tracks, and give them to SQL as `placed_tracks`, with the arrows as `flows`."""
+    keys = [Key(*row) for row in con.execute("from exported_tracks").fetchall()]
+    counted: list[Process] = [
+        (run, rank, place, device if place == "gpu" else pid)
+        for run, rank, place, device, pid in con.execute(
+            "select distinct run, rank, place, device, pid from samples"
+        ).fetchall()
+    ]
+    if not keys and not counted:
+        raise NoDataError("nothing was recorded of that rank and time; `tracelab doctor` says what the store holds")
+    said = con.execute("select run, rank, 'cpu', pid, tid, name from thread_names where name is not null").fetchall()
+    plan = layout(keys, counted, {Key(*row[:-1]): row[-1] for row in said})
+    _insert(con, "placed_tracks", _table(plan.tracks))
+    _insert(con, "numbered", _numbers(plan))
+    con.execute("insert into flows by name from exported_launches").fetchall()
+    return plan
+
+
+def _table(tracks: Sequence[Track]) -> pa.Table:
+    rows = [asdict(each.key) | {"number": each.number, "flat": each.flat, "head": _thread(each, 0)} for each in tracks]
+    fields: dict[str, pa.DataType] = dict.fromkeys(("run", "place", "track", "head"), pa.string())
+    fields |= dict.fromkeys(("rank", "pid", "tid", "device", "context", "stream", "number"), pa.int64())
+    return pa.Table.from_pylist(rows, pa.schema(fields | {"flat": pa.bool_()}))
+
+
+def _numbers(plan: Layout) -> pa.Table:
+    names = ("run", "rank", "place", "part", "number")
+    rows = [dict(zip(names, (*process, number), strict=True)) for process, number in plan.pids.items()]
+    kinds: tuple[pa.DataType, ...] = (pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int64())
+    return pa.Table.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
+
+
+def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    con.register("rows", rows)
+    con.execute(f"insert into {table} by name from rows").fetchall()
+    con.unregister("rows")
+
+
+def _thread(track: Track, lane: int) -> str:
+    return f'{{"pid":{track.pid},"tid":{track.lanes[lane]},'
+
+
+def _write_events(con: duckdb.DuckDBPyConnection, plan: Layout, stream: BinaryIO, done: Exported) -> None:
+    by_number = {each.number: each for each in plan.tracks}
+    lanes = Lanes()
+    for run, rank in sorted({(each.key.run, each.key.rank) for each in plan.tracks}):
+        with con.sql("from event_texts($run, $rank)", params={"run": run, "rank": rank}).to_arrow_reader(
+            _ROWS_AT_ONCE
+        ) as reader:
+            for batch in reader:
+                _write_batch(batch, lanes, plan, by_number, stream)
+                done.events += batch.num_rows
+    done.beside = lanes.beside
+
+
+def _write_batch(batch: pa.RecordBatch, lanes: Lanes, plan: Layout, tracks: dict[int, Track], stream: BinaryIO) -> None:
+    columns: dict[str, list[Any]] = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    texts: list[str] = columns["text"]
+    for at, lane in lanes.place(columns["number"], columns["flat"], columns["start_ns"], columns["end_ns"]):
+        track = tracks[columns["number"][at]]
+        plan.lane(track, lane)
+        texts[at] = _thread(track, lane) + texts[at].removeprefix(_thread(track, 0))
+    stream.write("".join(texts).encode())
+
+
+def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: Exported) -> None:
+    with con.sql("from sample_texts").to_arrow_reader(_ROWS_AT_ONCE) as reader:
+        for batch in reader:
+            stream.write("".join(batch.column("text").to_pylist()).encode())
+            done.samples += batch.num_rows
+
+
+def _head(placed: Sequence[Clock], runs: Sequence[str], request: Request) -> bytes:
+    """What stands before the events: where the times begin, and of one rank alone which it is."""
+    origins = [{"run": clock.run, "zero_ns": clock.zero_ns, "shown_at_ns": clock.shown_at_ns} for clock in placed]
+    about = {"version": __version__, "runs": list(runs), "clocks": origins}
+    fields: dict[str, object] = {"displayTimeUnit": "ns", "tracelab": about}
+    if len(placed) == 1 and placed[0].shared:
+        fields["baseTimeNanoseconds"] = placed[0].zero_ns
+    if len(request.ranks) == 1:
+        fields["distributedInfo"] = {"rank": request.ranks[0]}
+    return f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "traceEvents": [\n'.encode()
+
+
+def _tail(con: duckdb.DuckDBPyConnection, plan: Layout, runs: int) -> bytes:
+    cards = {
+        (run, rank, device): name
+        for run, rank, device, name in con.execute(
+            "select distinct run, rank, device, name from devices where name is not null"
+        ).fetchall()
+    }
+    lines = list(_names(plan, lambda process: process_name(process, cards, runs=runs)))
+    return (",\n".join(lines) + "\n]}\n").encode()
+
+
+def _names(plan: Layout, named: Callable[[Process], str]) -> Iterator[str]:
+    for place, (process, pid) in enumerate(plan.pids.items()):
+        yield _meta(pid, None, "process_name", {"name": named(process)})
+        yield _meta(pid, None, "process_sort_index", {"sort_index": place})
+    for place, (track, lane, name) in enumerate(ordered_threads(plan.tracks)):
+        yield _meta(track.pid, track.lanes[lane], "thread_name", {"name": name})
+        yield _meta(track.pid, track.lanes[lane], "thread_sort_index", {"sort_index": place})
+
+
+def _meta(pid: int, tid: int | None, name: str, args: dict[str, object]) -> str:
+    thread = {} if tid is None else {"tid": tid}
+    written = {"ph": "M", "pid": pid, **thread, "name": name, "args": args}
+    return json.dumps(written, ensure_ascii=False, separators=(",", ":"))  # Perfetto shows \\u escapes as they stand
+
+
+def _left_out(con: duckdb.DuckDBPyConnection) -> list[str]:
+    rows = con.execute("select what, count from left_out where count > 0 order by count desc, what").fetchall()
+    return [f"Not shown: {what} ({count:,})." for what, count in rows]

@@ -1,0 +1,272 @@
+"""What an export holds: literal rows in, the text of a trace out."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.build import build_store
+from tracelab.errors import NoDataError, UsageError
+from tracelab.export import Exported, Request, write
+from tracelab.export.clocks import Span, clocks, told
+from tracelab.export.lanes import Lanes
+
+UNIX = 1_700_000_000_000_000_000
+
+
+def exported(tmp_path: Path, tables: dict, **asked: object) -> tuple[dict, Exported]:
+    """A store of these rows as a trace, read by Python's own JSON reader with its fractions as text."""
+    stream = io.BytesIO()
+    done = write(build_store(tmp_path / "lab", tables), Request(**asked), stream)
+    return json.loads(stream.getvalue(), parse_float=str), done
+
+
+def of_phase(trace: dict, phase: str, category: str | None = None) -> list[dict]:
+    return [event for event in trace["traceEvents"] if event["ph"] == phase and category in (None, event.get("cat"))]
+
+
+def names(trace: dict, what: str) -> dict[tuple, str]:
+    return {
+        (event["pid"], event.get("tid")): event["args"]["name"]
+        for event in of_phase(trace, "M")
+        if event["name"] == what
+    }
+
+
+def kernel(start: int, dur: int | None, **columns: object) -> dict[str, object]:
+    return {"name": "gemm", "device": 0, "stream": 7, "pid": 40, "start_ns": start, "dur_ns": dur, **columns}
+
+
+SOURCE = [{"source": "a", "clock": "unix"}]
+
+
+def test_times_are_exact_to_the_nanosecond_and_count_from_the_first_event(tmp_path):
+    tables = {"kernels": [kernel(UNIX + 1, 1_234_567), kernel(UNIX + 3_600_000_000_123, 999)], "sources": SOURCE}
+    trace, _ = exported(tmp_path, tables)
+    assert trace["baseTimeNanoseconds"] == UNIX + 1
+    assert [(event["ts"], event["dur"]) for event in of_phase(trace, "X")] == [
+        ("0.000", "1234.567"),
+        ("3600000000.122", "0.999"),
+    ]
+
+
+def test_a_launch_and_its_kernels_share_an_arrow_and_the_outer_call_begins_it(tmp_path):
+    calls = [
+        {
+            "api": "runtime",
+            "name": "cudaLaunchKernel",
+            "pid": 40,
+            "tid": 41,
+            "start_ns": 0,
+            "dur_ns": 9,
+            "correlation": 5,
+        },
+        {"api": "driver", "name": "cuLaunchKernel", "pid": 40, "tid": 41, "start_ns": 2, "dur_ns": 3, "correlation": 5},
+        {
+            "api": "runtime",
+            "name": "cudaEventRecord",
+            "pid": 40,
+            "tid": 41,
+            "start_ns": 20,
+            "dur_ns": 1,
+            "correlation": 6,
+        },
+    ]
+    kernels = [kernel(30, 5, correlation=5), kernel(40, 5, correlation=5, stream=8)]
+    trace, _ = exported(tmp_path, {"api_calls": calls, "kernels": kernels})
+    ends = [
+        (event["name"], event["bind_id"], event.get("flow_out"), event.get("flow_in"))
+        for event in of_phase(trace, "X")
+        if "bind_id" in event
+    ]
+    assert sorted(ends, key=str) == [
+        ("cudaLaunchKernel", "0x1", True, None),
+        ("gemm", "0x1", None, True),
+        ("gemm", "0x1", None, True),
+    ]
+
+
+def test_kernels_of_one_stream_that_overlap_stand_beside_each_other(tmp_path):
+    rows = [kernel(0, 10), kernel(9, 10), kernel(19, 5), kernel(2, 3)]
+    trace, done = exported(tmp_path, {"kernels": rows})
+    threads = names(trace, "thread_name")
+    placed = sorted((event["ts"], threads[event["pid"], event["tid"]]) for event in of_phase(trace, "X"))
+    assert placed == [
+        ("0.000", "stream 7"),
+        ("0.002", "stream 7, beside it 1"),
+        ("0.009", "stream 7, beside it 1"),
+        ("0.019", "stream 7"),
+    ]
+    assert done.beside == 2
+
+
+def test_ops_that_lie_in_each_other_share_a_track_and_one_that_crosses_does_not(tmp_path):
+    ops = [("outer", 0, 100), ("inner", 0, 40), ("late", 90, 20), ("after", 110, 5)]
+    rows = [{"name": name, "pid": 1, "tid": 2, "start_ns": start, "dur_ns": dur} for name, start, dur in ops]
+    trace, _ = exported(tmp_path, {"ops": rows})
+    lanes = {event["name"]: event["tid"] for event in of_phase(trace, "X")}
+    assert lanes["outer"] == lanes["inner"] == lanes["after"] == 2
+    assert lanes["late"] != 2
+
+
+def test_ranks_with_one_process_number_are_two_processes_and_every_track_has_a_name(tmp_path):
+    ops = [{"rank": rank, "name": "op", "pid": 9, "tid": 9, "start_ns": rank, "dur_ns": 5} for rank in (0, 1)]
+    devices = [{"rank": 1, "device": 0, "name": "H200"}]
+    trace, done = exported(tmp_path, {"ops": ops, "kernels": [kernel(3, 1, rank=1)], "devices": devices})
+    assert sorted(names(trace, "process_name").values()) == [
+        "rank 0 · host, process 9",
+        "rank 1 · GPU 0 · H200",
+        "rank 1 · host, process 9",
+    ]
+    assert len({event["pid"] for event in of_phase(trace, "X")}) == 3
+    assert {(event["pid"], event["tid"]) for event in of_phase(trace, "X")} <= names(trace, "thread_name").keys()
+    assert done.ranks == 2
+
+
+def test_thread_numbers_that_perfetto_would_cut_get_others(tmp_path):
+    ops = [{"name": "op", "pid": 9, "tid": 139_820_000_000_000 + tid, "start_ns": 0, "dur_ns": 5} for tid in (0, 1)]
+    trace, _ = exported(tmp_path, {"ops": ops})
+    threads = [event["tid"] for event in of_phase(trace, "X")]
+    assert len(set(threads)) == 2
+    assert max(threads) < 1 << 31
+
+
+def test_arguments_tell_what_was_recorded_and_apart_what_tracelab_works_out(tmp_path):
+    row = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", "grid_x": 8, "grid_y": 1, "grid_z": 2}
+    copy = {"direction": "HtoD", "src_memory": "Pinned", "dst_memory": "Device", "device": 0, "stream": 7}
+    copy |= {"size_bytes": 3_000, "start_ns": 50, "dur_ns": 100, "args": '{"memory bandwidth (GB/s)": 30}'}
+    trace, _ = exported(tmp_path, {"kernels": [kernel(0, 10) | row], "memcpys": [copy]})
+    assert [event["args"] for event in of_phase(trace, "X")] == [
+        {
+            "device": 0,
+            "stream": 7,
+            "grid": [8, 1, 2],
+            "tracelab": {"class": "communication", "collective": "all_reduce"},
+        },
+        {
+            "device": 0,
+            "stream": 7,
+            "bytes": 3_000,
+            "memory bandwidth (GB/s)": 30,
+            "tracelab": {"gb_per_s": "30.0"},
+        },
+    ]
+    assert [event["name"] for event in of_phase(trace, "X", "gpu_memcpy")] == ["Memcpy HtoD (Pinned -> Device)"]
+
+
+def test_arguments_that_are_no_json_stand_as_text(tmp_path):
+    ops = [
+        {"name": "op", "pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 1, "args": '{"x": NaN}'},
+        {"name": "op", "pid": 1, "tid": 1, "start_ns": 2, "dur_ns": 1, "input_shapes": "[[1,", "args": "broken"},
+    ]
+    trace, _ = exported(tmp_path, {"ops": ops})
+    assert [event["args"] for event in of_phase(trace, "X")] == [
+        {"arguments": '{"x": NaN}'},
+        {"Input Dims": "[[1,", "arguments": "broken"},
+    ]
+
+
+def test_hostile_names_leave_the_trace_whole(tmp_path):
+    hostile = '</script>"},\\\n\u2028{"ph'
+    trace, _ = exported(tmp_path, {"kernels": [kernel(0, 1, name=hostile)]})
+    assert [event["name"] for event in of_phase(trace, "X")] == [hostile]
+
+
+def test_counters_are_steps_that_return_to_nothing(tmp_path):
+    copies = [
+        {"direction": "HtoD", "device": 0, "size_bytes": 30, "start_ns": start, "dur_ns": 10} for start in (100, 105)
+    ]
+    tables = {"kernels": [kernel(0, 10), kernel(5, 10, stream=8), kernel(15, 5)], "memcpys": copies}
+    trace, done = exported(tmp_path, tables)
+    samples: dict = {}
+    for event in of_phase(trace, "C"):
+        samples.setdefault(event["name"], []).append((event["ts"], *event["args"].values()))
+    assert {name: sorted(values) for name, values in samples.items()} == {
+        "kernels in flight": [("0.000", 1), ("0.005", 2), ("0.010", 1), ("0.015", 1), ("0.020", 0)],
+        "copy HtoD": [("0.100", "3.0"), ("0.105", "6.0"), ("0.110", "3.0"), ("0.115", "0.0")],
+    }
+    assert done.samples == 9
+
+
+def test_memory_is_a_counter_of_its_device(tmp_path):
+    rows = [(0, 512, 512), (7, -512, 0)]
+    events = [
+        {"device": 0, "pid": 4, "time_ns": at, "size_bytes": size, "allocated_bytes": held, "reserved_bytes": 2048}
+        for at, size, held in rows
+    ]
+    trace, _ = exported(tmp_path, {"memory_events": events})
+    found = sorted((event["ts"], *event["args"].items()) for event in of_phase(trace, "C"))
+    assert found == [
+        ("0.000", ("allocated bytes", 512)),
+        ("0.000", ("reserved bytes", 2048)),
+        ("0.007", ("allocated bytes", 0)),
+        ("0.007", ("reserved bytes", 2048)),
+    ]
+
+
+def test_a_part_holds_what_runs_in_it_whole(tmp_path):
+    rows = [kernel(0, 10), kernel(10, 10), kernel(20, 10), kernel(30, 10)]
+    trace, _ = exported(tmp_path, {"kernels": rows}, from_ns=15, to_ns=30)
+    assert [(event["ts"], event["dur"]) for event in of_phase(trace, "X")] == [("0.010", "0.010"), ("0.020", "0.010")]
+
+
+def test_one_rank_alone_is_exported_as_that_rank(tmp_path):
+    rows = [kernel(0, 10), kernel(5, 10, rank=3)]
+    trace, done = exported(tmp_path, {"kernels": rows}, ranks=(3,))
+    assert (done.events, trace["distributedInfo"]) == (1, {"rank": 3})
+
+
+def test_what_has_no_place_in_time_is_counted(tmp_path):
+    others = [{"phase": "b", "name": "async", "start_ns": 3}, {"phase": "M", "name": "x"}, {"phase": "s", "name": "x"}]
+    tables = {"kernels": [kernel(0, 1), kernel(None, 1)], "other_events": others}
+    _, done = exported(tmp_path, tables)
+    assert done.notes == [
+        "Not shown: events of other tools with the phase b (1).",
+        "Not shown: events without a start (1).",
+    ]
+
+
+def test_marks_and_negative_durations_are_instants(tmp_path):
+    marks = [{"name": "mark", "scope": "cpu", "pid": 1, "tid": 1, "start_ns": 5}]
+    trace, _ = exported(tmp_path, {"annotations": marks, "kernels": [kernel(0, -2)]})
+    assert [(event["name"], event["args"].get("dur_ns")) for event in of_phase(trace, "i") if "args" in event] == [
+        ("gemm", -2)
+    ]
+    assert {event["name"] for event in of_phase(trace, "i")} == {"mark", "gemm"}
+
+
+def test_sources_on_clocks_of_their_own_stand_one_after_another():
+    spans = [Span("r", "a", "session", True, 5_000, 25_000), Span("r", "b", "session", True, 5_000, 9_000)]
+    placed = clocks(spans)
+    assert [(clock.shown_at_ns, clock.shift_ns) for clock in placed] == [(0, -5_000), (21_000, 16_000)]
+    assert told(placed) == [
+        "The 2 clocks in run r have no common beginning: they stand one after another, "
+        "so compare no times between them."
+    ]
+
+
+def test_sources_on_the_time_of_day_keep_their_distances():
+    spans = [Span("r", "a", "unix", True, UNIX, UNIX + 9), Span("r", "b", "unix", True, UNIX + 7, UNIX + 20)]
+    assert [(clock.zero_ns, clock.last_ns, len(clock.sources)) for clock in clocks(spans)] == [(UNIX, UNIX + 20, 2)]
+
+
+def test_notes_of_a_run_folder_do_not_stretch_the_recording():
+    spans = [Span("r", "a", "unix", True, 50, 60), Span("r", "notes", "unix", False, 0, 900)]
+    assert [(clock.zero_ns, clock.last_ns) for clock in clocks(spans)] == [(50, 60)]
+
+
+def test_lanes_fill_up_from_the_first():
+    placed = Lanes().place([1, 1, 1, 1], [True] * 4, [0, 1, 2, 5], [10, 5, 4, 6])
+    assert placed == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_several_runs_must_be_named(tmp_path):
+    tables = {"kernels": [kernel(0, 1), kernel(0, 1, run="q")]}
+    with pytest.raises(UsageError, match="2 runs; name those to export with --run: q, r"):
+        exported(tmp_path, tables)
+
+
+def test_a_rank_without_events_is_said(tmp_path):
+    with pytest.raises(NoDataError, match="nothing was recorded of that rank and time"):
+        exported(tmp_path, {"kernels": [kernel(0, 1)]}, ranks=(7,))
