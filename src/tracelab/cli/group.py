@@ -19,6 +19,7 @@ VERBS = {
     "sql": "Run one SELECT over the store; alone: a prompt.",
     "doctor": "Say what may be wrong with the data, and what is missing.",
     "export": "Write a run as a trace for Perfetto's interface.",
+    "view": "Show a run in Perfetto's interface, in a browser.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",
 }

@@ -164,7 +164,7 @@ def process_name(process: Process, cards: Mapping[tuple[str, int, int | None], s
         if card := cards.get((run, rank, number)):
             said.append(card)
     else:
-        said.append(f"host, process {number}" if number is not None else "host")
+        said.append(f"host, process {number}" if number is not None else "no process")
     return " · ".join(said)
 
 

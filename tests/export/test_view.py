@@ -1,0 +1,95 @@
+"""Who is served by `tracelab view`, and what; and the interface itself in a browser."""
+
+import http.client
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.export.perfetto import needs_interface
+from tracelab import view
+from tracelab.errors import TracelabError
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[view.Server]:
+    (tmp_path / "page.html").write_text("the page")
+    (tmp_path / "trace.json.gz").write_bytes(b"packed")
+    (tmp_path / "secret").write_text("secret")
+    what = view.Served({"/": tmp_path / "page.html", "/localtrace": tmp_path / "trace.json.gz"})
+    with view.Server(what) as running:
+        threading.Thread(target=running.serve_forever, args=(0.05,)).start()
+        yield running
+        running.shutdown()
+
+
+def asked(server: view.Server, path: str, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    answer.body = answer.read()
+    connection.close()
+    return answer
+
+
+def cookie(server: view.Server) -> str:
+    return asked(server, f"/?word={server.what.word}").headers["Set-Cookie"].split(";")[0]
+
+
+def test_it_listens_on_this_machine_alone(server):
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_who_brings_the_word_gets_the_page_and_the_trace(server):
+    answer = asked(server, "/", Cookie=cookie(server))
+    assert (answer.status, answer.body) == (200, b"the page")
+    assert asked(server, "/localtrace", Cookie=cookie(server)).body == b"packed"
+
+
+@pytest.mark.parametrize("path", ["/", "/localtrace", "/?word=", "/?word=wrong", "/vizviewer_info"])
+def test_nobody_else_gets_anything(server, path):
+    answer = asked(server, path)
+    assert (answer.status, answer.body) == (403, b"")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "evil.example:{port}", "127.0.0.1.evil.example:{port}"])
+def test_a_name_of_anothers_that_points_here_is_refused(server, host):
+    answer = asked(server, "/localtrace", Cookie=cookie(server), Host=host.format(port=server.port))
+    assert (answer.status, answer.body) == (421, b"")
+
+
+@pytest.mark.parametrize("path", ["/secret", "/../secret", "/%2e%2e/secret", "//secret", "/localtrace/../secret", "/."])
+def test_no_path_leads_out_of_the_list(server, path):
+    assert asked(server, path, Cookie=cookie(server)).status == 404
+
+
+def test_no_page_of_anothers_may_read_frame_or_be_called(server):
+    headers = asked(server, "/", Cookie=cookie(server)).headers
+    assert "Access-Control-Allow-Origin" not in headers
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "connect-src 'self' blob: data:;" in headers["Content-Security-Policy"]
+
+
+def test_a_port_that_is_taken_is_said(server):
+    with pytest.raises(TracelabError, match="name another with --port"):
+        view.Server(server.what, server.port)
+
+
+def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(TracelabError, match=r"run `pip install 'tracelab\[view\]'`"):
+        view.interface()
+
+
+@needs_interface
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_and_leaves_nothing_behind(viewed, tmp_path, how):
+    process, _ = viewed
+    assert [path.name[:14] for path in (tmp_path / "scratch").iterdir()] == ["tracelab-view-"]
+    process.send_signal(how)
+    assert process.wait(30) == 0
+    assert process.stderr.read() == "Stopped.\n"
+    assert list((tmp_path / "scratch").iterdir()) == []
