@@ -41,9 +41,10 @@
 -- [[report.says]]
 -- when = "verdict = 'act'"
 -- by = "at_stake_ns"
--- text = "{where}: {rule}. {part_ns of whole_ns}, against a threshold of {threshold}; at most {at_stake_ns of window_ns} of the window can be gained."
+-- each = "rule"
+-- most = 6
+-- text = "`{rule}`, most of all in {where}: {part_ns of whole_ns}, against a threshold of {threshold}. At stake is at most {at_stake_ns of window_ns} of the window."
 -- try = "{advice}"
--- most = 5
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns

@@ -28,6 +28,14 @@
 -- of_gpu_sum_ratio = "gpu_ns / gpu_sum_ns."
 -- timed_ranges = "Ranges with a valid start and duration; a mark, or a range that was never closed, holds nothing."
 -- overlapping_ranges = "Ranges that begin inside another and end after it: they are nobody's inner range."
+-- [report]
+-- part = "time"
+-- place = 3
+-- [[report.says]]
+-- when = "exclusive_gpu_ns > 0.3 * gpu_sum_ns"
+-- by = "exclusive_gpu_ns"
+-- text = "{where}: the ranges {annotation} launch, outside ranges within them, {exclusive_gpu_ns of gpu_sum_ns} of the work on the GPU."
+-- try = "Look for the kernels of that range first; mark finer ranges inside it."
 -- ///
 with marked as materialized (
     select

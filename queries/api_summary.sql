@@ -27,6 +27,19 @@
 -- min_ns = "The shortest duration."
 -- threads = "Threads that called."
 -- failed_calls = "Calls that returned another code than 0; NULL where the source keeps none."
+-- [report]
+-- part = "host"
+-- place = 1
+-- [[report.says]]
+-- when = "name ilike '%synchronize%' and dur_ns > 0.2 * api_sum_ns"
+-- by = "dur_ns"
+-- text = "{where}: {name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
+-- try = "Waiting is not work: the share says that the host is ahead. Take out synchronisations that nothing needs, such as `.item()` and prints in the loop."
+-- [[report.says]]
+-- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * api_sum_ns"
+-- by = "dur_ns"
+-- text = "{where}: {name} takes {dur_ns of api_sum_ns} of the time in API calls."
+-- try = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///
 with asked as (
     select run, rank, api, name, pid, tid, return_value, case when measured(start_ns, end_ns) then dur_ns end as measured_ns

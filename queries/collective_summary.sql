@@ -42,6 +42,16 @@
 -- transfer_algbw_gb_per_s = "matched_bytes / transfer_ns, in 1e9 bytes a second."
 -- transfer_busbw_gb_per_s = "matched_bus_bytes / transfer_ns, in 1e9 bytes a second."
 -- bytes_source = "Where the sizes come from: trace, nvtx, collector …"
+-- [report]
+-- part = "communication"
+-- place = 2
+-- worth = "busbw_gb_per_s is not null"
+-- without = "no collective has a known size: profile a distributed job with PyTorch 2.1 or newer, or annotate with NCCL in nsys"
+-- [[report.says]]
+-- when = "wait_ns > 0.3 * matched_dur_ns"
+-- by = "wait_ns"
+-- text = "{where}: of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
+-- try = "That is no matter of bandwidth: find the rank that comes late, and what it does meanwhile."
 -- ///
 with executions as materialized (
     select

@@ -35,6 +35,10 @@
 -- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
 -- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
 -- what = "The graph in words: its id, else how many nodes it has."
+-- [report]
+-- part = "launches"
+-- place = 3
+-- needs = ["graph_launches"]
 -- ///
 with graph_calls as (
     select run, source, rank, pid, correlation, max(end_ns) - min(start_ns) as api_ns

@@ -25,6 +25,15 @@
 -- of_wait_ratio = "gpu_idle_ns / wait_ns."
 -- waits = "Ranges of the loader that lie in the step, or partly."
 -- counted_from = "trace, or steps: the collector's own measure."
+-- [report]
+-- part = "host"
+-- place = 3
+-- fine = "No step waits for data for more than 10 % of its time."
+-- [[report.says]]
+-- when = "wait_ns > 0.1 * step_ns"
+-- by = "wait_ns"
+-- text = "{where}: step {step} waits for data for {wait_ns of step_ns} of its time."
+-- try = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///
 with marked as (
     select run, source, rank, pid, tid, name, scope, start_ns, end_ns

@@ -36,6 +36,25 @@
 -- overhead_gaps = "Those of overhead_ns."
 -- unknown_gaps = "Those of unknown_ns."
 -- longest_gap_ns = "The longest gap."
+-- [report]
+-- part = "launches"
+-- place = 1
+-- fine = "No cause leaves a device idle for more than 10 % of its window."
+-- [[report.says]]
+-- when = "host_ns > 0.1 * window_ns"
+-- by = "host_ns"
+-- text = "{where} waits for the host for {host_ns of window_ns} of its window."
+-- try = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronisations and the data loader out of the way."
+-- [[report.says]]
+-- when = "dependency_ns > 0.1 * window_ns"
+-- by = "dependency_ns"
+-- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronisation hold it up."
+-- try = "See communication and copies."
+-- [[report.says]]
+-- when = "overhead_ns > 0.1 * window_ns"
+-- by = "overhead_ns"
+-- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next."
+-- try = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation

@@ -28,6 +28,18 @@
 -- of_window_ratio = "busy_ns / window_ns."
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up."
 -- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
+-- [report]
+-- part = "kernels"
+-- place = 1
+-- [[report.says]]
+-- when = "unclassified_ns > 0.1 * kernel_sum_ns and class = 'unclassified'"
+-- by = "unclassified_ns"
+-- text = "{where}: no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
+-- try = "Add rules to `classes.csv` in the store; they are read first."
+-- [[report.says]]
+-- when = "class not in ('communication', 'unclassified')"
+-- by = "dur_ns"
+-- text = "{where}: the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns

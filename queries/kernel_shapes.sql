@@ -38,6 +38,15 @@
 -- kernel_sum_ns = "Durations of all kernels of the device, added up."
 -- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
 -- timed_calls = "Executions with a valid start and duration."
+-- [report]
+-- part = "kernels"
+-- place = 3
+-- fine = "Kernels with fewer blocks than the device has multiprocessors take less than 5 % of the kernel time each."
+-- [[report.says]]
+-- when = "blocks_per_sm < 1 and dur_ns > 0.05 * kernel_sum_ns"
+-- by = "dur_ns"
+-- text = "{where}: {kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
+-- try = "A larger batch fills the device; else run independent kernels beside it on another stream."
 -- ///
 with executions as (
     select

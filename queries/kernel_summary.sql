@@ -26,6 +26,15 @@
 -- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
 -- timed_calls = "Executions with a valid start and duration."
 -- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- [report]
+-- part = "kernels"
+-- place = 2
+-- fine = "No single kernel takes more than 20 % of its device's kernel time."
+-- [[report.says]]
+-- when = "dur_ns > 0.2 * kernel_sum_ns"
+-- by = "dur_ns"
+-- text = "{where}: {kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls of {mean_ns} on average."
+-- try = "A kernel of this share is worth a profile by ncu, and its place under the roofline."
 -- ///
 with executions as (
     select run, rank, device, name, case when measured(start_ns, end_ns) then dur_ns end as measured_ns

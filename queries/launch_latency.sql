@@ -37,6 +37,14 @@
 -- span_ns = "First launch to last start of a kernel, summed over the sources."
 -- empty_ns = "The part of span_ns in which no launch waited."
 -- empty_ratio = "empty_ns / span_ns."
+-- [report]
+-- part = "launches"
+-- place = 2
+-- [[report.says]]
+-- when = "empty_ns > 0.5 * span_ns"
+-- by = "empty_ns"
+-- text = "{where}: stream {stream} has no launch waiting for {empty_ns of span_ns} of its span; the queue holds {mean_queue_depth} on average."
+-- try = "The host is only just ahead of the device: it launches too slowly, or synchronises too often."
 -- ///
 with work as not materialized (
     select

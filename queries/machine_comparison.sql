@@ -44,6 +44,13 @@
 -- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
 -- base_run = "The run on the machine compared with."
 -- run = "The run."
+-- [report]
+-- part = "sweeps"
+-- place = 13
+-- [[report.says]]
+-- when = "model is not null"
+-- by = "saved_ratio"
+-- text = "{machine} against {base_machine}: {model} takes {this_ns} instead of {base_ns}, which saves {saved_ns of base_ns}; that is a speed-up of {speedup_factor}, not of 1 plus the saving."
 -- ///
 with lasts as (
     select run, max_by(accuracy, epoch) filter (accuracy is not null) as accuracy from run_learning group by run

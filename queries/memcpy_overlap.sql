@@ -26,6 +26,15 @@
 -- hidden_ratio = "overlap_ns / copy_busy_ns."
 -- graph_ns = "Time in which a CUDA graph recorded as a whole ran."
 -- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- [report]
+-- part = "copies"
+-- place = 2
+-- fine = "Kernels hide at least half of the copying on every device."
+-- [[report.says]]
+-- when = "hidden_ratio < 0.5"
+-- by = "copy_busy_ns - overlap_ns"
+-- text = "{where}: kernels run beside {overlap_ns of copy_busy_ns} of the copying."
+-- try = "Use pinned memory, `non_blocking=True` and a stream of its own to copy the next batch meanwhile."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

@@ -32,6 +32,14 @@
 -- of_copies_ratio = "copies / all_copies."
 -- all_dur_ns = "Durations of all copies of the row's direction and memory kinds, added up."
 -- of_dur_ratio = "dur_ns / all_dur_ns."
+-- [report]
+-- part = "copies"
+-- place = 3
+-- [[report.says]]
+-- when = "to_bytes <= 65536 and dur_ns > 0.1 * all_dur_ns"
+-- by = "dur_ns"
+-- text = "{where}: {direction} copies of {mean_bytes} on average take {dur_ns of all_dur_ns} of the time of all copies."
+-- try = "A copy below 64 KiB costs its latency, not its bytes: put several into one."
 -- ///
 with copies as (
     select

@@ -23,6 +23,14 @@
 -- recorded_bytes = "Bytes of all blocks of the device that were allocated in the recording and live at the peak."
 -- peak_bytes = "The most that was allocated."
 -- of_peak_ratio = "live_bytes / peak_bytes."
+-- [report]
+-- part = "memory"
+-- place = 3
+-- [[report.says]]
+-- when = "live_bytes > 0.1 * peak_bytes"
+-- by = "live_bytes"
+-- text = "{where}: at the peak {op} holds {live_bytes of peak_bytes}, in {blocks} blocks."
+-- try = "Activations can be recomputed (checkpointing) or kept in half precision; gradients and optimizer states can be sharded."
 -- ///
 with asked as materialized (
     select

@@ -32,6 +32,14 @@
 -- events = "Allocations and releases."
 -- pid = "The process; of several that of the highest peak."
 -- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- [report]
+-- part = "memory"
+-- place = 1
+-- [[report.says]]
+-- when = "device is not null and peak_bytes is not null"
+-- by = "peak_bytes"
+-- text = "{where}: at most {peak_bytes} are allocated, of {peak_reserved_bytes} reserved at most; then {op} runs."
+-- try = "What it was allocated for stands below."
 -- ///
 with asked as materialized (
     select

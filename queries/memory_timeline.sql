@@ -25,6 +25,9 @@
 -- time_ns = "When, on the source's clock."
 -- pid = "The process."
 -- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- [report]
+-- part = "memory"
+-- place = 2
 -- ///
 with asked as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes

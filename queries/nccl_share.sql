@@ -31,6 +31,22 @@
 -- of_kernel_busy_ratio = "busy_ns / kernel_busy_ns."
 -- of_window_ratio = "busy_ns / window_ns."
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
+-- [report]
+-- part = "communication"
+-- place = 1
+-- worth = "kernels > 0"
+-- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
+-- fine = "Communication that nothing hides takes less than 10 % of every device's window."
+-- [[report.says]]
+-- when = "collective = 'all' and exposed_ns > 0.1 * window_ns"
+-- by = "exposed_ns"
+-- text = "{where}: communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
+-- try = "The second figure is what overlapping can gain; see below which collective it is, and how much of it is waiting."
+-- [[report.says]]
+-- when = "collective = 'broadcast' and busy_ns > 0.05 * window_ns"
+-- by = "busy_ns"
+-- text = "{where}: broadcasts take {busy_ns of window_ns} of the window."
+-- try = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns

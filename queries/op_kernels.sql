@@ -27,6 +27,13 @@
 -- backward_calls = "Executions that the backward of an autograd node launched."
 -- by_launch = "Executions whose op was found through their launch."
 -- by_external_id = "Executions whose op was found through the id that they carry."
+-- [report]
+-- part = "kernels"
+-- place = 4
+-- [[report.says]]
+-- when = "op is not null and dur_ns > 0.2 * kernel_sum_ns"
+-- by = "dur_ns"
+-- text = "{where}: {op} launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
 -- ///
 with executions as (
     select

@@ -30,6 +30,13 @@
 -- outermost_calls = "Calls inside no call of the same op on the same thread."
 -- timed_calls = "Calls with a valid start and duration."
 -- overlapping_calls = "Calls that begin inside another op and end after it."
+-- [report]
+-- part = "host"
+-- place = 2
+-- [[report.says]]
+-- when = "self_ns > 0.2 * op_self_sum_ns"
+-- by = "self_ns"
+-- text = "{where}: {op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
 -- ///
 with calls as materialized (
     select

@@ -26,6 +26,13 @@
 -- flop_per_sample = "flop / samples, rounded."
 -- verdict = "The finding in a sentence."
 -- flop_missing = "The metrics without which flop is NULL."
+-- [report]
+-- part = "roofline"
+-- place = 4
+-- [[report.says]]
+-- when = "flop > 2 * fadd"
+-- by = "underestimate_factor"
+-- text = "{where}: counting additions alone gives {fadd of flop} of the FLOPs."
 -- ///
 with launches as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of

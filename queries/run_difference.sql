@@ -42,6 +42,13 @@
 -- after_said = "What the second run says, of comparability."
 -- before = "The first run."
 -- after = "The second run."
+-- [report]
+-- part = "comparison"
+-- place = 1
+-- [[report.says]]
+-- when = "section = 'kernels'"
+-- by = "abs(difference_ns)"
+-- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns}, from {before_ns} to {after_ns}."
 -- ///
 with chosen as materialized (
     select

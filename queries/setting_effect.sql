@@ -50,6 +50,15 @@
 -- allocated_bytes = "The most that one device had allocated here."
 -- base_run = "The run of the cell compared with."
 -- run = "The run."
+-- [report]
+-- part = "sweeps"
+-- place = 12
+-- [[report.says]]
+-- when = "speedup_factor is not null"
+-- by = "speedup_factor"
+-- each = "setting"
+-- most = 4
+-- text = "{setting} = {value} instead of {base_value} changes the speed of {model} by a factor of {speedup_factor}, over {pairs} pairs of cells that differ in nothing else."
 -- ///
 with asked as materialized (
     select

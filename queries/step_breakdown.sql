@@ -40,6 +40,15 @@
 -- api_ns = "Their durations, added up."
 -- sync_ns = "The part of api_ns in calls that wait: names with Synchronize."
 -- name = "Name of the range."
+-- [report]
+-- part = "time"
+-- place = 2
+-- fine = "No step leaves its device idle for more than 20 % of it."
+-- [[report.says]]
+-- when = "idle_ns > 0.2 * step_ns"
+-- by = "idle_ns"
+-- text = "{where}: in step {step} the device is idle for {idle_ns of step_ns}."
+-- try = "Compare with waiting for data, and with the causes of idle time."
 -- ///
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns

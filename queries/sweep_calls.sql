@@ -39,6 +39,9 @@
 -- kernels_per_epoch = "kernels_per_step × iterations × ranks, rounded."
 -- iterations = "The most training steps that a rank took in an epoch."
 -- ranks = "Ranks with a recording."
+-- [report]
+-- part = "sweeps"
+-- place = 10
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

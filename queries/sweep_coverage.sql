@@ -25,6 +25,17 @@
 -- gpus = "GPUs used."
 -- parallelism = "none, dp, ddp or fsdp."
 -- gpu = "GPU model name."
+-- [report]
+-- part = "sweeps"
+-- place = 2
+-- fine = "Every cell that was ingested ran to its end."
+-- [[report.says]]
+-- when = "status <> 'ok'"
+-- by = "batch_size"
+-- each = "status"
+-- most = 4
+-- text = "Cells ended as {status}, the largest batch among them {model} with {batch_size} on {layout}."
+-- try = "Averages over the sweep leave them out: compare only cells that exist on both sides."
 -- ///
 select
     c.run, c.sweep, c.model,

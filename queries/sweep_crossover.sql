@@ -28,6 +28,9 @@
 -- smallest_speedup_factor = "The speed-up at the smallest batch size."
 -- largest_speedup_factor = "The speed-up at the largest batch size."
 -- uncompared = "Batch sizes at which one of the two has no speed: it ran out of memory, or never ran."
+-- [report]
+-- part = "sweeps"
+-- place = 6
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

@@ -31,6 +31,9 @@
 -- name_mean_flop = "Mean over the names of the mean of each, rounded: every name counts alike."
 -- names = "Names that were counted."
 -- parameters = "Parameters of the model."
+-- [report]
+-- part = "sweeps"
+-- place = 11
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

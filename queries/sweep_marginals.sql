@@ -28,6 +28,9 @@
 -- fewer_processors = "The next fewer of them."
 -- fewer_samples_per_s = "Samples a second there."
 -- fewer_layout = "Where that one ran."
+-- [report]
+-- part = "sweeps"
+-- place = 7
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

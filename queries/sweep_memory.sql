@@ -38,6 +38,9 @@
 -- allocation_sum_bytes = "Bytes of all allocations in the recording, added up."
 -- others_mean_bytes = "Mean of allocated_bytes of the run's other devices."
 -- imbalance_factor = "allocated_bytes / others_mean_bytes."
+-- [report]
+-- part = "sweeps"
+-- place = 8
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

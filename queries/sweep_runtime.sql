@@ -37,6 +37,9 @@
 -- gpu_busy_step_ns = "gpu_busy_ns / recorded_steps, rounded."
 -- step_ns = "Mean duration of a training step as the run itself wrote it down, rounded."
 -- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded."
+-- [report]
+-- part = "sweeps"
+-- place = 4
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

@@ -36,6 +36,18 @@
 -- global_batch_size = "Samples a step over all processes."
 -- run = "The run."
 -- base_run = "The run of the cell compared with."
+-- [report]
+-- part = "sweeps"
+-- place = 5
+-- [[report.says]]
+-- when = "speedup_factor < 1 and processor_factor > 1"
+-- by = "batch_size"
+-- text = "More GPUs are slower than {base_processors}: {model} at batch {batch_size} on {layout} reaches {samples_per_s} samples/s against {base_samples_per_s}, a factor of {speedup_factor}."
+-- try = "Below the crossover batch size communication costs more than it saves."
+-- [[report.says]]
+-- when = "efficiency_ratio is not null and processor_factor > 1"
+-- by = "efficiency_ratio"
+-- text = "The best efficiency: {model} at batch {batch_size} on {layout}, a speed-up of {speedup_factor} with {processor_factor} times the processors (efficiency {efficiency_ratio})."
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

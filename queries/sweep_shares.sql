@@ -44,6 +44,9 @@
 -- calls_per_step = "calls / recorded_steps."
 -- step_bytes = "Bytes that the metadata of these collectives tell, of a step, rounded; NULL where none tell."
 -- parameter_bytes = "Bytes of the model's parameters."
+-- [report]
+-- part = "sweeps"
+-- place = 9
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

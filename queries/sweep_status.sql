@@ -21,6 +21,9 @@
 -- ok_ratio = "ok / runs."
 -- expected = "Runs that the record of the sweep lists; NULL where it was not beside them."
 -- missing = "Of these, runs that are not in the store."
+-- [report]
+-- part = "sweeps"
+-- place = 1
 -- ///
 with counts as (
     select

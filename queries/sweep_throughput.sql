@@ -34,6 +34,9 @@
 -- train_sum_ns = "Durations of the training steps of all ranks, added up."
 -- data_wait_ratio = "data_wait_ns / train_sum_ns."
 -- epochs = "Whole epochs."
+-- [report]
+-- part = "sweeps"
+-- place = 3
 -- ///
 select
     c.run, c.sweep, c.model,

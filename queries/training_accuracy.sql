@@ -30,6 +30,9 @@
 -- epoch_ns = "Duration of the epoch on its slowest rank, without validation."
 -- training_accuracy = "Accuracy over the training steps."
 -- training_loss = "Loss over the training steps."
+-- [report]
+-- part = "training"
+-- place = 1
 -- ///
 select
     c.run, c.sweep, c.model,

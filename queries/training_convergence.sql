@@ -34,6 +34,9 @@
 -- converged_accuracy = "The accuracy then."
 -- converged_ns = "Start of the first epoch to the end of that one."
 -- total_ns = "Start of the first epoch to the end of the last."
+-- [report]
+-- part = "training"
+-- place = 2
 -- ///
 with epochs as materialized (
     select

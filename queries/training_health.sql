@@ -37,6 +37,15 @@
 -- classes = "Classes."
 -- steps = "Training steps."
 -- lossless_steps = "Of these, steps without a loss."
+-- [report]
+-- part = "training"
+-- place = 3
+-- [[report.says]]
+-- when = "verdict not in ('learns', 'no_loss')"
+-- by = "first_loss"
+-- each = "verdict"
+-- most = 3
+-- text = "{run}: {verdict}; the loss went from {first_loss} to {last_loss}, and guessing among {classes} classes gives {guessing_loss}."
 -- ///
 with ordered as (
     select

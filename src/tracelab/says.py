@@ -34,7 +34,8 @@ class Say:
     """A sentence about rows of an answer: those for which `when` holds, the ones with the most `by` first.
 
     `when` and `by` are SQL over the answer's columns. `attempt` (`try` in the header) is what to do about it. Of the
-    rows at most `most` are told; how many others there are is counted.
+    rows at most `most` are told, with `each` the first one for every value of that column; how many rows there are in
+    all is counted.
     """
 
     when: str
@@ -42,14 +43,16 @@ class Say:
     text: str
     attempt: str | None
     most: int
+    each: str | None
 
 
 @dataclass(frozen=True)
 class Report:
     """How an answer enters the report: in which part, at which place of it, and what is said of it.
 
-    It enters only where one of the tables `needs` has rows; without: of those that the query needs. `fine` is said
-    where no sentence fits.
+    It enters only where one of the tables `needs` has rows (none named: of those that the query needs), and where
+    `worth`, SQL over the answer's columns, holds for a row; `without` says what to do where it holds for none. `fine`
+    is said where no sentence fits.
     """
 
     part: str
@@ -57,26 +60,40 @@ class Report:
     needs: tuple[str, ...]
     says: tuple[Say, ...]
     fine: str | None
+    worth: str | None
+    without: str
 
 
 def report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
     """Read the table `[report]` of a header; a ValueError says what is wrong with it."""
-    if unknown := set(entry) - {"part", "place", "needs", "says", "fine"}:
+    if unknown := set(entry) - {"part", "place", "needs", "says", "fine", "worth", "without"}:
         raise ValueError(f"[report] has an unknown key {sorted(unknown)[0]!r}")
-    part, place, fine, needs = entry.get("part"), entry.get("place", _LAST), entry.get("fine"), entry.get("needs", [])
+    part, place, needs = entry.get("part"), entry.get("place", _LAST), entry.get("needs", [])
+    fine, worth, without = (entry.get(name) for name in ("fine", "worth", "without"))
     if part not in PARTS or not isinstance(place, int):
         raise ValueError(f"[report] needs a part, one of {', '.join(PARTS)}, and may have a place (a whole number)")
-    if not (fine is None or isinstance(fine, str)) or not isinstance(needs, list):
-        raise ValueError("[report] may have fine as text, and needs as a list of tables")
+    if not all(isinstance(each, str | None) for each in (fine, worth, without)) or not isinstance(needs, list):
+        raise ValueError("[report] may have fine, worth and without as texts, and needs as a list of tables")
+    if (worth is None) != (without is None):
+        raise ValueError("[report] has worth and without together, or neither")
     says = cast("list[object]", entry.get("says", []))
-    return Report(str(part), place, tuple(map(str, needs)), tuple(_say(each, columns) for each in says), fine)
+    told = tuple(_say(each, columns) for each in says)
+    return Report(
+        str(part),
+        place,
+        tuple(map(str, needs)),
+        told,
+        cast("str | None", fine),
+        cast("str | None", worth),
+        str(without or ""),
+    )
 
 
 def _say(entry: object, columns: Mapping[str, str]) -> Say:
-    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "try", "most"}:
-        raise ValueError("[[report.says]] has when, by, text, and may have try and most")
+    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "try", "most", "each"}:
+        raise ValueError("[[report.says]] has when, by and text, and may have try, most and each")
     texts = [entry.get(name) for name in ("when", "by", "text")]
-    attempt, most = entry.get("try"), entry.get("most", 1)
+    attempt, most, each = entry.get("try"), entry.get("most", 1), entry.get("each")
     if not all(isinstance(text, str) for text in texts) or not isinstance(attempt, str | None):
         raise ValueError("[[report.says]] needs when, by and text, each a text")
     for text in (str(entry["text"]), attempt or ""):
@@ -84,5 +101,7 @@ def _say(entry: object, columns: Mapping[str, str]) -> Say:
             for name in (found["part"], found["whole"]):
                 if name is not None and name != WHERE and name not in columns:
                     raise ValueError(f"[[report.says]] names {name!r}, which is no column of the query")
+    if each is not None and each not in columns:
+        raise ValueError(f"[[report.says]] has each = {each!r}, which is no column of the query")
     when, by, said = map(str, texts)
-    return Say(when, by, said, attempt, int(most))
+    return Say(when, by, said, attempt, int(most), each)

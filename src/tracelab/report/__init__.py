@@ -23,40 +23,39 @@ the report's own, which give:
 Text reaches the page by `textContent` alone, so names are harmless; the page's policy forbids every other script.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracelab import query
 from tracelab.report.asking import Answer, Asking, opened
+from tracelab.report.head import head
 from tracelab.report.health import health
 from tracelab.report.page import page
 from tracelab.report.part import lacking, part_html
 from tracelab.report.section import Section
-from tracelab.report.summary import head, summary
 from tracelab.says import PARTS
 
 __all__ = ["Answer", "Asking", "Section", "report"]
 
-SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", summary), ("health", health))
-"""Sections that are functions, each behind the part named, `health` behind the summary."""
+SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", health),)
+"""Sections that are functions, each with the part that it follows."""
 
 
 def report(store: Path, runs: tuple[str, ...] = ()) -> str:
     """The report as HTML; NoDataError where the store is empty or lacks one of the runs."""
     with opened(store, runs) as asking:
-        made = [made for _, make in SECTIONS if (made := make(asking)) is not None]
-        sections = [*made, *_parts(asking)]
+        sections = list(_sections(asking))
         lacks = [line for section in sections for line in section.lacking]
         shown = [section for section in sections if section.body]
         if lacks:
-            told = f"<details><summary>{len(lacks)} questions</summary><ul>{''.join(lacks)}</ul></details>"
-            shown.append(Section("lacking", "What these data cannot answer", told))
+            summary = f"<summary>{len(lacks)} questions have no data here, and how to capture them</summary>"
+            told = f"<details class=lacking>{summary}<ul>{''.join(lacks)}</ul></details>"
+            shown.append(Section("lacking", "Not answered", told))
         return page("tracelab report", head(asking), shown)
 
 
-def _parts(asking: Asking) -> list[Section]:
-    """A section for each part that a header names, with the answers of its questions."""
-    sections = []
+def _sections(asking: Asking) -> Iterator[Section]:
+    """A section for each part that a header names, with the answers of its questions; behind it those of functions."""
     for part, title in PARTS.items():
         entering = [each for each in query.library().values() if each.report is not None and each.report.part == part]
         entering.sort(key=lambda each: (each.report.place if each.report else 0, each.name))
@@ -64,5 +63,7 @@ def _parts(asking: Asking) -> list[Section]:
         body = "\n".join(part_html(asking, answer) for answer in answers if answer.table is not None)
         lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
         if answers:
-            sections.append(Section(part, title, body, lacking=lacks))
-    return sections
+            yield Section(part, title, body, lacking=lacks)
+        for _, make in (each for each in SECTIONS if each[0] == part):
+            if (made := make(asking)) is not None:
+                yield made

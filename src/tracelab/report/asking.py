@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
@@ -27,11 +27,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asking:
-    """An open store, and the runs of it that are meant: of all of them when there is none in `runs`."""
+    """An open store, and the runs of it that are meant: all of them when there is none in `runs`.
+
+    `several`: more than one run is meant, so that a figure needs to say which it is of.
+    """
 
     con: duckdb.DuckDBPyConnection
     store: Path
     runs: tuple[str, ...]
+    several: bool
 
     def ask(self, name: str, **values: Value) -> Answer:
         """Ask a question of the library; `values` are parameters other than the run."""
@@ -63,7 +67,16 @@ class Asking:
                 f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {query.ways_to_get(needs)}"
             )
             return Answer(question, None, lacks, _command(question, {}), "")
-        return self.asked(question, {})
+        answer = self.asked(question, {})
+        worth = question.report.worth if question.report else None
+        if answer.table is None or worth is None:
+            return answer
+        self.con.register("answer", answer.table)
+        found = self.con.sql(f"select 1 from answer where {worth} limit 1").fetchall()
+        self.con.unregister("answer")
+        return (
+            answer if found else replace(answer, table=None, lacks=question.report.without if question.report else "")
+        )
 
     def has_rows(self, tables: tuple[str, ...]) -> bool:
         """Whether one of the tables has a row; of no tables: yes."""
@@ -95,7 +108,7 @@ def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
         known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
         for run in runs:
             query.check_run(known, run)
-        yield Asking(con, store, tuple(dict.fromkeys(runs)))
+        yield Asking(con, store, tuple(dict.fromkeys(runs)), several=len(set(runs) or known) > 1)
 
 
 def _command(question: Query, values: Mapping[str, Value]) -> str:

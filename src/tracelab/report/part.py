@@ -24,11 +24,12 @@ def part_html(asking: Asking, answer: Answer) -> str:
     shown = table.take(kept)
     devices = [name for name in IDENTITY if name in table.column_names]
     count = told(table.num_rows, shown.num_rows, devices)
+    opened = " open" if shown.num_rows <= _OPEN_ROWS or query.chart is None else ""
     parts = [
         f'<article class=part id="{query.name}"><h3>{text(query.title)}</h3>',
-        sentences(asking.con, query, table),
-        _figure(query, chart(query, shown)),
-        f"<details class=data{' open' * (shown.num_rows <= _OPEN_ROWS)}><summary>Table: {count}</summary>",
+        sentences(asking, query, table),
+        _figure(query, chart(query, shown, several=asking.several)),
+        f"<details class=data{opened}><summary>Table: {count}</summary>",
         _all(answer, table.num_rows, shown.num_rows),
         table_html(shown, f"{query.title}: {count}", dict(query.columns)),
         "</details>",
@@ -43,9 +44,12 @@ def _figure(query: Query, spec: dict[str, object] | None) -> str:
     """The place where a script draws the chart; what is read aloud instead is the table."""
     if spec is None:
         return ""
-    written = escape(json.dumps(spec, separators=(",", ":"), ensure_ascii=False))
+    written = json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
+    for sign, spelled in (("&", "&amp;"), ("'", "&#39;"), ("<", "&lt;"), (">", "&gt;")):
+        written = written.replace(sign, spelled)  # quotes are many, and stay as they are
     return (
-        f'<figure data-chart="{written}" role=group aria-label="Chart: {escape(query.title)}">'
+        f"<figure data-chart='{written}' "
+        f'role=group aria-label="Chart: {escape(query.title)}">'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
 

@@ -5,6 +5,8 @@ from html import escape
 
 from tracelab.names import visible
 
+_LONG = 60
+_NO_BREAK = "&nbsp;"
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -19,6 +21,8 @@ def prose(said: str) -> str:
 
 
 def value(shown: str, exact: str) -> str:
-    """A value as people read it, the exact one on hover where they differ."""
+    """A value as people read it, the exact one on hover where they differ; a long text stands as it is."""
     title = f' title="{escape(exact)}"' if exact != shown else ""
-    return f"<b{title}>{text(shown)}</b>"
+    if len(shown) >= _LONG:
+        return f"<span{title}>{text(shown)}</span>"
+    return f"<b{title}>{text(shown).replace(' ', _NO_BREAK)}</b>"

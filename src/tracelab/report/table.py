@@ -10,12 +10,12 @@ from tracelab.layout import cells
 from tracelab.names import shortened, visible
 from tracelab.plot.labels import IDENTITY
 from tracelab.report.prose import text
-from tracelab.units import Quantity, as_column, quantity, unit
+from tracelab.units import Quantity, as_column, quantity, significant, unit
 from tracelab.values import exact, is_number, plain
 
-CELLS = {"steps": 12_000, "line": 8_000, "curves": 8_000, "scatter": 5_000}
+CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
 """How many cells of an answer are shown, by the kind of its chart: a curve needs its points."""
-FEWEST_CELLS = 2_400
+FEWEST_CELLS = 2_200
 _FEWEST_ROWS = 20
 _LONGEST = 300
 _LONG = 36
@@ -62,16 +62,23 @@ def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """The cells of a column, without the end tags that HTML allows to leave out."""
     if is_number(field.type):
         what = _UNITS.get(quantity(as_column(field.name)), "") or unit(field.name) or ""
+        is_ratio = quantity(field.name) is Quantity.RATIO
         return [
-            "<td class=u>–" if value is None else _number(shown, exact(value), what)
+            "<td class=u>–" if value is None else _number(percent(value) if is_ratio else shown, exact(value), what)
             for value, shown in zip(plain(values), cells(field, values), strict=True)
         ]
     return [_text(value, shown) for value, shown in zip(plain(values), cells(field, values), strict=True)]
 
 
 def _number(shown: str, whole: str, what: str) -> str:
-    title = f' title="{whole} {what}"' if what in _UNITS.values() and shown != f"{whole} ns" else ""
+    rounded = what in _UNITS.values() or shown.endswith("%")
+    title = f' title="{f"{whole} {what}".strip()}"' if rounded and shown != f"{whole} ns" else ""
     return f"<td data-v={whole}{title}>{escape(shown)}"
+
+
+def percent(ratio: float) -> str:
+    """A ratio as people read it: 24.35 %."""
+    return f"{significant(100 * ratio)} %"
 
 
 def _text(value: object, shown: str) -> str:

@@ -137,6 +137,11 @@ const tracelab = (() => {
   document.getElementById("run")?.addEventListener("change", (event) => {
     const run = event.target.value || null;
     for (const item of document.querySelectorAll("[data-run]")) item.hidden = run !== null && item.dataset.run !== run;
+    const only = [...document.querySelectorAll("[data-only]")];
+    for (const item of only) item.hidden = item.dataset.only !== run;
+    for (const item of document.querySelectorAll("[data-all]")) {
+      item.hidden = run !== null && item.parentElement.querySelector("[data-only]") !== null;
+    }
     picking.forEach((show) => show(run));
   });
 

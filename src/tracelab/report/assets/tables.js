@@ -1,0 +1,94 @@
+// Tables that sort by a click on a heading, and filter as you type; the run picker hides rows of other runs.
+"use strict";
+{
+  const ROWS_WORTH_A_FILTER = 8;
+  const NEXT = { none: "descending", descending: "ascending", ascending: "none" };
+  const NEXT_OF_TEXT = { none: "ascending", ascending: "descending", descending: "none" };
+  const collator = new Intl.Collator("en", { numeric: true });
+
+  // A cell's value: a number exactly enough to sort by, a text, or null where there is none.
+  function valueOf(cell) {
+    if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
+    return cell.classList.contains("u") ? null : cell.textContent;
+  }
+
+  function compare(one, other) {
+    if (one === null || other === null) return 0;
+    return typeof one === "number" ? one - other : collator.compare(one, other);
+  }
+
+  function sortBy(body, rows, at, direction) {
+    const keyed = rows.map((row) => [valueOf(row.cells[at]), row]);
+    const sign = direction === "descending" ? -1 : 1;
+    if (direction !== "none") {
+      keyed.sort(([one], [other]) => (one === null) - (other === null) || sign * compare(one, other));
+    }
+    body.append(...keyed.map(([, row]) => row));
+  }
+
+  function sortable(table, rows) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, at) => {
+      const button = tracelab.element("button", undefined, { type: "button" });
+      button.append(...head.childNodes);
+      head.append(button);
+      head.setAttribute("aria-sort", "none");
+      button.addEventListener("click", () => {
+        const next = (head.classList.contains("n") ? NEXT : NEXT_OF_TEXT)[head.getAttribute("aria-sort")];
+        for (const other of heads) other.setAttribute("aria-sort", "none");
+        head.setAttribute("aria-sort", next);
+        sortBy(table.tBodies[0], rows, at, next);
+      });
+    });
+  }
+
+  function filterable(table, rows) {
+    const box = tracelab.element("p", undefined, { class: "filter" });
+    const label = box.appendChild(tracelab.element("label", "Filter "));
+    const input = label.appendChild(tracelab.element("input", undefined, { type: "search", autocomplete: "off" }));
+    const told = box.appendChild(tracelab.element("span", "", { "aria-live": "polite" }));
+    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const at = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "run");
+    let run = null;
+    const show = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let count = 0;
+      rows.forEach((row, index) => {
+        const meant = run === null || at < 0 || row.cells[at].title === run || row.cells[at].textContent === run;
+        row.hidden = !(meant && words.every((word) => texts[index].includes(word)));
+        count += !row.hidden;
+      });
+      told.textContent = count === rows.length ? "" : ` ${count} of ${rows.length} rows`;
+    };
+    input.addEventListener("input", show);
+    tracelab.onRun((picked) => { run = picked; show(); });
+    if (rows.length >= ROWS_WORTH_A_FILTER) table.parentElement.before(box);
+  }
+
+  for (const table of document.querySelectorAll(".data table")) {
+    const rows = [...table.tBodies[0].rows];
+    table.asAnswered = rows; // charts name rows by their place in the answer, however the table is sorted
+    let made = false;
+    const make = () => {
+      if (made) return;
+      made = true;
+      sortable(table, rows);
+      filterable(table, rows);
+    };
+    const details = table.closest("details");
+    if (details.open) make();
+    else details.addEventListener("toggle", make, { once: true });
+    tracelab.onRun(make); // it comes before the filter's own, so a picked run holds for tables not opened yet
+  }
+
+  const opened = [];
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details.data:not([open])")) {
+      details.open = true;
+      opened.push(details);
+    }
+  });
+  addEventListener("afterprint", () => {
+    while (opened.length) opened.pop().open = false;
+  });
+}

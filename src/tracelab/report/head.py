@@ -1,10 +1,8 @@
-"""The head of the report and its summary: what was recorded, on what, and what to try first."""
+"""The head of the report: how much was recorded, and the control that restricts the page to one run."""
 
 from tracelab import __version__
 from tracelab.report.asking import Asking
-from tracelab.report.part import part_html
 from tracelab.report.prose import text
-from tracelab.report.section import Section
 
 _HEAD = """select
     run, list_distinct(list(coalesce(producer, format))) as producers,
@@ -28,9 +26,3 @@ def head(asking: Asking) -> str:
         f"<p>{events:,} events of {files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
         f"{picker}</header>"
     )
-
-
-def summary(asking: Asking) -> Section | None:
-    """What to try first: the advice on the timelines."""
-    answer = asking.ask("advice")
-    return None if answer.table is None else Section("summary", "Summary", part_html(asking, answer))

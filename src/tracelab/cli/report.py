@@ -1,0 +1,62 @@
+"""`tracelab report`: a store, or some of its runs, as one HTML file that opens from disk."""
+
+import sys
+import webbrowser
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.output import check_writable, written_whole
+from tracelab.errors import UsageError
+
+_EPILOG = """\b
+Examples:
+  tracelab report
+  tracelab report --run before --run after -o both.html
+  tracelab report --open --force
+"""
+_DEFAULT = Path("report.html")
+
+
+@click.command(epilog=_EPILOG, params=[options.store()])
+@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; may be given several times.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    default=_DEFAULT,
+    show_default=True,
+    metavar="FILE",
+    help="The file to write; - is stdout.",
+)
+@click.option("--open", "shown", is_flag=True, help="Open it in the browser.")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: bool, force: bool) -> None:
+    """Write what the store says into one HTML file: health, charts, tables, definitions and SQL.
+
+    The file loads nothing from anywhere and sends nothing: it opens from disk, and can be mailed or archived.
+    """
+    to_stdout = str(output) == "-"
+    if to_stdout and shown:
+        raise UsageError("--open needs a file; leave -o - out")
+    if not to_stdout:
+        check_writable(output, force=force)
+
+    from tracelab.lab import store_path
+    from tracelab.report import report
+
+    page = report(store_path(store), runs).encode()
+    if to_stdout:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(page)
+        return
+    written_whole(output, partial(_write, page), force=force)
+    if shown and not webbrowser.open(output.resolve().as_uri()):
+        click.echo("No browser could be started; open the file yourself.", err=True)
+
+
+def _write(page: bytes, stream: BinaryIO) -> None:
+    stream.write(page)

@@ -1,0 +1,84 @@
+"""Small multiples for the script that draws them: curves and grids, a panel for each case of a sweep."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tracelab.header import Chart
+from tracelab.plot.axis import is_finite
+from tracelab.plot.grid import STATUS_COLORS
+from tracelab.plot.labels import words
+from tracelab.plot.multiples import Panel, panels, text_of
+
+Row = dict[str, Any]
+
+_AT = "\0row"
+_MOST_PANELS = 40
+_LOG_FROM = 6
+"""Where the largest x is so many times the smallest, doublings stand at equal distances."""
+
+
+def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+    """A panel for each case and column of y, a line for each value of `by`, its points in the order of x."""
+    found = []
+    for panel in _cases(rows, drawn):
+        for index, name in enumerate(drawn.y):
+            held = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[drawn.x])]
+            lines: dict[str, list[Row]] = {}
+            for row in held:
+                lines.setdefault(text_of(row[drawn.by]) if drawn.by else words(name), []).append(row)
+            series = [
+                {"name": title, "y": index, "rows": [row[_AT] for row in sorted(members, key=lambda row: row[drawn.x])]}
+                for title, members in lines.items()
+                if any(row[name] for row in members)
+            ]
+            if series:
+                log = [_is_doubling([row[drawn.x] for row in held]), False]
+                told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "log": log}
+                found.append(told | {"join": "line", "series": series})
+    return found
+
+
+def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+    """A panel for each case and column of y: x across, `by` down, and which rows of the table stand in each cell."""
+    found = []
+    for panel in _cases(rows, drawn):
+        across = _ordered([row[drawn.x] for row in panel.rows])
+        down = list(dict.fromkeys(row[drawn.by] if drawn.by else None for row in panel.rows))
+        axes = {"across": [text_of(value) for value in across], "down": [text_of(value) for value in down]}
+        for index, name in enumerate(drawn.y):
+            cells: dict[tuple[int, int], list[int]] = {}
+            for row in panel.rows:
+                if row[name] is not None:
+                    place = across.index(row[drawn.x]), down.index(row[drawn.by] if drawn.by else None)
+                    cells.setdefault(place, []).append(row[_AT])
+            if cells:
+                told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "inks": STATUS_COLORS}
+                found.append(told | axes | {"cells": [[*place, members] for place, members in cells.items()]})
+    return found
+
+
+def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
+    """The panels of every sweep, those with the most rows first: a case of a single cell tells little."""
+    sweeps: dict[object, list[Row]] = {}
+    for row in rows:
+        sweeps.setdefault(row.get("sweep"), []).append(row)
+    found = []
+    for sweep, members in sweeps.items():
+        said = [text_of(sweep)] if len(sweeps) > 1 else []
+        cases = panels(members, drawn, _MOST_PANELS)[0]
+        found += [Panel(" · ".join(filter(None, [*said, case.title])), case.rows) for case in cases]
+    yield from sorted(found, key=lambda panel: -len(panel.rows))[:_MOST_PANELS]
+
+
+def _title(panel: Panel, drawn: Chart, name: str) -> str:
+    return " · ".join(filter(None, [panel.title, words(name) if len(drawn.y) > 1 else ""]))
+
+
+def _is_doubling(values: Sequence[float]) -> bool:
+    return bool(values) and min(values) > 0 and max(values) >= _LOG_FROM * min(values)
+
+
+def _ordered(values: Sequence[Any]) -> list[Any]:
+    """Numbers by size, texts as they come."""
+    found = list(dict.fromkeys(values))
+    return sorted(found) if all(is_finite(value) for value in found) else found
