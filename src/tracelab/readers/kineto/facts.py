@@ -11,7 +11,7 @@ from tracelab.readers.base import Facts
 from tracelab.readers.findings import Findings, diagnostics
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.diagnostics import SENTENCES
-from tracelab.readers.kineto.piece import Rows
+from tracelab.readers.kineto.mapped import Rows
 from tracelab.readers.kineto.scan import Trace
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.kineto import cut as cuts
-from tracelab.readers.kineto import mapping, select
+from tracelab.readers.kineto import kinds, mapping, select
 from tracelab.readers.kineto.cut import EXACT_BELOW_US
 
 OBJECT_BYTES = 2 << 20
@@ -26,6 +26,8 @@ _ID_KEYS = ("pid", "tid")
 _GIVE_UP_NUMBERS = 2
 _BASE_KEYS = (*_TEXT_KEYS, *_ID_KEYS, "ts", "dur", "args")
 _BOOLEAN = re.compile(rb'"ts"\s*:\s*[tf]')  # DuckDB takes true and false for 1 and 0
+_PRODUCT_EXACT_BELOW_US = 1 << 40
+"""Below this a thousand times the double is less than half a nanosecond off, too, and need not be split."""
 _LEARN_FROM = 5_000  # events whose keys are looked at before a file's columns are settled
 
 # the copy that DuckDB warns of costs less than binding the query twice, as its sql() does
@@ -110,17 +112,16 @@ class FastLoader:
         moved_ns = (int(self._prefix or 0) - 1) * cuts.MARK * mapping.US_PER_TICK
         cut_ok = f"cut >= {cuts.MARK} and cut < {2 * cuts.MARK}"
         return f"""
-            with timed as (
-                select * exclude (cat, {select.name(cuts.KEY)}), {select.name(cuts.KEY)} as cut, cat as source_cat,
-                    {select.todays_category("cat")} as cat
+            with read as (
+                select * exclude (cat, {select.name(cuts.KEY)}), {select.name(cuts.KEY)} as cut, cat as source_cat
                 from read_json({select.literal(str(self._scratch))}, format = 'array', columns = {{{struct}}},
                                maximum_object_size = {OBJECT_BYTES})
-            )
-            select {select.kind_of_event()} as kind, ph, source_cat, name, pid, tid,
-                coalesce(case when {cut_ok} then {_exact_ns("cut")} + {moved_ns} end, {_exact_ns("ts")})
+            ), {kinds.categorised("read")}
+            select {kinds.kind_of_event()} as kind, ph, source_cat, name, pid, tid,
+                case when {cut_ok} then {_whole_ns("cut")} + {moved_ns} else {_exact_ns("ts")} end
                     + {self._base_ns} as start_ns,
                 {_exact_ns("dur")} as dur_ns, ts, dur, cut, args {extras}
-            from timed
+            from categorised
         """
 
     def _write(self, piece: memoryview) -> None:
@@ -166,6 +167,10 @@ def arrow(con: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
 def _exact_ns(us: str) -> str:
     """Microseconds in a double as whole nanoseconds; NULL where the double cannot be trusted."""
     return (
-        f"case when abs({us}) < {EXACT_BELOW_US} then "
-        f"floor({us})::bigint * {mapping.US_PER_TICK} + round(({us} - floor({us})) * {mapping.US_PER_TICK})::bigint end"
+        f"case when abs({us}) < {_PRODUCT_EXACT_BELOW_US} then {_whole_ns(us)} when abs({us}) < {EXACT_BELOW_US} then "
+        f"floor({us})::bigint * {mapping.US_PER_TICK} + {_whole_ns(f'({us} - floor({us}))')} end"
     )
+
+
+def _whole_ns(us: str) -> str:
+    return f"round({us} * {mapping.US_PER_TICK})::bigint"

@@ -16,7 +16,8 @@ from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
-from tracelab.readers.kineto.piece import PieceReader, Rows, Waiting
+from tracelab.readers.kineto.mapped import Known, Mapper, Rows
+from tracelab.readers.kineto.piece import PieceReader, Waiting
 from tracelab.readers.kineto.scan import Trace
 from tracelab.sink import Correction, Sink
 
@@ -53,19 +54,15 @@ def _worth_threads(path: Path) -> int:
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
     """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
-    waiting = Waiting()
+    waiting, known = Waiting(), Known()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(_engine())
-        readers = [
-            PieceReader(
-                stack.enter_context(engine.cursor()),
-                stack.enter_context(_scratch_file()),
-                waiting,
-                base_ns=assumed.base_ns,
-                gpu_pid=assumed.gpu_pid,
-            )
-            for _ in range(workers)
-        ]
+        readers = []
+        for _ in range(workers):
+            connection = stack.enter_context(engine.cursor())
+            scratch = stack.enter_context(_scratch_file())
+            mapper = Mapper(connection, known, assumed.gpu_pid)
+            readers.append(PieceReader(connection, scratch, waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()

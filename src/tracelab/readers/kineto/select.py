@@ -9,37 +9,11 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
-
-OTHER = len(MAPPINGS)
-"""The kind of events that no mapping takes."""
-COUNTERS = OTHER + 1
-"""The kind of counter events, each of which is a row for every series."""
+from tracelab.readers.kineto.kinds import todays_category
+from tracelab.readers.kineto.mapping import Mapping
 
 _FEW = 32  # so many left-over arguments are faster to put together than to leave by taking the others out
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9 _.%()/-]+")
-
-
-def kind_of_event() -> str:
-    """SQL for the number of the mapping that takes an event; frequent categories are told by their plain names."""
-    common = {"cuda_runtime": "api_calls", "kernel": "kernels", "python_function": "python_frames"}
-    places = {target.table: at for at, target in enumerate(MAPPINGS)}
-    op = (
-        f"when source_cat = 'cpu_op' and ph = 'X' then case when name = '{mapping.COMMUNICATION_OP}' "
-        f"then {MAPPINGS.index(mapping.COMMUNICATION_OPS)} else {MAPPINGS.index(mapping.OPS)} end"
-    )
-    quick = " ".join(f"when source_cat = '{cat}' and ph = 'X' then {places[table]}" for cat, table in common.items())
-    whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
-    return (
-        f"(case {op} {quick} when ph in ('s', 'f', 't') then {OTHER} {whens} "
-        f"when ph = 'C' then {COUNTERS} else {OTHER} end)::utinyint"
-    )
-
-
-def todays_category(column: str) -> str:
-    """SQL for today's name of a category, lower case."""
-    whens = " ".join(f"when '{old}' then '{new}'" for old, new in mapping.CATEGORY_ALIASES.items())
-    return f"case lower({column}) {whens} else lower({column}) end"
 
 
 def collectives_of(target: Mapping) -> Mapping | None:
@@ -59,6 +33,8 @@ class Arguments:
     """Keys of integers where a fraction or a boolean occurs, which DuckDB would round to an integer."""
     unfit: Collection[str] = ()
     """Keys with values that do not fit their column: they stay in the rows' `args`."""
+    counted: bool = False
+    """Whether no more is known than that these keys may occur: `? keys` then counts the values that fit."""
 
 
 def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[str], *, gpu_pid: str) -> str:
@@ -74,16 +50,50 @@ def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[s
         columns[column] = value.template.format(*references) if references else value.template
     left = present - (_held(target) - set(arguments.unfit))
     columns["args"] = _leftover(present, left, wanted, extras)
-    checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, arguments).items()]
+    if arguments.counted:
+        checks = [f"{_fitting_values(target, wanted)} as {name(KEYS)}"]
+        wanted = {key: "DOUBLE" if kind == "BIGINT" else kind for key, kind in wanted.items()}
+    else:
+        checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, arguments).items()]
     transformed = f", json_transform(args, {spec(wanted)}) as a" if wanted else ""
     today = f"{todays_category('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
     selected = ", ".join((rows_of(target.table, columns), *checks))
     return f"select {selected} from (select *, {today}{transformed} from events where {where})"
 
 
+KEYS = "? keys"
+"""The column of how many of an event's arguments are known, and fit."""
+
+
 def check_column(key: str) -> str:
     """The column that is NULL where an argument is missing, or does not fit its column's type."""
     return f"? {key}"
+
+
+def countable(target: Mapping, keys: Collection[str], extras: list[str]) -> bool:
+    """Whether each of these keys becomes one value, so that counting the values tells whether other keys occur."""
+    kinds: dict[str, set[str]] = {key: set() for key in keys}
+    for value in target.columns.values():
+        for names, kind in value.arguments:
+            for key in kinds.keys() & set(names):
+                kinds[key].add(kind)
+    few = len(kinds) - len(_held(target) & kinds.keys()) <= _FEW
+    once = all(len(wanted) <= 1 for wanted in kinds.values()) and not kinds.keys() & set(target.also_held)
+    return few and once and plain_keys(keys) and not kinds.keys() & {column.removeprefix("extra ") for column in extras}
+
+
+def _fitting_values(target: Mapping, wanted: dict[str, str]) -> str:
+    """SQL for how many arguments of an event fit their columns; integers come as doubles, which hide no fraction."""
+    narrow = narrow_arguments(target)
+
+    def fits(key: str, kind: str) -> str:
+        value = f"a.{name(key)}"
+        if kind == "BIGINT":
+            limit = 1 << (31 if narrow.get(key) == "INTEGER" else 53)
+            return f"{value} = trunc({value}) and abs({value}) < {limit}"
+        return f"{fitting(key, kind, value, Arguments(wanted)) if kind.endswith('[]') else value} is not null"
+
+    return " + ".join(f"case when {fits(key, kind)} then 1 else 0 end" for key, kind in wanted.items()) or "0"
 
 
 def fitting(key: str, kind: str, value: str, arguments: Arguments) -> str:
@@ -212,6 +222,8 @@ def _transformed(keys: tuple[str, ...], kind: str, arguments: Arguments, wanted:
         else:
             wanted[key] = kind
             reference = f"a.{name(key)}"
+            if arguments.counted and kind == "BIGINT":
+                reference = f"try_cast({reference} as bigint)"
         doubtful = key in arguments.doubtful and kind == "BIGINT"
         references.append(_unless_rounded(key, reference) if doubtful else reference)
     return _first_of(references, kind)
