@@ -57,3 +57,10 @@ def test_events_before_the_damage_are_counted(tmp_path: Path) -> None:
 def test_a_trace_without_events_is_json(tmp_path: Path, text: str) -> None:
     seen = looked(written(tmp_path, text))
     assert (seen.problem, seen.categories.total()) == (None, 0)
+
+
+def test_copies_and_fills_are_work_of_a_gpu(tmp_path: Path) -> None:
+    categories = ["gpu_memcpy", "gpu_memcpy", "gpu_memset", "cuda_runtime"]
+    text = json.dumps({"traceEvents": [{"ph": "X", "cat": name, "name": "x"} for name in categories]})
+    seen = looked(written(tmp_path, text))
+    assert (seen.kernels, seen.copies) == (0, 3)

@@ -49,6 +49,35 @@ def test_a_process_that_ignores_the_time_limit_is_killed(tmp_path: Path) -> None
     assert (end.code, end.why) == (-signal.SIGKILL, "timeout")
 
 
+def test_a_process_that_writes_what_it_recorded_gets_the_time_for_it(tmp_path: Path) -> None:
+    mark = tmp_path / "0" / launch.BUSY
+    code = f"import pathlib; {STUBBORN.replace('60', '2')}; pathlib.Path({str(mark)!r}).unlink()"
+    worker = started(tmp_path, 0, code)
+    mark.touch()
+    awaited(worker.log, "up")
+    (end,) = supervise([worker], 0.1)
+    assert (end.code, end.why) == (0, "timeout")
+
+
+def test_a_process_that_never_ends_writing_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "SAVE_S", 1.0)
+    worker = started(tmp_path, 0, STUBBORN)
+    (tmp_path / "0" / launch.BUSY).touch()
+    awaited(worker.log, "up")
+    (end,) = supervise([worker], 0.1)
+    assert (end.code, end.why) == (-signal.SIGKILL, "timeout")
+
+
+def test_a_profiler_that_writes_its_report_gets_the_time_for_it(tmp_path: Path) -> None:
+    """The training process within has ended; what is left of the command is the profiler."""
+    code = "import pathlib, subprocess, sys, time; training = subprocess.Popen([sys.executable, '-c', ''])\n"
+    code += f"pathlib.Path({str(tmp_path / '0' / 'pid')!r}).write_text(str(training.pid)); training.wait(); "
+    worker = started(tmp_path, 0, f"{code}{STUBBORN.replace('60', '2')}")
+    awaited(worker.log, "up")
+    (end,) = supervise([worker], 0.1)
+    assert (end.code, end.why) == (0, "timeout")
+
+
 def test_children_of_a_process_do_not_outlive_it(tmp_path: Path) -> None:
     code = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {SLEEP!r}]).pid)"
     (end,) = supervise([started(tmp_path, 0, code)], None)
@@ -66,6 +95,45 @@ def test_a_process_hears_when_its_parent_is_gone(tmp_path: Path) -> None:
     worker = started(tmp_path, 0, "import sys; sys.stdin.buffer.read(); sys.exit(7)")
     worker.held.close()
     assert worker.process.wait(60) == 7
+
+
+ORPHAN = """
+import time, pathlib
+from tracelab.collect import worker
+from tracelab.collect.stop import Stop
+worker.GRACE_S = 0.5
+worker._end_with_parent(Stop(), pathlib.Path({scratch!r}))
+print("up", flush=True)
+while True:
+    try:
+        time.sleep(60)
+    except BaseException as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+def test_a_rank_that_takes_no_notice_ends_soon_after_its_parent_is_gone(tmp_path: Path) -> None:
+    worker = started(tmp_path, 0, ORPHAN.format(scratch=str(tmp_path / "0")))
+    awaited(worker.log, "up")
+    with worker.log.open() as log:  # it clears up behind itself
+        worker.held.close()
+        assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nStoppedError\n", False)
+
+
+def test_a_terminal_that_is_gone_ends_a_run() -> None:
+    with pytest.raises(Interrupted) as raised, interruptible():
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(1)
+    assert raised.value.number == signal.SIGHUP
+
+
+def test_under_nohup_a_terminal_may_go() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_ctrl_c_is_raised_once_and_ignored_while_cleaning_up() -> None:

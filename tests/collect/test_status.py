@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tracelab.collect.launch import End
-from tracelab.collect.status import of_end, of_error, of_run
+from tracelab.collect.status import of_end, of_error, of_rank, of_run, worked
 
 
 class OutOfMemoryError(RuntimeError):
@@ -83,3 +83,51 @@ def test_a_rank_that_was_ended_is_not_the_cause() -> None:
 
 def test_a_run_is_ok_where_all_ranks_are() -> None:
     assert of_run({0: {"status": "ok"}, 1: {"status": "ok"}}) == ("ok", None)
+
+
+STOPPED = {
+    "status": "timeout",
+    "stopped": True,
+    "error": "stopped when told to",
+    "windows": 1,
+    "files": [{"file": "t"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (STOPPED, "the time limit was reached; what was recorded until then is kept"),
+        (
+            STOPPED | {"unsaved": "OSError: No space left on device", "files": []},
+            "the time limit was reached; what was recorded could not be written: OSError: No space left on device",
+        ),
+        (STOPPED | {"windows": 0, "files": []}, "the time limit was reached; nothing had been recorded until then"),
+    ],
+)
+def test_the_time_limit_is_told_with_what_is_kept(answer: dict[str, object], sentence: str) -> None:
+    found = of_rank(End(0, 1, "timeout", ""), answer, {}, killed_for_memory=False)
+    assert (found["status"], found["error"]) == ("timeout", sentence)
+
+
+def test_what_a_rank_knew_before_it_was_killed_is_kept() -> None:
+    known = {"status": "failed", "facts": {"torch_version": "2.13.0"}, "complexity": {"parameters": 3}}
+    found = of_rank(End(0, -signal.SIGKILL, "timeout", ""), {}, known, killed_for_memory=False)
+    assert (found["status"], found["facts"], found["complexity"]) == (
+        "timeout",
+        {"torch_version": "2.13.0"},
+        {"parameters": 3},
+    )
+
+
+def test_a_rank_that_is_interrupted_has_failed_unless_it_was_done() -> None:
+    ended = End(0, 1, "interrupted", "")
+    told = [of_rank(ended, {"status": each}, {}, killed_for_memory=False)["status"] for each in ("timeout", "ok")]
+    assert told == ["failed", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"), [({"kernels": 0, "copies": 6}, True), ({"kernels": 1}, True), ({"kernels": 0}, False)]
+)
+def test_copies_alone_are_work_of_a_gpu(outcome: dict[str, int], seen: bool) -> None:
+    assert worked({0: {"kernels": 0}, 1: outcome}) is seen

@@ -118,6 +118,12 @@ def test_a_window_of_steps_holds_them_and_not_the_warm_up(run: Run, workload: st
     )
 
 
+def test_what_the_harness_writes_down_is_no_part_of_a_recorded_step(run: Run) -> None:
+    seen = names(trained(run, "transformer", "none"))
+    batches, blocks = 2 * 2, 2 * 2  # tokens and successors; backward passes of `unbind`: no losses to be fetched
+    assert seen["aten::stack"] == batches + blocks
+
+
 @pytest.mark.parametrize("workload", ["image_classification", "transformer"])
 def test_a_window_of_the_whole_run_holds_its_beginning(run: Run, workload: str) -> None:
     seen = names(trained(run, workload, "ddp"), "rank1.pt.trace.json.gz")

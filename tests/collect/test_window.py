@@ -1,11 +1,13 @@
 """Which steps are recorded, whatever records them."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tracelab.collect.capture import Capture, ProfilerError
+from tracelab.collect.stop import Stop, StoppedError
 from tracelab.collect.window import Windows
 
 
@@ -58,7 +60,7 @@ class Diary:
 
 def kept(windows: Windows, steps: int) -> list[str]:
     diary = Diary()
-    capture = Capture(windows, diary)
+    capture = Capture(windows, diary, Stop())
     with capture.run():
         for step in range(steps):
             with capture.step(step):
@@ -66,6 +68,7 @@ def kept(windows: Windows, steps: int) -> list[str]:
                     pass
                 with capture.phase("backward"):
                     pass
+            capture.between()
     return [told for told in diary.told if not told.startswith("<") and not told.endswith(">")]
 
 
@@ -89,7 +92,7 @@ def test_a_window_of_the_whole_run_is_one() -> None:
 
 def test_the_range_of_a_step_stands_inside_the_window_of_its_forward_pass() -> None:
     diary = Diary()
-    capture = Capture(Windows("forward", first=0, active=1, wait=0, cycles=1), diary)
+    capture = Capture(Windows("forward", first=0, active=1, wait=0, cycles=1), diary, Stop())
     with capture.step(0), capture.phase("forward"):
         pass
     assert diary.told[:5] == ["start", "<ProfilerStep#0", "<forward", "forward>", "ProfilerStep#0>"]
@@ -97,13 +100,59 @@ def test_the_range_of_a_step_stands_inside_the_window_of_its_forward_pass() -> N
 
 def test_what_was_recorded_until_a_failure_is_saved() -> None:
     diary = Diary()
-    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), diary)
+    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), diary, Stop())
     with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
         raise ValueError("boom")
     assert diary.told[-2:] == ["stop", "save"]
 
 
 def test_a_failure_of_the_profiler_is_told_from_one_of_the_training() -> None:
-    capture = Capture(Windows("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"))
+    capture = Capture(Windows("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"), Stop())
     with pytest.raises(ProfilerError, match="RuntimeError: CUPTI is busy"), capture.run():
         pass
+
+
+def test_what_could_not_be_saved_of_a_run_that_broke_off_is_told() -> None:
+    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), Diary(broken="save"), Stop())
+    with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
+        raise ValueError("boom")
+    assert capture.unsaved == "RuntimeError: CUPTI is busy"
+
+
+def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
+    stop = Stop()
+
+    class Told(Diary):
+        def save(self, first_step: int | None) -> None:
+            stop.tell()
+            super().save(first_step)
+
+    diary = Told()
+    capture = Capture(Windows("step", first=0, active=1, wait=0, cycles=1), diary, stop)
+    with pytest.raises(StoppedError), capture.run():
+        with capture.step(0):
+            pass
+        capture.between()
+    assert diary.told[-2:] == ["stop", "save"]
+
+
+def test_a_library_that_takes_the_exception_for_its_own_holds_a_run_up_by_one_step() -> None:
+    stop = Stop()
+    capture = Capture(Windows("step", first=9, active=1, wait=0, cycles=1), Diary(), stop)
+    with pytest.raises(StoppedError), capture.run():
+        with capture.step(0), contextlib.suppress(BaseException):
+            stop.tell()
+        capture.between()
+
+
+def test_the_time_that_a_profiler_takes_between_steps_is_known() -> None:
+    class Slow(Diary):
+        def save(self, first_step: int | None) -> None:
+            time.sleep(0.05)
+
+    capture = Capture(Windows("step", first=0, active=1, wait=0, cycles=1), Slow(), Stop())
+    with capture.run():
+        with capture.step(0):
+            time.sleep(0.2)
+        capture.between()
+    assert 50_000_000 <= capture.apart_ns < 200_000_000

@@ -17,7 +17,7 @@ Examples:
   tracelab collect train gemm --device cpu --profiler kineto --flops --run first
   torchrun --nproc-per-node 4 -m -- tracelab collect train transformer --parallel ddp --run ddp4
 """
-_INTERRUPTED_BY = {2: INTERRUPTED, 15: 143}
+_INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
 
 
 def _options() -> list[click.Parameter]:

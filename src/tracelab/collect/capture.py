@@ -1,9 +1,11 @@
 """Profilers switched on and off at the window's ends, and ranges named: the harness does it, workloads know nothing."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from tracelab.collect.stop import Stop
 from tracelab.collect.window import Windows
 
 LOADING = "enumerate(DataLoader)#__next__"
@@ -95,16 +97,26 @@ class Ranges:
 
 
 class Capture:
-    """The windows of one run, kept by whatever recorder there is."""
+    """The windows of one run, kept by whatever recorder there is; what that does is never broken off half-way."""
 
-    def __init__(self, windows: Windows, recorder: Recorder) -> None:
+    def __init__(self, windows: Windows, recorder: Recorder, stop: Stop) -> None:
         self._windows = windows
         self._recorder = recorder
+        self._stopping = stop
         self._step = -1
         self._recording = False
         self._unsaved: int | None = None
         self.recorded = 0
         """Windows that were recorded, in part at least."""
+        self.unsaved: str | None = None
+        """Why what was recorded could not be kept when the run broke off."""
+        self.apart_ns = 0
+        """Time that the recorder took between steps."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether a window of steps is open: what the harness does for itself can wait until it is not."""
+        return self._recording and self._windows.window != "all" and not isinstance(self._recorder, Silence)
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
@@ -114,25 +126,35 @@ class Capture:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(ProfilerError, OSError):  # what broke off the run is what counts
+            self._stopping.end()
+            try:
                 self._end()
+            except (ProfilerError, OSError) as error:  # what broke off the run is what counts
+                self.unsaved = " ".join(str(error).split())
             raise
         self._end()
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """One step; writing what was recorded is no part of it."""
+        """One step."""
         self._step = number
         whole = self._windows.window in ("step", "all")
         if self._windows.window == "step" and self._windows.begins(number):
-            self._start(number)
+            with self._apart():
+                self._start(number)
         with self._recorder.mark(step_name(number)) if whole else contextlib.nullcontext():
             yield
         if self._windows.window == "step" and self._windows.ends(number):
-            self._stop()
-        self._save()
-        if self._windows.window != "all" and not self._recording and self._windows.begins(number + 1):
-            self._told(self._recorder.prepare)
+            with self._apart():
+                self._stop()
+
+    def between(self) -> None:
+        """Behind a step, and no part of it: write what was recorded, and get ready for the next window."""
+        with self._apart():
+            self._save()
+            if self._windows.window != "all" and not self._recording and self._windows.begins(self._step + 1):
+                self._told(self._recorder.prepare)
+        self._stopping.check()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -152,19 +174,29 @@ class Capture:
         self._save()
 
     def _start(self, step: int) -> None:
-        self._told(self._recorder.start)
-        self._recording, self._unsaved = True, step
-        self.recorded += 1
+        with self._stopping.held():
+            self._told(self._recorder.start)
+            self._recording, self._unsaved = True, step
+            self.recorded += 1
 
     def _stop(self) -> None:
-        self._recording = False
-        self._told(self._recorder.stop)
+        with self._stopping.held():
+            self._recording = False
+            self._told(self._recorder.stop)
 
     def _save(self) -> None:
-        if self._unsaved is not None and not self._recording:
-            step, self._unsaved = self._unsaved, None
-            one = self._windows.files == 1
+        if self._unsaved is None or self._recording:
+            return
+        step, self._unsaved = self._unsaved, None
+        one = self._windows.files == 1
+        with self._stopping.held():
             self._told(lambda: self._recorder.save(None if one else step))
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        begun_ns = time.perf_counter_ns()
+        yield
+        self.apart_ns += time.perf_counter_ns() - begun_ns
 
     def _told(self, what: Any) -> None:  # noqa: ANN401  a bound method
         """Tell the recorder; what it answers with is the profiler's failure."""

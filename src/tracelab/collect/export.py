@@ -25,6 +25,11 @@ class Looked:
         """Kernels that ran on a GPU."""
         return self.categories["kernel"]
 
+    @property
+    def copies(self) -> int:
+        """Copies and fills that a GPU did."""
+        return self.categories["gpu_memcpy"] + self.categories["gpu_memset"]
+
 
 def looked(path: Path) -> Looked:
     """Read a trace of the form {…, "traceEvents": […], …} event by event."""

@@ -2,12 +2,14 @@
 
 import contextlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tracelab.collect.capture import LOADING
 from tracelab.collect.export import Looked, looked
 from tracelab.collect.folder import write_gzip, write_json
+from tracelab.collect.launch import BUSY
 from tracelab.collect.settings import Settings
 
 
@@ -24,6 +26,7 @@ class Kineto:
         self._ops: dict[tuple[str, str], dict[str, Any]] = {}
         self.files: list[dict[str, Any]] = []
         self.kernels = 0
+        self.copies = 0
 
     def prepare(self) -> None:
         """Start CUPTI and set up its buffers."""
@@ -40,20 +43,14 @@ class Kineto:
     def stop(self) -> None:
         """Let the device finish, so that kernels of the window are in it."""
         self._synchronize()
-        self._profile.stop_trace()
+        with self._busy():
+            self._profile.stop_trace()
 
     def save(self, first_step: int | None) -> None:
         """Write the trace to its place, whole or not at all, and the FLOPs beside it."""
         part = "" if first_step is None else f".step{first_step}"
-        target = self._folder / f"rank{self._rank}{part}.pt.trace.json.gz"
-        plain = self._scratch / "trace.json"
-        seen, exporter = self._exported(plain)
-        write_gzip(plain, target)
-        plain.unlink()
-        self.kernels += seen.kernels
-        self.files.append({"file": target.name, "exporter": exporter, "events": seen.categories.total()})
-        if self._settings.flops:
-            self._write_ops()
+        with self._busy():
+            self._write(self._folder / f"rank{self._rank}{part}.pt.trace.json.gz")
         self._profile = None
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
@@ -62,6 +59,27 @@ class Kineto:
             return contextlib.nullcontext()
         marked: contextlib.AbstractContextManager[Any] = self._torch.profiler.record_function(name)
         return marked
+
+    def _write(self, target: Path) -> None:
+        plain = self._scratch / "trace.json"
+        seen, exporter = self._exported(plain)
+        write_gzip(plain, target)
+        plain.unlink()
+        self.kernels += seen.kernels
+        self.copies += seen.copies
+        self.files.append({"file": target.name, "exporter": exporter, "events": seen.categories.total()})
+        if self._settings.flops:
+            self._write_ops()
+
+    @contextlib.contextmanager
+    def _busy(self) -> Iterator[None]:
+        """The parent sees that this process is writing, and gives it time."""
+        mark = self._scratch / BUSY
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
 
     def _made(self) -> Any:  # noqa: ANN401
         profiler, settings = self._torch.profiler, self._settings

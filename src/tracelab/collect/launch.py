@@ -13,17 +13,23 @@ from types import FrameType
 from typing import IO
 
 GRACE_S = 20.0
-"""What a process gets to write down what it has, once it is told to stop."""
+"""What a process gets to end, once it is told to stop."""
+SAVE_S = 300.0
+"""What it gets at the time limit while it is seen to write what it recorded, which may take much longer than that."""
 COLLATERAL_S = 10.0
 """What the other ranks get when one has failed: long enough to fail by themselves and say why."""
 PARENT = "TRACELAB_PARENT"
 """The variable that tells a process by which pipe it learns that its parent is gone."""
+BUSY = "busy"
+"""A file in a process's own folder that stands there while it writes down what was recorded."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a run, and let it write its last word."""
 _LOOK_S = 0.05
 _TAIL_BYTES = 64 << 10
 
 
 class Interrupted(BaseException):
-    """Ctrl-C, or SIGTERM from a scheduler; no Exception, so that nothing on the way takes it for one."""
+    """Ctrl-C, a scheduler's SIGTERM, a terminal that is gone; no Exception, so that nothing takes it for one."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -44,6 +50,21 @@ class Worker:
     def log(self) -> Path:
         """Everything that it printed."""
         return self.scratch / "log"
+
+    @property
+    def saves(self) -> bool:
+        """Whether it writes what was recorded: the training process itself, or after its end a profiler around it."""
+        return (self.scratch / BUSY).exists() or self._has_trained
+
+    @property
+    def _has_trained(self) -> bool:
+        try:
+            os.kill(int((self.scratch / "pid").read_text()), 0)
+        except ProcessLookupError:
+            return self.process.poll() is None
+        except (OSError, ValueError):  # it has not begun
+            return False
+        return False
 
 
 @dataclass(frozen=True)
@@ -82,6 +103,7 @@ def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
     """Wait until all have ended. At the time limit all are told to stop; once one fails, the others soon are, too."""
     begun, why, told = time.monotonic(), "itself", 0.0
     first_failure: float | None = None
+    saved: dict[int, float] = {}
     try:
         while running := [worker for worker in workers if worker.process.poll() is None]:
             now = time.monotonic()
@@ -93,8 +115,10 @@ def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
             elif why == "itself" and first_failure is not None and now - first_failure >= COLLATERAL_S:
                 why, told = "others", now
                 stop(running)
-            elif why != "itself" and now - told >= GRACE_S:
-                kill(running)
+            elif why != "itself":
+                if why == "timeout" and now - told < SAVE_S:
+                    saved |= {worker.rank: now for worker in running if worker.saves}
+                kill([worker for worker in running if now - saved.get(worker.rank, told) >= GRACE_S])
             time.sleep(_LOOK_S)
     except BaseException:
         end(workers)
@@ -143,14 +167,19 @@ def tail(path: Path) -> str:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise `Interrupted` within this block, once: what follows is left in peace to clean up."""
+    """Ctrl-C, SIGTERM and a terminal that is gone raise `Interrupted` within this block, once.
+
+    What follows is left in peace to clean up. Under nohup a terminal may go.
+    """
 
     def interrupted(number: int, _frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.SIG_IGN)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = [number for number in ENDING if number != signal.SIGHUP or not deaf]
+    before = {number: signal.signal(number, interrupted) for number in heard}
     try:
         yield
     finally:

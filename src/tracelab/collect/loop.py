@@ -43,9 +43,9 @@ class Loop:
         for epoch in range(settings.epochs):
             self._record.finish()
             self._record.sums = Sums()
-            whole = self._record.begin("epoch", epoch, None)
+            whole, apart_ns = self._record.begin("epoch", epoch, None), self._capture.apart_ns
             self._pass("train", epoch, settings.steps_an_epoch)
-            self._record.end_epoch(whole)
+            self._record.end_epoch(whole, self._capture.apart_ns - apart_ns)
             if settings.validate and self._work.validation is not None:
                 self._validate(epoch)
         self._record.finish()
@@ -68,6 +68,8 @@ class Loop:
             loaded = self._loaded(batches, step)
             loss, accuracy = self._worked() if loaded is None else self._learned(loaded)
             self._record.end(step, loss, accuracy)
+        self._record.settle(step, later=self._capture.inside)
+        self._capture.between()
 
     def _loaded(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
         with self._capture.phase(LOADING):
@@ -108,6 +110,7 @@ class Loop:
                     loss, accuracy = self._work.step(*self._place.moved(batch))
                 step.samples = len(batch[0])
                 self._record.end(step, loss, accuracy)
+                self._record.settle(step)
         self._record.end_epoch(whole)
         self._work.network.train()
 

@@ -10,6 +10,9 @@ from typing import Any
 from tracelab.collect.built import Place
 from tracelab.collect.folder import Lines
 
+_PATIENCE_S = 1.0
+_LOOK_S = 0.01
+
 
 @dataclass
 class Step:
@@ -26,8 +29,16 @@ class Step:
     samples: int | None = None
     data_wait_ns: int | None = None
     """None, as `samples`, where the work needs no data."""
+    found: Any = None
+    """Loss and accuracy where they were computed, until they are fetched."""
     figures: Any = None
-    """Loss and accuracy as one tensor on the host, filled once `ended` has happened; None where there are none."""
+    """Both as one tensor on the host, filled once `fetched` has happened; None where there are none."""
+    fetched: Any = None
+
+    @property
+    def events(self) -> tuple[Any, Any]:
+        """What must have happened on the device before the step can be written."""
+        return self.ended, self.fetched
 
 
 @dataclass
@@ -67,6 +78,7 @@ class Record:
     folder: Path
     sums: Sums = field(default_factory=Sums)
     steps_written: int = 0
+    _ended: deque[Step] = field(default_factory=deque)
     _pending: deque[Step] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -84,48 +96,63 @@ class Record:
         return step
 
     def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
-        """Stop the clock. Loss and accuracy are fetched without waiting for the device."""
-        if loss is not None:
-            torch = self.place.torch
-            figures = torch.stack([loss.detach().float(), accuracy.detach().float()])
-            step.figures = torch.empty(2, pin_memory=self.place.cuda).copy_(figures, non_blocking=True)
+        """Stop the clock, and do no more: whatever is done here, a profiler takes for a part of the step."""
         if self.place.cuda:
             step.ended = self._event()
         step.dur_ns = time.perf_counter_ns() - step.begun_ns
-        self._pending.append(step)
-        self._write_done()
-        self.peak(step.epoch, step.number)
+        step.found = None if loss is None else (loss.detach(), accuracy.detach())
+        self._ended.append(step)
 
-    def end_epoch(self, step: Step) -> None:
-        """Write the row of a whole epoch, or of a validation, from what its steps added up."""
+    def settle(self, step: Step, *, later: bool = False) -> None:
+        """Fetch loss and accuracy of steps that have ended, without waiting for the device, and write what is there.
+
+        Later, while a profiler records: copies and questions to the driver would be in its trace.
+        """
+        self.peak(step.epoch, step.number, card=not later)
+        if not later:
+            self._fetch()
+            self._write_done()
+
+    def end_epoch(self, step: Step, apart_ns: int = 0) -> None:
+        """Write the row of a whole epoch, or of a validation, from what its steps added up.
+
+        Its time is without that which the profiler took between steps.
+        """
         self.finish()
         loss, accuracy = self.sums.means()
-        row = _row(step, time.perf_counter_ns() - step.begun_ns, loss, accuracy)
+        row = _row(step, time.perf_counter_ns() - step.begun_ns - apart_ns, loss, accuracy)
         self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
         self.sums = Sums()
 
     def finish(self) -> None:
         """Wait for the device, and write every step that is left."""
+        self._fetch()
         if self.place.cuda and self._pending:
             self.place.torch.cuda.synchronize()
         while self._pending:
             self._write(self._pending.popleft())
 
     def close(self) -> None:
-        """Put everything on the disk; what the device has not done is not waited for: it may never."""
+        """Put everything on the disk; what the device has not done is not waited for long: it may never."""
+        until = time.monotonic() + _PATIENCE_S
         with contextlib.suppress(RuntimeError):  # of a GPU that failed
-            self._write_done()
+            self._fetch()
+            while self._pending and time.monotonic() < until:
+                self._write_done()
+                time.sleep(_LOOK_S)
         self._steps.close()
         if self._peaks is not None:
             self._peaks.close()
 
-    def peak(self, epoch: int | None, number: int | None) -> None:
-        """Write the most memory that was taken since the last time, on each GPU; at failure without a step."""
+    def peak(self, epoch: int | None, number: int | None, *, card: bool = True) -> None:
+        """Write the most memory that was taken since the last time, on each GPU; at failure without a step.
+
+        What the whole card has in use is a question to the driver, and can be left out.
+        """
         if self._peaks is None:
             return
         cuda = self.place.torch.cuda
         for device in self.place.devices:
-            free, total = cuda.mem_get_info(device)
             self._peaks.append(
                 {
                     "device": device,
@@ -133,13 +160,23 @@ class Record:
                     "step": number,
                     "allocated_bytes": cuda.max_memory_allocated(device),
                     "reserved_bytes": cuda.max_memory_reserved(device),
-                    "used_bytes": total - free,
+                    "used_bytes": _used_bytes(cuda, device) if card else None,
                 }
             )
             cuda.reset_peak_memory_stats(device)
 
+    def _fetch(self) -> None:
+        torch = self.place.torch
+        while self._ended:
+            step = self._ended.popleft()
+            if step.found is not None:
+                figures = torch.stack([each.float() for each in step.found])
+                step.figures = torch.empty(2, pin_memory=self.place.cuda).copy_(figures, non_blocking=True)
+                step.found, step.fetched = None, self._event() if self.place.cuda else None
+            self._pending.append(step)
+
     def _write_done(self) -> None:
-        while self._pending and (self._pending[0].ended is None or self._pending[0].ended.query()):
+        while self._pending and all(each is None or each.query() for each in self._pending[0].events):
             self._write(self._pending.popleft())
 
     def _write(self, step: Step) -> None:
@@ -169,6 +206,11 @@ def _row(step: Step, dur_ns: int, loss: float | None, accuracy: float | None) ->
         "accuracy": accuracy,
         "data_wait_ns": step.data_wait_ns,
     }
+
+
+def _used_bytes(cuda: Any, device: int) -> int:  # noqa: ANN401  torch carries no types here
+    free, total = cuda.mem_get_info(device)
+    return int(total - free)
 
 
 def _finite(value: float) -> float | None:

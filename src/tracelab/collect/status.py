@@ -55,6 +55,37 @@ def of_end(end: End, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT00
     return "failed", f"ended with exit code {end.code}" + (f": {last}" if last else " and said nothing")
 
 
+def of_rank(
+    end: End, answer: Mapping[str, Any], known: Mapping[str, Any], *, killed_for_memory: bool
+) -> dict[str, Any]:
+    """What became of a rank: its own answer; where it gave none what its end says, and what it had made known."""
+    if end.why == "interrupted":
+        said = dict(answer or known)
+        return said if said.get("status") == "ok" else said | {"status": "failed", "error": "interrupted"}
+    if not answer:
+        code, error = of_end(end, killed_for_memory)
+        return {**known, "status": code, "error": error, "collateral": end.why == "others"}
+    if answer.get("stopped") and end.why != "timeout":
+        return {**answer, "status": "failed", "error": "ended, for another rank had failed", "collateral": True}
+    if answer["status"] == "timeout":
+        return {**answer, "error": f"the time limit was reached; {_kept(answer)}"}
+    return dict(answer)
+
+
+def _kept(answer: Mapping[str, Any]) -> str:
+    """What is left of a run that was told to stop."""
+    if answer.get("unsaved"):
+        return f"what was recorded could not be written: {answer['unsaved']}"
+    if answer.get("windows") == 0 and answer.get("files") == []:
+        return "nothing had been recorded until then"
+    return "what was recorded until then is kept"
+
+
+def worked(outcomes: Mapping[int, Mapping[str, Any]]) -> bool:
+    """Whether any rank recorded work of a GPU; copies alone are work, too."""
+    return any(outcome.get("kernels") or outcome.get("copies") for outcome in outcomes.values())
+
+
 def of_run(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | None]:
     """Status and sentence of the whole run, from every rank's own."""
     rank, worst = min(outcomes.items(), key=lambda item: (_place(item[1]), item[0]))

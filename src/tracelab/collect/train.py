@@ -22,6 +22,7 @@ from tracelab.collect.nvidia import CaptureError
 from tracelab.collect.plan import Plan, plan
 from tracelab.collect.profilers import Around, around
 from tracelab.collect.settings import Settings
+from tracelab.collect.worker import ANSWER, KNOWN
 from tracelab.collect.workloads import Workload, find
 from tracelab.errors import TracelabError
 from tracelab.run_name import legal_run_name
@@ -116,11 +117,11 @@ def _run(decided: Plan, watched: Around, folder: Path) -> tuple[dict[int, dict[s
             ends = [End(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
         seconds = round(time.monotonic() - begun_s, 3)
         killed = out_of_memory_kills() > killed_before
-        outcomes = {
-            each.rank: _outcome(each, scratch / str(each.rank), killed=killed) | {"seconds": seconds} for each in ends
-        }
+        outcomes: dict[int, dict[str, Any]] = {}
         for each in ends:
-            outcomes[each.rank] |= watched.concluded(each, outcomes[each.rank])
+            own = scratch / str(each.rank)
+            outcome = status.of_rank(each, _said(own / ANSWER), _said(own / KNOWN), killed_for_memory=killed)
+            outcomes[each.rank] = outcome | {"seconds": seconds} | watched.concluded(each, outcome)
         _keep_logs(outcomes, scratch, folder)
     if not outcomes:  # interrupted before anything began
         outcomes = {decided.ranks[0]: {"status": "failed", "error": "interrupted before it began"}}
@@ -176,23 +177,13 @@ def _environment(decided: Plan, meeting: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def _outcome(ended_: End, scratch: Path, *, killed: bool) -> dict[str, Any]:
-    """What a rank said of itself; where it could not, what its end says."""
+def _said(path: Path) -> dict[str, Any]:
+    """What a rank left for this process to read, if it came to that."""
     try:
-        outcome: dict[str, Any] = json.loads((scratch / "outcome.json").read_bytes())
+        said: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        outcome = {}
-    if ended_.why == "interrupted":
-        said = outcome if outcome.get("status") == "ok" else outcome | {"status": "failed", "error": "interrupted"}
-        return {"status": "failed", "error": "interrupted"} | said
-    if not outcome:
-        code, error = status.of_end(ended_, killed)
-        return {"status": code, "error": error, "collateral": ended_.why == "others"}
-    if outcome.get("stopped") and ended_.why != "timeout":
-        return outcome | {"status": "failed", "error": "ended, for another rank had failed", "collateral": True}
-    if outcome["status"] == "timeout":
-        return outcome | {"error": "the time limit was reached; what was recorded until then is kept"}
-    return outcome
+        return {}
+    return said
 
 
 def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder: Path) -> None:
@@ -243,9 +234,8 @@ def _concluded(
     verdict, error = status.of_run(outcomes)
     if interrupted is not None and verdict == "ok":
         interrupted = None  # it came too late
-    kernels = any(outcome.get("kernels") for outcome in outcomes.values())
-    if verdict == "ok" and description["profiler"] == "kineto" and description["gpus"] and not kernels:
-        verdict, error = "no_kernels", "the trace holds no kernel; does the window fall on steps that ran?"
+    if verdict == "ok" and description["profiler"] == "kineto" and description["gpus"] and not status.worked(outcomes):
+        verdict, error = "no_kernels", "the trace holds no work of a GPU; does the window fall on steps that ran?"
     final = ended(description, outcomes) | {"status": verdict, "error": error}
     try:
         write_json(folder / RUN_JSON, final)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -24,15 +25,12 @@ from tracelab.collect.complexity import complexity
 from tracelab.collect.folder import write_json
 from tracelab.collect.job import Job
 from tracelab.collect.kineto import Kineto
-from tracelab.collect.launch import PARENT
+from tracelab.collect.launch import BUSY, GRACE_S, PARENT, SAVE_S
 from tracelab.collect.loop import Loop, Work
 from tracelab.collect.record import Record
+from tracelab.collect.stop import Stop, StoppedError
 from tracelab.collect.window import windows
 from tracelab.errors import UsageError
-
-
-class StoppedError(BaseException):
-    """The parent said to stop, or is gone; no Exception, so that no workload takes it for one of its own."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,21 @@ class Spec:
     meeting: str
 
 
+_LOOK_S = 0.05
+KNOWN = "known.json"
+"""What a rank says as soon as it knows it, for it may never come to its answer."""
+ANSWER = "outcome.json"
+
+
 def main(scratch: Path) -> None:
     """Do it, answer, and end: at once after a failure, for other ranks may never answer."""
     (scratch / "pid").write_text(str(os.getpid()))
-    _end_with_parent()
+    stop = Stop()
+    _end_with_parent(stop, scratch)
     spec = read(scratch)
     outcome: dict[str, Any] = {"status": "failed"}
     try:
-        _work(spec, outcome)
+        _work(spec, outcome, stop)
         outcome["status"] = "ok"
     except StoppedError:
         outcome |= {"status": "timeout", "stopped": True, "error": "stopped when told to"}
@@ -64,8 +69,8 @@ def main(scratch: Path) -> None:
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a workload raises is this run's result
         outcome["status"], outcome["error"] = status.of_error(error)
         sys.excepthook(type(error), error, error.__traceback__)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    write_json(scratch / "outcome.json", outcome | {"at": time.time()})
+    stop.end()
+    write_json(scratch / ANSWER, outcome | {"at": time.time()})
     sys.stdout.flush()
     sys.stderr.flush()
     if outcome["status"] != "ok":
@@ -82,20 +87,20 @@ def read(scratch: Path) -> Spec:
     return Spec(asked, job, Path(content["folder"]), scratch, content["meeting"])
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(stop: Stop, scratch: Path) -> None:
     """Stop on SIGTERM, and when the pipe ends whose other end the parent holds open as long as it lives."""
     own = os.getpid()
 
     def stopped(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getpid() != own:  # a process that loads data, forked from this one
             os._exit(128 + signal.SIGTERM)
-        raise StoppedError
+        stop.tell()
 
     def watch() -> None:
         while os.read(0, 1):  # sys.stdin's lock, held by this thread at the end, would abort the interpreter
             pass
         os.kill(own, signal.SIGTERM)
+        _outlast(scratch)
 
     signal.signal(signal.SIGTERM, stopped)
     if str(os.fstat(0).st_ino) != os.environ.get(PARENT):
@@ -103,34 +108,47 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, name="tracelab-parent", daemon=True).start()
 
 
-def _work(spec: Spec, outcome: dict[str, Any]) -> None:
+def _outlast(scratch: Path) -> None:
+    """Without a parent nobody else ends this process where it is stuck, nor clears up behind it."""
+    told = saved = time.monotonic()
+    while time.monotonic() - saved < GRACE_S:
+        time.sleep(_LOOK_S)
+        if (scratch / BUSY).exists() and time.monotonic() - told < SAVE_S:
+            saved = time.monotonic()
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(1)
+
+
+def _work(spec: Spec, outcome: dict[str, Any], stop: Stop) -> None:
     import torch
 
     asked = spec.settings
     place = _place(torch, spec)
     outcome["facts"] = facts(torch, place)
+    write_json(spec.scratch / KNOWN, outcome)
     module = workloads.loaded(workloads.find(asked.workload))
     _check(module, place)
     torch.manual_seed(asked.seed)
     random.seed(asked.seed)
     built.set_precision(torch, asked.precision)
     recorder = _recorder(torch, spec)
-    capture = Capture(windows(asked), recorder)
+    capture = Capture(windows(asked), recorder, stop)
     record = Record(place, spec.folder)
     try:
         with capture.run(), built.group(place, spec.meeting):
             work = _prepared(module, place, outcome)
+            write_json(spec.scratch / KNOWN, outcome)
             Loop(place, work, capture, record).run()
     except BaseException:
         with contextlib.suppress(RuntimeError, OSError):  # of a GPU that failed; the first error is the one to tell
             record.peak(None, None)
         raise
     finally:
-        outcome["steps"] = record.steps_written
+        stop.end()
+        outcome |= {"steps": record.steps_written, "windows": capture.recorded, "unsaved": capture.unsaved}
         if isinstance(recorder, Kineto):
-            outcome |= {"files": recorder.files, "kernels": recorder.kernels}
+            outcome |= {"files": recorder.files, "kernels": recorder.kernels, "copies": recorder.copies}
         record.close()
-    outcome["windows"] = capture.recorded
 
 
 def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401

@@ -10,7 +10,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracelab.collect import status
-from tracelab.collect.launch import GRACE_S, End, Interrupted, Worker, interruptible, kill, launch, python, stop, tail
+from tracelab.collect.launch import (
+    ENDING,
+    GRACE_S,
+    SAVE_S,
+    End,
+    Interrupted,
+    Worker,
+    interruptible,
+    kill,
+    launch,
+    python,
+    stop,
+    tail,
+)
 from tracelab.collect.settings import changed
 from tracelab.collect.sweep.matrix import Cell
 from tracelab.collect.sweep.state import NOT_RUN, RUNNING, error_of, failed, folder_of, set_back, state
@@ -19,7 +32,7 @@ from tracelab.errors import TracelabError, UsageError
 
 LEAST_FREE_BYTES = 64 << 20
 """With less on the disk no cell is begun: it would fail for no reason of its own."""
-_INTERRUPTED_CODES = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_INTERRUPTED_CODES = tuple(128 + number for number in ENDING)
 _TAKEN = "a run is being written there"
 _OF_A_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
 """Variables by which a process knows that it is a rank (collect/job.py)."""
@@ -96,7 +109,7 @@ def _run_one(cell: Cell, before: str, means: Means, scratch: Path) -> End:
             while workers[0].process.poll() is None:
                 seconds = time.monotonic() - begun
                 means.tell(cell.run, seconds)
-                if limit is not None and seconds > limit + 2 * GRACE_S + _SLACK_S:
+                if limit is not None and seconds > limit + SAVE_S + 2 * GRACE_S + _SLACK_S:
                     why = "timeout"
                     break
                 time.sleep(_LOOK_S)

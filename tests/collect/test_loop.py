@@ -1,0 +1,64 @@
+"""What one rank writes down of its steps and epochs, whatever the profiler takes for itself."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="steps need torch: make venv")
+
+from tracelab.collect.built import Place  # noqa: E402  torch first
+from tracelab.collect.capture import Capture, Silence  # noqa: E402
+from tracelab.collect.job import Job  # noqa: E402
+from tracelab.collect.loop import Loop, Work  # noqa: E402
+from tracelab.collect.record import Record  # noqa: E402
+from tracelab.collect.settings import Settings  # noqa: E402
+from tracelab.collect.stop import Stop  # noqa: E402
+from tracelab.collect.window import windows  # noqa: E402
+
+
+class Slow(Silence):
+    """A recorder that takes its time."""
+
+    def save(self, first_step: int | None) -> None:
+        time.sleep(0.5)
+
+
+def written(folder: Path) -> list[dict[str, int]]:
+    return [json.loads(line) for line in (folder / "steps.rank0.jsonl").read_text().splitlines()[1:]]
+
+
+def test_an_epoch_is_without_the_time_in_which_a_trace_is_written(tmp_path: Path) -> None:
+    settings = Settings("mine", device="cpu", steps=2, warmup=0, active=1, profiler="kineto")
+    place = Place(torch, settings, Job(), torch.device("cpu"))
+    record = Record(place, tmp_path)
+    begun_ns = time.perf_counter_ns()
+    Loop(place, Work(lambda: None), Capture(windows(settings), Slow(), Stop()), record).run()
+    spent_ns = time.perf_counter_ns() - begun_ns
+    record.close()
+    *steps, epoch = written(tmp_path)
+    assert sum(step["dur_ns"] for step in steps) <= epoch["dur_ns"] <= spent_ns - 500_000_000
+
+
+def test_steps_of_a_window_are_written_when_it_is_over(tmp_path: Path) -> None:
+    place = Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
+    record, counts = Record(place, tmp_path), []
+    for number, inside in enumerate([True, True, False]):
+        step = record.begin("train", 0, number)
+        step.samples = 1
+        record.end(step, torch.tensor(number), torch.tensor(1.0))
+        record.settle(step, later=inside)
+        counts.append(len(written(tmp_path)))
+    record.close()
+    assert (counts, [row["loss"] for row in written(tmp_path)]) == ([0, 0, 3], [0.0, 1.0, 2.0])
+
+
+def test_steps_of_a_window_that_broke_off_are_written(tmp_path: Path) -> None:
+    place = Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
+    record = Record(place, tmp_path)
+    step = record.begin("train", 0, 0)
+    record.end(step, torch.tensor(3.0), torch.tensor(1.0))
+    record.settle(step, later=True)
+    record.close()
+    assert [row["loss"] for row in written(tmp_path)] == [3.0]
