@@ -1,4 +1,4 @@
-"""Generates the traces of a data-parallel training run on four simulated GPUs, and the truth about them.
+"""Generates the traces of data-parallel training on four simulated GPUs, and the truth about the first run.
 
     python data/generate.py
 
@@ -8,7 +8,7 @@ Everything follows from the settings below and from fixed seeds: running it agai
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chrome import Event, metadata, text
@@ -16,7 +16,6 @@ from simulated import SMS, Collective, Rank
 from training import train
 from truth import truth
 
-RUN = "generated-4rank-ddp"
 FOLDER = Path(__file__).parent / "generated"
 GENERATED = "by data/generate.py; no GPU was involved"
 
@@ -38,6 +37,20 @@ SLOW_STEPS: tuple[dict[int, float], ...] = ({}, {}, {1: 5.5, 2: 4.5}, {})
 """By rank: rank 2 has two steps in which its processor is slow, so its GPU idles and the other ranks wait."""
 
 
+@dataclass(frozen=True)
+class Run:
+    """One run: how many of the steps above it trains, and whether it broadcasts buffers before each forward pass."""
+
+    name: str
+    steps: int
+    broadcasts: bool
+
+
+RUN = Run("generated-4rank-ddp", 4, broadcasts=True)
+CHANGED = Run("generated-4rank-nobroadcast", 2, broadcasts=False)
+"""The same program with DistributedDataParallel(broadcast_buffers=False), and fewer steps of it."""
+
+
 def main() -> None:
     """Write the traces and truth.json below `data/generated`."""
     for name, content in files().items():
@@ -49,21 +62,26 @@ def main() -> None:
 
 def files() -> dict[str, bytes]:
     """Return every file's name and bytes."""
-    ranks = simulate()
     found = {}
-    for rank in ranks:
-        name = f"{RUN}/rank{rank.number}.pt.trace.json"
-        found[f"{name}.gz"] = gzip.compress(trace(rank, name).encode(), 9, mtime=0)
-    figures = {"generated": GENERATED, "run": RUN, "ranks": {str(rank.number): truth(rank.gpu) for rank in ranks}}
-    found["truth.json"] = f"{json.dumps(figures, indent=1)}\n".encode()
+    for run in (RUN, CHANGED):
+        for rank in (ranks := simulate(run)):
+            name = f"{run.name}/rank{rank.number}.pt.trace.json"
+            found[f"{name}.gz"] = gzip.compress(trace(rank, name).encode(), 9, mtime=0)
+        if run is RUN:
+            told = {str(rank.number): truth(rank.gpu) for rank in ranks}
+            figures = {"generated": GENERATED, "run": run.name, "ranks": told}
+            found["truth.json"] = f"{json.dumps(figures, indent=1)}\n".encode()
     return found
 
 
-def simulate() -> list[Rank]:
+def simulate(run: Run) -> list[Rank]:
     """Run all ranks side by side: a collective ends for everyone once the last rank has joined and it is through."""
     world_size = len(DATA_WAITS_NS)
     ranks = [Rank(number, world_size, BASE_NS + START_NS + 31_250 * number) for number in range(world_size)]
-    programs = [train(rank, DATA_WAITS_NS[rank.number], SLOW_STEPS[rank.number]) for rank in ranks]
+    programs = [
+        train(rank, DATA_WAITS_NS[rank.number][: run.steps], SLOW_STEPS[rank.number], broadcasts=run.broadcasts)
+        for rank in ranks
+    ]
     joined = [next(program) for program in programs]
     while joined:
         through_ns = max(start_ns + transfer_ns for start_ns, transfer_ns in joined)

@@ -69,7 +69,7 @@ def moving(size_bytes: float) -> float:
     return size_bytes / DRAM_BYTES_PER_NS
 
 
-def train(rank: Rank, waits_ns: tuple[int, ...], slow_steps: dict[int, float]) -> Collective:
+def train(rank: Rank, waits_ns: tuple[int, ...], slow_steps: dict[int, float], *, broadcasts: bool) -> Collective:
     """Train one step for each entry of `waits_ns`: the time this rank's loader keeps it waiting."""
     fetch_images(rank)
     for number, wait_ns in enumerate(waits_ns):
@@ -80,7 +80,8 @@ def train(rank: Rank, waits_ns: tuple[int, ...], slow_steps: dict[int, float]) -
             rank.slowness = slow_steps.get(number, 1.0)
             copy_targets(rank, CLASSES if number else 49 * CLASSES)
             with rank.op("DistributedDataParallel.forward", "user_annotation"):
-                yield from broadcast_buffers(rank)
+                if broadcasts:
+                    yield from broadcast_buffers(rank)
                 forward(rank, step)
             fetch_images(rank)
             with rank.thread(rank.autograd_tid):

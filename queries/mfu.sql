@@ -18,11 +18,11 @@
 -- device = { type = "integer", about = "only this device" }
 -- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
 -- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
--- steps = { type = "integer", example = 3, about = "how many steps the time holds, where no range tells" }
--- flop_per_step = { type = "number", example = 1.5e12, about = "FLOPs of a step on one GPU, from elsewhere" }
--- passes = { type = "number", example = 3.0, about = "what a step costs in forward passes: 3 in training, 1 in inference" }
+-- steps = { type = "integer", about = "how many steps the time holds, where no range tells" }
+-- flop_per_step = { type = "number", example = 3.5e11, about = "FLOPs of a step on one GPU, from elsewhere" }
+-- passes = { type = "number", about = "what a step costs in forward passes: 3 in training, 1 in inference" }
 -- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
--- peak_gflop_per_s = { type = "number", about = "the peak of one GPU, from elsewhere" }
+-- peak_gflop_per_s = { type = "number", example = 156000.0, about = "the peak of one GPU, from elsewhere" }
 -- min_coverage = { default = 0.9, about = "least share of the kernels' time whose counts must be known" }
 -- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
 -- ceilings = { type = "text", choices = ["measured", "ncu", "specification"], about = "only ceilings of this source" }
