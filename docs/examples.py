@@ -58,7 +58,7 @@ def recorded() -> Iterator[Lab]:
 
 
 def asked(lab: Lab, query: Query) -> Example:
-    """Ask a question: with the examples its header names, else of the generated run, else of all runs."""
+    """Ask a question: with the examples its header names, of the first generated run, else of all runs."""
     problem = ""
     for values in _choices(query):
         command = _command(query, values)
@@ -82,11 +82,9 @@ def drawn(query: Query, example: Example) -> Example:
 
 def _choices(query: Query) -> Iterator[dict[str, Value]]:
     needed = {param.name: param.example for param in query.params if param.example is not None}
-    if needed:
-        yield needed
-    if any(param.name == "run" for param in query.params):
-        yield {"run": RUN}
-    yield {}
+    of_one = {"run": RUN} if any(param.name == "run" for param in query.params) else {}
+    for values in (needed | of_one, needed, of_one, {}):
+        yield dict(values)
 
 
 def _command(query: Query, values: Mapping[str, Value]) -> str:
