@@ -4,7 +4,7 @@ import io
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from tracelab.layout import table_lines
 
 ROOT = Path(__file__).parents[1]
 RUN = "generated-4rank-ddp"
+CHANGED = "generated-4rank-nobroadcast"
 ROWS = 8
 WIDTH = 118
 COLOURS = 64
@@ -46,19 +47,33 @@ def printed(answer: pa.Table) -> str:
 
 @contextmanager
 def recorded() -> Iterator[Lab]:
-    """A store of everything in data/."""
+    """A store of everything in data/ but the run that is there for a comparison."""
+    generated = sorted(path for path in (ROOT / "data" / "generated").iterdir() if path.name != CHANGED)
+    with _store([ROOT / "data" / "cpu", *generated]) as lab:
+        yield lab
+
+
+@contextmanager
+def compared() -> Iterator[Lab]:
+    """A store of the two runs that differ in one thing."""
+    with _store([ROOT / "data" / "generated" / run for run in (RUN, CHANGED)]) as lab:
+        yield lab
+
+
+@contextmanager
+def _store(paths: Sequence[Path]) -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
         here = Path.cwd()
         os.chdir(ROOT)  # the paths in `sources` are then the same on every machine
         try:
-            ingest.ingest([Path("data")], store=Path(folder) / "lab")
+            ingest.ingest([path.relative_to(ROOT) for path in paths], store=Path(folder) / "lab")
         finally:
             os.chdir(here)
         yield Lab(Path(folder) / "lab")
 
 
 def asked(lab: Lab, query: Query) -> Example:
-    """Ask a question: with the examples its header names, of the first generated run, else of all runs."""
+    """Ask a question: with the examples its header names, else of the generated run, else of all runs."""
     problem = ""
     for values in _choices(query):
         command = _command(query, values)
@@ -82,9 +97,11 @@ def drawn(query: Query, example: Example) -> Example:
 
 def _choices(query: Query) -> Iterator[dict[str, Value]]:
     needed = {param.name: param.example for param in query.params if param.example is not None}
-    of_one = {"run": RUN} if any(param.name == "run" for param in query.params) else {}
-    for values in (needed | of_one, needed, of_one, {}):
-        yield dict(values)
+    if needed:
+        yield needed
+    if any(param.name == "run" for param in query.params):
+        yield {"run": RUN}
+    yield {}
 
 
 def _command(query: Query, values: Mapping[str, Value]) -> str:

@@ -20,7 +20,7 @@
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }
 -- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
--- step_kernel = { type = "text", example = "AllReduce", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
+-- step_kernel = { type = "text", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
 -- same_ratio = { default = 0.05, about = "a change_ratio up to this, up or down, is the same" }
 -- short_names = { default = false, about = "compare kernels by their own names alone, whatever recorded them" }
 -- top_rows = { default = 10, about = "that many rows of a section stand alone, those with the largest difference_ns" }
