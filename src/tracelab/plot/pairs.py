@@ -29,7 +29,8 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a line for each row, from its least figure to its largest; what is 0 has no place on it."""
     drawable = [row for row in rows if _spots(row, chart.y)]
     if not drawable:
-        raise NoDataError(f"{' and '.join(chart.y)} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
+        names = " and ".join(chart.y)
+        raise NoDataError(f"{names} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
     shown = drawable[:MOST_BARS_IN_ALL]
     drawn = Figure(figsize=(7.2, 0.5 * len(shown) + 1.5), layout="constrained")
     axes = drawn.subplots()
