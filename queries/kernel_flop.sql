@@ -53,7 +53,7 @@ executions as not materialized (  -- each use reads only its own columns
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from executions)
+    where run in (select ncu_run from pairs where picked(run, $run))
 ),
 totals as (
     select l.id, l.dram_bytes, f.flop, f.missing
@@ -64,11 +64,11 @@ totals as (
 shapes as (
     select
         m.run, m.rank, m.device, m.name, m.grid, m.block, m.match, m.ncu_run, m.ncu_rank,
-        count(*) as executions,
+        sum(m.executions)::bigint as executions,
         count(distinct m.id) as launches,
         sum(m.dur_ns) as dur_ns,
-        complete_sum(t.flop) as flop,
-        complete_sum(t.dram_bytes) as dram_bytes,
+        complete_sum(t.flop * m.executions) as flop,
+        complete_sum(t.dram_bytes * m.executions::hugeint) as dram_bytes,
         list_sort(list_distinct(flatten(list(coalesce(t.missing, []))))) as missing
     from matched('executions', 'profiled') as m
     left join totals as t on m.id = t.id

@@ -67,10 +67,15 @@ activity as (
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
+pairs as materialized (
+    from paired_runs($ncu)
+),
 executions as materialized (
-    select k.*, p.ncu_run
+    select
+        k.run, k.rank, k.device, k.name, k.start_ns, k.dur_ns, k.correlation, p.ncu_run,
+        k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_static_bytes, k.shared_dynamic_bytes
     from kernels as k
-    join paired_runs($ncu) as p on k.run = p.run
+    join pairs as p on k.run = p.run
     left join calls as c
         on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
     left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
@@ -91,19 +96,18 @@ times as (
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from executions)
+    where run in (select ncu_run from pairs where picked(run, $run))
 ),
 flops as materialized (
     select id, precision, flop from launch_flop('profiled', $half)
 ),
 matches as materialized (
-    select m.*, c.class
-    from matched('executions', 'profiled') as m
-    join classify('executions') as c on m.name is not distinct from c.name
+    from matched('executions', 'profiled')
 ),
 found as materialized (
-    select m.run, m.rank, m.device, m.ncu_run, m.dur_ns, m.class, m.id, f.flop
+    select m.run, m.rank, m.device, m.ncu_run, m.executions, m.dur_ns, c.class, m.id, f.flop * m.executions as flop
     from matches as m
+    join classify('matches') as c on m.name is not distinct from c.name
     left join flops as f on m.id = f.id and f.precision = 'all' and m.match in ('exact', 'periodic', 'shape')
 ),
 sums as (
@@ -119,7 +123,7 @@ sums as (
 dominant as (
     select run, rank, device, arg_max(precision, flop) as precision
     from (
-        select m.run, m.rank, m.device, f.precision, sum(f.flop) as flop
+        select m.run, m.rank, m.device, f.precision, sum(f.flop * m.executions) as flop
         from found as m
         join flops as f on m.id = f.id
         where m.flop is not null and f.precision <> 'all' and f.flop > 0

@@ -82,7 +82,7 @@ executions as (
     where k.run = $timeline and measured(k.start_ns, k.end_ns)
 ),
 on_timeline as (
-    select id, avg(dur_ns) as mean_ns
+    select id, sum(dur_ns) / sum(executions) as mean_ns
     from matched('executions', 'launches')
     where match in ('exact', 'periodic', 'shape', 'other_memory', 'function')
     group by id

@@ -61,9 +61,9 @@ sums as (
     group by run, rank, device, part
 ),
 communication as (
-    select run, rank, device, part, sum(dur_ns) as comm_dur_ns
+    select run, rank, device, part, sum(dur_ns) filter (measured(start_ns, end_ns)) as comm_dur_ns
     from classified('executions')
-    where class = 'communication' and measured(start_ns, end_ns)
+    where class = 'communication'
     group by run, rank, device, part
 ),
 lone as (

@@ -52,7 +52,7 @@ _pipes as (
     from kernel_metrics as m
     join query_table(relation) as w
         on m.run = w.run and m.source = w.source and m.pid is not distinct from w.pid and m.launch = w.launch
-    where m.instance is null
+    where m.instance is null and contains(m.metric, 'pipe_tensor')
         and regexp_matches(m.metric, '^sm(?:sp)?__(inst_executed_pipe_tensor|pipe_tensor_cycles_active)\.(sum|avg)')
         and not contains(m.metric, 'peak_sustained.') and not ends_with(m.metric, '.peak_sustained')
     group by w.id

@@ -69,32 +69,38 @@ group by n.run, n.rank, n.device, n.ceiling, n.of_run;
 -- launch_peaks(relation): the peaks that a report itself tells, at the clock of the launch. A row is one launch of a
 -- relation of ncu_launches, and one ceiling.
 create or replace macro launch_peaks(relation) as table
-with _read as (
+with _metrics as not materialized (
+    select run, source, pid, launch, metric, value
+    from kernel_metrics
+    where instance is null and (ends_with(metric, '.peak_sustained') or starts_with(metric, 'derived__sm__sass_thread_inst'))
+),
+_peaks as materialized (  -- what a metric's name says, once a name
     select
-        w.id, m.metric, m.value * w.clock_hz / 1e9 as g_per_s,
-        regexp_extract(
-            m.metric,
-            '^(?:derived__)?sm(?:sp)?__(?:sass_thread_inst_executed_op_([dfh])fma_pred_on(_x2|\.sum\.peak_sustained)'
-            || '|ops_path_tensor(?:_op_[a-z]+)?_src_((?:(?:fp|bf|tf|int)\d+_?)+?)(?:_dst_\w+?)?'
-            || '(?:_sparsity_off)?\.sum\.peak_sustained)$',
-            ['letter', 'form', 'src']
-        ) as part
-    from kernel_metrics as m
-    join query_table(relation) as w
-        on m.run = w.run and m.source = w.source and m.pid is not distinct from w.pid and m.launch = w.launch
-    where m.instance is null
-        and (ends_with(m.metric, '.peak_sustained') or starts_with(m.metric, 'derived__sm__sass_thread_inst'))
+        metric,
+        case part.letter
+            when 'd' then 'fp64' when 'f' then 'fp32' when 'h' then 'fp16' else 'tensor_' || part.src
+        end as ceiling,
+        case when part.src <> '' or part.form = '_x2' then 1 when part.letter = 'h' then 4 else 2 end as flop
+    from (
+        select
+            metric,
+            regexp_extract(
+                metric,
+                '^(?:derived__)?sm(?:sp)?__(?:sass_thread_inst_executed_op_([dfh])fma_pred_on(_x2|\.sum\.peak_sustained)'
+                || '|ops_path_tensor(?:_op_[a-z]+)?_src_((?:(?:fp|bf|tf|int)\d+_?)+?)(?:_dst_\w+?)?'
+                || '(?:_sparsity_off)?\.sum\.peak_sustained)$',
+                ['letter', 'form', 'src']
+            ) as part
+        from (select any_value(metric) as metric from _metrics group by metric)  -- `distinct` would see filters before it
+    )
+    where part.letter <> '' or part.src <> ''
 )
-select
-    id,
-    case part.letter
-        when 'd' then 'fp64' when 'f' then 'fp32' when 'h' then 'fp16' else 'tensor_' || part.src
-    end as ceiling,
-    max(g_per_s * case when part.src <> '' or part.form = '_x2' then 1 when part.letter = 'h' then 4 else 2 end)
-    as per_s
-from _read
-where part.letter <> '' or part.src <> ''
-group by id, ceiling
+select w.id, p.ceiling, max(m.value * w.clock_hz / 1e9 * p.flop) as per_s
+from _metrics as m
+join _peaks as p on m.metric = p.metric
+join query_table(relation) as w
+    on m.run = w.run and m.source = w.source and m.pid is not distinct from w.pid and m.launch = w.launch
+group by w.id, p.ceiling
 union all
 select id, 'dram', dram_peak_gb_per_s from query_table(relation) where dram_peak_gb_per_s is not null
 union all

@@ -47,9 +47,10 @@ create or replace macro shape_key(level, signature, function, grid, block, share
         }
     end;
 
--- matched(executions, profiled): every execution of a relation of `kernels` with `ncu_run`, with the launch of a relation
--- of ncu_launches whose counts are its own: the n-th of a key is the n-th that was profiled, and begins anew where fewer
--- were. Counts of the same rank and device are taken, or those of the only ones that were profiled.
+-- matched(executions, profiled): the executions of a relation of `kernels` with `ncu_run`, with the launch of a relation
+-- of ncu_launches whose counts are theirs: the n-th of a key is the n-th that was profiled, and begins anew where fewer
+-- were. Counts of the same rank and device are taken, or those of the only ones that were profiled. A row is one kind of
+-- executions, which cannot be told apart, and one launch whose counts they take: their number and their time.
 -- `match` is exact (as many executions as profiled launches of that name, grid, block and, where both tell it, shared
 -- memory), periodic (a multiple of them: one step profiled, many traced), shape (another number), other_memory (name, grid
 -- and block, and another size of shared memory), function (name without template arguments, grid and block), grid (name
@@ -68,13 +69,22 @@ with _kinds as materialized (  -- executions that cannot be told apart: a millio
             count(*) as times
         from query_table(executions)
         group by all
+        having times > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash tables on the executions
     )
+),
+_shapes as materialized (  -- and so for the profiled launches
+    select
+        row_number() over () as shape,
+        run, {'rank': rank, 'device': device} as place, name, grid, block, shared_bytes,
+        count(*) as launches
+    from query_table(profiled)
+    group by run, rank, device, name, grid, block, shared_bytes
 ),
 _names as (
     select name, kernel_signature(name) as signature, kernel_key(name) as function
-    from (select name from _kinds union select name from query_table(profiled))
+    from (select name from _kinds union select name from _shapes)
 ),
-_places as (select run, {'rank': rank, 'device': device} as place from query_table(profiled) group by all),
+_places as (select distinct run, place from _shapes),
 _only as (select run, any_value(place) as place from _places group by run having count(*) = 1),
 _known as materialized (
     select k.*, n.signature, n.function, coalesce(p.place, o.place) as place
@@ -83,17 +93,17 @@ _known as materialized (
     left join _places as p on k.ncu_run = p.run and k.rank = p.place.rank and k.device is not distinct from p.place.device
     left join _only as o on k.ncu_run = o.run
 ),
-_counted as materialized (
+_shape_keys as materialized (
     select
-        l.run, {'rank': l.rank, 'device': l.device} as place, l.id, l.source, l.pid, l.launch, l.shared_bytes,
-        shape_key(level, n.signature, n.function, l.grid, l.block, l.shared_bytes) as key
-    from query_table(profiled) as l
-    join _names as n on l.name is not distinct from n.name
+        s.shape, s.run, s.place, s.launches,
+        shape_key(level, n.signature, n.function, s.grid, s.block, s.shared_bytes) as key
+    from _shapes as s
+    join _names as n on s.name is not distinct from n.name
     cross join (from range(1, 6)) as levels(level)
 ),
 _keys as materialized (
-    select run, place, key, count(*) as launches, row_number() over () as key_number
-    from _counted
+    select run, place, key, sum(launches)::bigint as launches, list(shape) as shapes, row_number() over () as key_number
+    from _shape_keys
     where key is not null
     group by run, place, key
 ),
@@ -125,7 +135,7 @@ _alike as materialized (
     from _grouped
 ),
 _ordered as (
-    select a.kind, a.alike, e.source, e.pid, e.start_ns, e.dur_ns, e.correlation
+    select a.kind, a.sooner, a.launches, e.dur_ns
     from query_table(executions) as e
     join _alike as a
         on e.run = a.run and e.name is not distinct from a.name and e.ncu_run is not distinct from a.ncu_run
@@ -137,18 +147,31 @@ _ordered as (
         and e.shared_static_bytes + e.shared_dynamic_bytes is not distinct from a.shared_bytes
     order by a.alike, e.start_ns, e.correlation
 ),
-_numbered as materialized (  -- in the order of all, which is less work than a window with partitions
-    select *, row_number() over () as place from _ordered
+_numbered as (  -- in the order of all, which is less work than a window with partitions
+    select kind, sooner, launches, dur_ns, row_number() over () as place from _ordered
+),
+_taken as (
+    select kind, (place - sooner - 1) % launches + 1 as number, count(*) as executions, sum(dur_ns) as dur_ns
+    from _numbered
+    group by kind, number
 ),
 _launches as (
     select
-        k.key_number, c.id, c.shared_bytes,
-        row_number() over (partition by k.key_number order by c.source, c.pid, c.launch) as number
-    from _counted as c
-    join _keys as k on c.run = k.run and c.place = k.place and c.key = k.key
+        k.key_number, l.id, l.shared_bytes,
+        row_number() over (partition by k.key_number order by l.source, l.pid, l.launch) as number
+    from (
+        select key_number, unnest(shapes) as shape
+        from _keys
+        where key_number in (select key_number from _alike)
+    ) as k
+    join _shapes as s using (shape)
+    join query_table(profiled) as l
+        on s.run = l.run and s.place.rank = l.rank and s.place.device is not distinct from l.device
+        and s.name is not distinct from l.name and s.grid is not distinct from l.grid
+        and s.block is not distinct from l.block and s.shared_bytes is not distinct from l.shared_bytes
 )
 select
-    a.run, n.source, a.rank, n.pid, a.device, a.name, a.grid, a.block, n.start_ns, n.dur_ns, n.correlation, a.ncu_run,
+    a.run, a.rank, a.device, a.name, a.grid, a.block, t.executions, t.dur_ns, a.ncu_run,
     a.place.rank as ncu_rank,
     l.id,
     case
@@ -162,10 +185,9 @@ select
         else 'name'
     end as match,
     a.kind
-from _numbered as n
+from _taken as t
 join _alike as a using (kind)
-left join _launches as l
-    on a.key_number = l.key_number and (n.place - a.sooner - 1) % a.launches + 1 = l.number;
+left join _launches as l on a.key_number = l.key_number and t.number = l.number;
 
 -- shown_shape(shape): a grid or block as text, NULL where it is unknown.
 create or replace macro shown_shape(shape) as printf('%d, %d, %d', shape.x, shape.y, shape.z);
