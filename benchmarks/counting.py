@@ -16,14 +16,14 @@ KERNEL_US, GAP_US = 20, 2
 
 
 def measure(work: Path, events: int) -> asking.Asked:
-    """Repeat a forward pass until it has so many counters, and its kernels until two runs have as many together."""
+    """Repeat a forward pass until half of the events are its counters, and the kernels of two runs the other half."""
     store, report, trace = work / "counted-store", work / "counted.txt", work / "timeline.pt.trace.json"
     try:
-        counters = _report(report, events)
+        counters = _report(report, events // 2)
         cost(ingest(report, store, run="counted"))
         kernels = 0
         for run in ("before", "after"):
-            kernels += _timeline(work / "kernels.json", trace, events // 2)
+            kernels += _timeline(work / "kernels.json", trace, events // 4)
             cost(ingest(trace, store, run=run))
         held = f"counters: {counters:,} lines of ncu, and {kernels:,} kernels of the same program in two runs"
         return asking.ask(store, "counters", held, repeats=asking.repeats_of(events))
