@@ -40,6 +40,12 @@
 -- ncu_rank = "The rank that they are of."
 -- flop_missing = "The metrics without which flop is NULL."
 -- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- [report]
+-- part = "roofline"
+-- place = 2
+-- needs = ["kernel_metrics"]
+-- worth = "match <> 'none'"
+-- without = "no kernel of a timeline was matched with a count of ncu: profile the same program with ncu, and ingest its report beside the timeline"
 -- ///
 with pairs as materialized (
     from paired_runs($ncu)

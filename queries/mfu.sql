@@ -49,6 +49,12 @@
 -- device_name = "Model of the GPU."
 -- ncu_run = "The run that the counters are of."
 -- peak_run = "The run that a measured peak is of."
+-- [report]
+-- part = "roofline"
+-- place = 3
+-- needs = ["kernel_metrics"]
+-- worth = "mfu_ratio is not null"
+-- without = "no run has both a count of its FLOPs and the peak of its GPU: give --flop-per-step, or ingest what ncu counted of the same program"
 -- ///
 with calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns

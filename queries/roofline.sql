@@ -64,6 +64,14 @@
 -- launch = "Number of the launch, where a row is one."
 -- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
 -- theoretical_source = "ncu or specification: whose the theoretical ceilings are; with --ceilings only those of that source."
+-- [report]
+-- part = "roofline"
+-- place = 1
+-- [[report.says]]
+-- when = "precision = 'all' and bound is not null"
+-- by = "dur_ns"
+-- text = "{where}: of the kernels counted, {kernel} takes the longest: it is bound by {bound}, at {achieved_gflop_per_s} with an intensity of {intensity_flop_per_byte}."
+-- try = "Bound by memory: move fewer bytes (fuse, lower precision). Bound by compute: tensor cores, or less arithmetic. Far below both: launch shape and latency."
 -- ///
 with profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of

@@ -33,6 +33,14 @@
 -- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
 -- of_window_ratio = "busy_ns / window_ns."
 -- of_device_busy_ratio = "busy_ns / device_busy_ns."
+-- [report]
+-- part = "concurrency"
+-- place = 2
+-- [[report.says]]
+-- when = "alone_ns > 0.95 * device_busy_ns"
+-- by = "alone_ns"
+-- text = "{where}: stream {stream} runs alone for {alone_ns of device_busy_ns} of the time in which the device is busy."
+-- try = "Copies and communication overlap with computing only on streams of their own."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select
