@@ -108,6 +108,11 @@ def test_a_window_without_work_is_no_kernels(tmp_path, profiler):
     assert (status, export.kernels) == ("no_kernels", 0)
 
 
+def test_a_window_of_copies_alone_is_work_for_nsys(tmp_path):
+    _, export, verdict = captured(tmp_path, "nsys", "start", "copy 4096", "copy 4096", "stop")
+    assert (verdict, export.kernels, export.copies) == (("ok", None), 0, 2)
+
+
 def test_a_window_of_communication_alone_is_no_kernels_for_ncu(tmp_path):
     _, _, (status, sentence) = captured(tmp_path, "ncu", "start", "kernel ncclKernel_Broadcast_RING_LL", "stop")
     assert status == "no_kernels"

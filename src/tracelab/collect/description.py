@@ -90,7 +90,7 @@ def ended(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, An
 
 
 def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = ("status", "error", "steps", "windows", "kernels", "seconds")
+    wanted = ("status", "error", "steps", "windows", "kernels", "copies", "seconds")
     return {name: outcome[name] for name in wanted if outcome.get(name) is not None}
 
 

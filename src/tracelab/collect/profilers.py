@@ -51,7 +51,7 @@ class Around:
         export = nvidia.after(capture, os.environ)
         verdict, error = nvidia.verdict(capture, ended.code, ended.output, export)
         files = [{"file": path.name, "exporter": capture.tool.name} for path in export.files]
-        found: dict[str, Any] = {"files": files, "kernels": export.kernels}
+        found: dict[str, Any] = {"files": files, "kernels": export.kernels, "copies": export.copies}
         explained = verdict in _CAUSES and outcome["status"] == "failed" and "at" not in outcome
         if ended.why == "timeout" and not export.reports:  # the rank was done, and its profiler was not
             verdict, error = "timeout", f"the time limit came before {capture.tool.name} had written its report"

@@ -1,4 +1,4 @@
-"""The export of a report, at once, while the version that wrote it is at hand; and how many kernels are in it."""
+"""The export of a report, at once, while the version that wrote it is at hand; and how much work of a GPU is in it."""
 
 import contextlib
 import csv
@@ -7,6 +7,7 @@ import os
 import re
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tracelab.collect.nvidia.record import record
 
 EXPORT_TIMEOUT_S = 1800
 _KERNELS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+_COPIES = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _IMPORTER = "host-linux-*/QdstrmImporter"
 _UNIMPORTED = ".qdstrm"
 _TAIL = 500
@@ -24,11 +26,13 @@ _TAIL = 500
 
 @dataclass(frozen=True)
 class Export:
-    """What a capture left behind: reports, their exports, the kernels in these, and why there is no more."""
+    """What a capture left behind: reports, their exports, the work of a GPU in these, and why there is no more."""
 
     reports: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
     kernels: int = 0
+    copies: int = 0
+    """Copies and fills."""
     error: str | None = None
 
 
@@ -38,16 +42,16 @@ def after(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPOR
     errors = _import_streams(capture, environ, timeout_s) if nsys else []
     reports = _reports(capture.base, (".nsys-rep", ".qdrep") if nsys else (".ncu-rep", ".ncu-repz"))
     one = _nsys_export if nsys else _ncu_export
-    files, kernels = [], 0
+    files, kernels, copies = [], 0, 0
     for report in reports:
         try:
-            file, found = one(capture, report, _runner(environ, timeout_s))
+            file, launched, copied = one(capture, report, _runner(environ, timeout_s))
         except _FailedError as error:
             errors.append(f"{report.name} could not be exported: {error}")
         else:
             files.append(file)
-            kernels += found
-    return Export(tuple(reports), tuple(files), kernels, errors[0] if errors else None)
+            kernels, copies = kernels + launched, copies + copied
+    return Export(tuple(reports), tuple(files), kernels, copies, errors[0] if errors else None)
 
 
 class _FailedError(Exception):
@@ -57,17 +61,17 @@ class _FailedError(Exception):
 _Run = Callable[[Sequence[str], Path | None], None]
 
 
-def _nsys_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
+def _nsys_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int, int]:
     target = report.with_suffix(".sqlite")
     aside = report.with_name(f".{report.stem}.partial.sqlite")
     with _gone(aside):
         run(nsys_export_command(capture.tool, report, aside), None)
-        kernels = _rows(aside)
+        rows = _rows(aside)
         _settle(aside, target)
-    return target, kernels
+    return target, sum(map(rows.__getitem__, _KERNELS)), sum(map(rows.__getitem__, _COPIES))
 
 
-def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
+def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int, int]:
     target = report.with_suffix(".ncu.csv")
     aside = report.with_name(f".{report.stem}.partial.csv")
     with _gone(aside):
@@ -75,7 +79,7 @@ def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int]:
         run(ncu_import_command(capture.tool, report), aside)
         launches = _launches(aside)
         _settle(aside, target)
-    return target, launches
+    return target, launches, 0
 
 
 def _session(capture: Capture) -> str:
@@ -90,8 +94,8 @@ def _session(capture: Capture) -> str:
     return f"{text.getvalue()}\n"
 
 
-def _rows(path: Path) -> int:
-    """Kernels and whole graphs of an SQLite export; raises _FailedError where it is none."""
+def _rows(path: Path) -> Counter[str]:
+    """Rows of an SQLite export, by table, where a GPU's work stands; raises _FailedError where it is none."""
     if not path.is_file():
         raise _FailedError("nsys wrote no file")
     try:
@@ -99,9 +103,8 @@ def _rows(path: Path) -> int:
             tables = {name for (name,) in base.execute("select name from sqlite_master where type = 'table'")}
             if not tables:
                 raise _FailedError("nsys wrote an empty database")
-            return sum(
-                base.execute(f"select count(*) from {name}").fetchone()[0] for name in _KERNELS if name in tables
-            )
+            there = [name for name in (*_KERNELS, *_COPIES) if name in tables]
+            return Counter({name: base.execute(f"select count(*) from {name}").fetchone()[0] for name in there})
     except sqlite3.DatabaseError as error:
         raise _FailedError(f"nsys wrote no database ({error})") from error
 

@@ -62,7 +62,7 @@ def verdict(capture: Capture, code: int, output: str, export: Export) -> tuple[s
         return _no_report(capture, code, said, output)
     if said and name == "ncu":  # kernels that it gave up on are missing from the report
         return "profiler_error", _told(name, said, output)
-    if capture.cuda and not export.kernels:
+    if capture.cuda and not export.kernels and not export.copies:
         return "no_kernels", _no_kernels(capture)
     return "ok", None
 
@@ -81,7 +81,7 @@ def _no_report(capture: Capture, code: int, said: str, output: str) -> tuple[str
 
 def _no_kernels(capture: Capture) -> str:
     if capture.tool.name == "nsys":
-        return "nsys recorded no kernel: the window opened never, or no work ran on a GPU while it was open"
+        return "nsys recorded no work of a GPU: the window opened never, or no work ran on a GPU while it was open"
     return (
         "ncu profiled no kernel: the window opened never, no work ran on a GPU while it was open, or all of it was "
         f"communication, which is left out ({', '.join(capture.not_profiled)})"
