@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import Dataset
 
+AUXILIARY = 0.3  # what heads half-way count in the loss: GoogLeNet and Inception have such
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -25,7 +27,14 @@ class Settings:
 
 def model(settings: Settings) -> nn.Module:
     """Build an untrained model."""
-    return torchvision().models.get_model(settings.model, num_classes=settings.classes or CLASSES[settings.data])
+    models, name, size = torchvision().models, settings.model, settings.image_size
+    if name not in models.list_models(module=models):
+        raise ValueError(f"torchvision has no model {name!r} that names pictures; it has resnet18, vgg16, vit_b_16 …")
+    own = {"image_size": size} if name.startswith("vit_") else {}  # one weight for each place in the picture
+    least = 1 if own else models.get_model_weights(name).DEFAULT.meta["min_size"][0]
+    if size < least:
+        raise ValueError(f"{name} takes no picture below {least} pixels; add --image-size {least}")
+    return models.get_model(name, num_classes=settings.classes or CLASSES[settings.data], **own)
 
 
 def weights(settings: Settings) -> Path:
@@ -43,7 +52,9 @@ def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Ten
     """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
 
     def step(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        scores = network(images)
-        return cross_entropy(scores, labels), accuracy(scores, labels)
+        answers = network(images)
+        scores, *others = answers if isinstance(answers, tuple) else (answers,)
+        loss = cross_entropy(scores, labels) + sum(AUXILIARY * cross_entropy(other, labels) for other in others)
+        return loss, accuracy(scores, labels)
 
     return step

@@ -34,7 +34,8 @@ def pictures(name: str, root: str | None, size: int, *, train: bool) -> Dataset[
         return Noise(size, CLASSES[name], train=train)
     vision = torchvision()
     change = vision.transforms
-    crop = [change.Resize(size)] if size <= 64 else [change.Resize(size * 256 // 224), change.CenterCrop(size)]
+    shorter = size if size <= 64 else size * 256 // 224
+    crop = [change.Resize(shorter), change.CenterCrop(size)]
     prepare = change.Compose([*crop, change.ToTensor(), change.Normalize(MEAN, SPREAD)])
     if name == "folder":
         return vision.datasets.ImageFolder(Path(root) / ("train" if train else "val"), prepare)

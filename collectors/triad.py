@@ -11,7 +11,7 @@ class Settings:
     """What a run can vary."""
 
     device: str = "cpu"
-    elements: int = 1 << 20
+    elements: int = 1 << 24  # three arrays of 128 MiB: more than any cache holds
     repeats: int = 4
 
 

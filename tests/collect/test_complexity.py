@@ -58,6 +58,58 @@ def test_what_torch_cannot_count_is_absent_and_explained() -> None:
     assert (found.parameters, found.flop_per_sample, found.problem) == (9, None, "FLOPs not counted: no meta kernel")
 
 
+def test_a_model_that_looks_at_numbers_while_it_is_built_is_counted(recwarn: pytest.WarningsRecorder) -> None:
+    def build() -> Any:
+        return torch.nn.Linear(2, 1 + int(torch.linspace(0, 2, 3)[-1].item()))
+
+    found = complexity(torch, build, lambda network: network, (torch.ones(2),))
+    assert (found.parameters, found.flop_per_sample, found.problem) == (9, 2 * 2 * 3, None)
+
+
+@pytest.mark.parametrize("model", ["googlenet", "inception_v3"])
+@pytest.mark.filterwarnings("ignore:The default weight initialization:FutureWarning")
+def test_heads_half_way_count_in_the_loss(model: str) -> None:
+    module = loaded(find("image_classification"))
+    with torch.device("meta"):
+        network = module.model(filled(module, {"model": model, "image_size": 299}, {}))
+        loss, accuracy = module.workload(network)(torch.randn(2, 3, 299, 299), torch.zeros(2, dtype=torch.int64))
+    assert (loss.shape, accuracy.shape) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "sentence"),
+    [
+        ("alexnet", 32, "alexnet takes no picture below 63 pixels; add --image-size 63"),
+        ("resnet19", 32, "torchvision has no model 'resnet19' that names pictures"),
+        ("fasterrcnn_resnet50_fpn", 32, "has no model 'fasterrcnn_resnet50_fpn' that names pictures"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_with_a_reason(model: str, size: int, sentence: str) -> None:
+    module = loaded(find("image_classification"))
+    with pytest.raises(ValueError, match=sentence):
+        module.model(filled(module, {"model": model, "image_size": size}, {}))
+
+
+def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
+    module = loaded(find("image_classification"))
+    with torch.device("meta"):
+        network = module.model(filled(module, {"model": "vit_b_16", "image_size": 32}, {}))
+        loss, _ = module.workload(network)(torch.randn(2, 3, 32, 32), torch.zeros(2, dtype=torch.int64))
+    assert loss.shape == ()
+
+
+@pytest.mark.parametrize("size", [32, 96])
+def test_pictures_of_a_folder_are_square_whatever_they_were(tmp_path: Path, size: int) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for name, shape in {"wide": (80, 40), "tall": (30, 90)}.items():
+        (tmp_path / "train" / name).mkdir(parents=True)
+        image.new("RGB", shape).save(tmp_path / "train" / name / "picture.png")
+    module = loaded(find("image_classification"))
+    known = {"data": "folder", "data_root": str(tmp_path), "image_size": size}
+    data = module.data(filled(module, known, {}), train=True)
+    assert [tuple(picture.shape) for picture, _ in data] == [(3, size, size)] * 2
+
+
 def test_a_setting_that_a_workload_lacks_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no setting of the workload 'contxt'; did you mean 'context'"):
         filled(loaded(find("transformer")), {}, {"contxt": "8"})
