@@ -8,7 +8,7 @@
 -- /// query
 -- title = "Machines compared"
 -- needs = ["steps"]
--- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], by = "dataset" }
+-- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], said = ["machine compared with", "this machine"], by = "dataset" }
 -- [params]
 -- sweep = { type = "text", example = "generated-machines", about = "only this sweep" }
 -- model = { type = "text", about = "only this model" }
@@ -43,7 +43,7 @@
 -- batch_size = "Samples a step that one process's loader yields."
 -- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
 -- base_run = "The run on the machine compared with."
--- run = "The run."
+-- this_run = "The run on this machine."
 -- [report]
 -- part = "sweeps"
 -- place = 13
@@ -118,7 +118,8 @@ select
     used_bytes, total_bytes,
     used_bytes / nullif(total_bytes, 0) as used_ratio,
     batch_size::bigint as batch_size,
-    layout, base_run, run
+    layout, base_run,
+    run as this_run
 from paired
 window alike as (partition by base_machine, machine, dataset, compared)
-order by dataset, model, machine, batch_size, layout, run
+order by dataset, model, machine, batch_size, layout, this_run

@@ -9,9 +9,9 @@
 -- /// query
 -- title = "Effect of one setting"
 -- needs = ["steps"]
--- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], by = "value" }
+-- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], said = ["a step at the base value", "at this value"], by = "change" }
 -- [params]
--- sweep = { type = "text", example = "generated-pinned", about = "only this sweep" }
+-- sweep = { type = "text", example = "generated-settings", about = "only this sweep" }
 -- model = { type = "text", about = "only this model" }
 -- setting = { default = "pin_memory", about = "the setting in which the two differ: a column of runs, or a tag" }
 -- base_value = { type = "text", about = "the value that the others are compared with" }
@@ -49,7 +49,8 @@
 -- base_allocated_bytes = "The most that one device had allocated there."
 -- allocated_bytes = "The most that one device had allocated here."
 -- base_run = "The run of the cell compared with."
--- run = "The run."
+-- this_run = "The run of this cell."
+-- change = "The setting and its two values."
 -- [report]
 -- part = "sweeps"
 -- place = 12
@@ -130,7 +131,9 @@ select
     base_data_wait_ns / nullif(base_train_sum_ns, 0) as base_data_wait_ratio,
     data_wait_ns, train_sum_ns,
     data_wait_ns / nullif(train_sum_ns, 0) as data_wait_ratio,
-    base_best_accuracy, best_accuracy, base_allocated_bytes, allocated_bytes, base_run, run
+    base_best_accuracy, best_accuracy, base_allocated_bytes, allocated_bytes, base_run,
+    run as this_run,
+    $setting || ' ' || base_value || ' → ' || value as change
 from paired
 window alike as (partition by sweep, base_value, value)
-order by sweep, model, variant, batch_size, kind, processors, parallelism, try_cast(value as double), value, run
+order by sweep, model, variant, batch_size, kind, processors, parallelism, try_cast(value as double), value, this_run

@@ -12,7 +12,7 @@
 -- chart = { kind = "curves", x = "batch_size", y = ["flop_per_sample", "launch_mean_flop"], by = "counted_from", panel = ["model", "variant"] }
 -- [params]
 -- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-flop", about = "only this sweep" }
+-- sweep = { type = "text", example = "generated-shares", about = "only this sweep" }
 -- model = { type = "text", about = "only this model" }
 -- batches = { default = 1.0, about = "how many batches the counted launches computed" }
 -- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }

@@ -1,10 +1,12 @@
 -- What more GPUs bring: speed-up and efficiency against the fewest, and against a processor.
 -- A row is one cell of a sweep, its repeats taken together. It is compared with the cell that differs in nothing but the
 -- GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
--- without. The speed-up is one of samples a second. `scaling` says what the two share: strong, the samples of a step over
--- all processes; weak, those of each process. With --same global the compared cells share the former, otherwise the
--- loader's batch size, which DataParallel divides and DistributedDataParallel does not. `over_cpu_factor` compares with
--- the CPU cell of the fewest processes and the same batch. Cells that ran out of memory stay, with their status.
+-- without. The fewest are those of all batch sizes together; where that cell has no speed, for it ran out of memory, say,
+-- there is no speed-up. The speed-up is one of samples a second. `scaling` says what the two share: strong, the samples of a
+-- step over all processes; weak, those of each process. With --same global the compared cells share the former, otherwise
+-- the loader's batch size, which DataParallel divides and DistributedDataParallel does not. `over_cpu_factor` compares with
+-- the CPU cell of the fewest processes and the same batch. Cells without a speed stay, with their status; `run` is the first
+-- of several repeats by name.
 -- /// query
 -- title = "Speed-up by GPUs"
 -- needs = ["steps"]

@@ -5,7 +5,7 @@
 -- /// query
 -- title = "Status of sweeps"
 -- needs = ["runs"]
--- chart = { kind = "stacked", x = "sweep", y = ["ok", "timeout", "oom", "failed", "profiler", "not_run", "unknown"] }
+-- chart = { kind = "stacked", x = "sweep", y = ["ok", "timeout", "profiler", "failed", "not_run", "oom", "unknown"] }
 -- [params]
 -- sweep = { type = "text", about = "only this sweep" }
 -- [columns]

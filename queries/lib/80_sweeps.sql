@@ -200,8 +200,9 @@ comment on view cell_speeds is 'one cell of a sweep, its repeats taken together:
 -- compared_cells(asked, same, ignore): the cells of a relation of cell_speeds, each with the cell that differs in nothing but
 -- the GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
 -- without. Both share the batch size of a process or, where `same` is global, of a step over all; settings named in
--- `ignore`, separated by commas, may differ too. A cell alone is compared with itself, and one without speed never is the
--- other one. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
+-- `ignore`, separated by commas, may differ too. The fewest are those of the whole line of batch sizes: where that cell has
+-- no speed (it ran out of memory, say) there is none to compare with, for another base would break the line. A cell of the
+-- fewest is compared with itself. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
 create or replace macro compared_cells(asked, same, ignore) as table
 with _cells as materialized (
     select
@@ -215,7 +216,9 @@ with _cells as materialized (
     from query_table(asked)
 ),
 _measured as (
-    select * from _cells where samples_per_s is not null
+    select *, min(processors) over (partition by sweep, alike, kind, settings['gpu']) as fewest
+    from _cells
+    where samples_per_s is not null
 ),
 _bases as (
     select c.id, b.id as base_id
@@ -223,9 +226,10 @@ _bases as (
     join _measured as b
         on c.sweep is not distinct from b.sweep and c.alike = b.alike and c.kind = b.kind
         and c.shared_batch is not distinct from b.shared_batch and c.settings['gpu'] is not distinct from b.settings['gpu']
+    where b.processors is not distinct from b.fewest
     qualify row_number() over (
         partition by c.id
-        order by b.processors, b.parallelism is distinct from c.parallelism, b.parallelism is distinct from 'none', b.run
+        order by b.parallelism is distinct from c.parallelism, b.parallelism is distinct from 'none', b.run
     ) = 1
 ),
 _processors as (

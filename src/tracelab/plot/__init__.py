@@ -36,8 +36,7 @@ def figure(table: pa.Table, query: Query) -> Figure:
         raise NoDataError(f"{query.name} has no rows to draw; ask without --plot to see what the answer holds")
     rows = with_host(rows) if chart.host else rows
     with mpl.rc_context(STYLE):
-        # a roofline tells of kernels without figures too: they are missing in the sum of all
-        drawn, notes = _DRAWERS[chart.kind](table.to_pylist() if chart.kind == "roofline" else rows, chart)
+        drawn, notes = _DRAWERS[chart.kind](table.to_pylist() if chart.kind in _OF_ALL else rows, chart)
         _head(drawn, query.title, [*constants(rows, chart), *notes])
         return drawn
 
@@ -52,6 +51,10 @@ def save(drawn: Figure, stream: BinaryIO, *, fmt: str) -> None:
 def _head(drawn: Figure, title: str, notes: Sequence[str]) -> None:
     lines = [drawable(visible(title)), *([" · ".join(notes)] if notes else [])]
     drawn.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
+
+
+_OF_ALL = ("roofline", "curves", "grid")
+"""Kinds that tell of rows without figures too: kernels that are missing in the sum of all, cells that did not run."""
 
 
 def _is_told(value: object) -> bool:

@@ -1,19 +1,21 @@
 """Curves in small multiples: a panel for each case and unit, a line for each series, one axis for all that compares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, nan
 from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_finite
 from tracelab.plot.labels import words
 from tracelab.plot.multiples import MOST_PANELS, Panel, panels, text_of
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
+from tracelab.units import Quantity, quantity
 
 Row = dict[str, Any]
 Series = dict[str, list[tuple[float, float]]]
@@ -24,61 +26,84 @@ _ACROSS = 4
 _LOG_FROM = 6
 """Where the largest x is so many times the smallest, doublings stand at equal distances."""
 _MOST_TICKS = 10
+_ALIKE = 4  # panels whose highest lines differ by more have an axis each
+_MARGIN = 0.05
+_LARGE = 1e6  # numbers from here on are written as 4.3G
 
 
 def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each y over x: a row of panels for each y, or where there is one y, as many as fit side by side."""
-    drawn_y = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
-    shown, notes = panels(rows, chart, MOST_PANELS if len(drawn_y) == 1 else _ACROSS)
-    titles = list(dict.fromkeys(_series_name(row, chart) for panel in shown for row in panel.rows))
+    rows = [row for row in rows if is_finite(row[chart.x])]
+    names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
+    shown, notes = panels(rows, chart, MOST_PANELS if len(names) == 1 else _ACROSS)
+    told = {(name, place): _series(panel, chart, name) for name in names for place, panel in enumerate(shown)}
+    titles = [title for title in _titles(shown, chart) if any(title in series for series in told.values())]
     styles = {title: _style(index) for index, title in enumerate(titles)}
     across = min(len(shown), _ACROSS)
-    down = len(drawn_y) if len(drawn_y) > 1 else -(-len(shown) // across)
-    drawn = Figure(figsize=(max(6.4, 2.5 * across + 0.9), 2.3 * down + 0.9), layout="constrained")
-    grid = drawn.subplots(down, across, squeeze=False, sharex=True, sharey="row" if len(drawn_y) > 1 else True)
-    places = list(grid.flat) if len(drawn_y) == 1 else None
-    handles: dict[str, Line2D] = {}
-    for line, name in enumerate(drawn_y):
-        axis = fitted_axis([name], rows, stacked=False)
-        for column, panel in enumerate(shown):
-            axes = grid[line, column] if places is None else places[column]
-            handles |= _draw(axes, _series(panel, chart, name), styles, axis, name)
-            axes.set_title(panel.title if line == 0 else "")
-            axes.set_ylabel(axis.label if column % across == 0 else "")
-    _finish(drawn, grid, rows, chart, len(shown) if places is not None else None)
-    if len(handles) > 1:
-        ordered = [title for title in titles if title in handles]
-        legend = [handles[title] for title in ordered]
-        drawn.legend(legend, ordered, loc="outside lower center", ncols=min(len(ordered), 5))
-    return drawn, [*notes, *_repeats(shown, chart, drawn_y)]
+    down = len(names) if len(names) > 1 else -(-len(shown) // across)
+    drawn = Figure(figsize=(max(6.4, 2.6 * across + 0.9), 2.3 * down + 0.9), layout="constrained")
+    grid = drawn.subplots(down, across, squeeze=False)
+    own = [name for name in names if _differ(shown, name)]
+    for number, (name, place) in enumerate(told):
+        axes = grid.flat[number] if len(names) == 1 else grid[names.index(name), place]
+        axis = fitted_axis([name], shown[place].rows if name in own else rows, stacked=False)
+        _draw(axes, told[name, place], styles, axis, name)
+        axes.set_title(shown[place].title if name == names[0] else "")
+        axes.set_ylabel(axis.label if number % across == 0 or name in own else "")
+    _finish(grid, rows, chart, len(told))
+    if len(titles) > 1:
+        handles = [Line2D([], [], markersize=4, label=title, **styles[title]) for title in titles]
+        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(titles), 5))
+    notes += ["each panel has its own axis"] if own else []
+    return drawn, [*notes, *(["a line is the mean of several rows, each a dot"] if _is_mean(told.values()) else [])]
 
 
-def _draw(axes: Axes, series: Series, styles: Mapping[str, Any], axis: Axis, name: str) -> dict[str, Line2D]:
-    handles = {}
+def _differ(shown: Sequence[Panel], name: str) -> bool:
+    """Whether a panel's lines would be too low to read on the axis of another; shares always stand on one axis."""
+    if quantity(name) is Quantity.RATIO or name.endswith("accuracy"):
+        return False
+    highest = [max([0.0, *(abs(row[name]) for row in panel.rows if is_finite(row[name]))]) for panel in shown]
+    return quantity(name) is not Quantity.RATIO and max(highest) > _ALIKE * min(
+        [each for each in highest if each] or [1]
+    )
+
+
+def _draw(axes: Axes, series: Series, styles: Mapping[str, Any], axis: Axis, name: str) -> None:
     if name.endswith("_factor"):
         axes.axhline(1 / axis.size, color=ZERO, linewidth=0.8, linestyle=(0, (4, 3)))
     for title, points in series.items():
-        style = styles[title]
-        means = sorted({x: fmean(y for other, y in points if other == x) for x, _ in points}.items())
-        xs, ys = [x for x, _ in means], [y / axis.size for _, y in means]
-        handles[title] = axes.plot(xs, ys, linewidth=1.4, markersize=4, label=title, **style)[0]
-        if len(points) > len(means):
-            dots = dict(style, linestyle="none", markersize=2.5, alpha=0.5)
+        places = sorted({x for x, _ in points})
+        means = [_mean([y for other, y in points if other == x]) / axis.size for x in places]
+        axes.plot(places, means, linewidth=1.4, markersize=4, **styles[title])
+        if len(points) > len(places):
+            dots = dict(styles[title], linestyle="none", markersize=2.5, alpha=0.5)
             axes.plot([x for x, _ in points], [y / axis.size for _, y in points], **dots)
     axes.set_ylim(axis.least, axis.limit)
     axes.grid(visible=True)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    return handles
+    large = EngFormatter(sep="")
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: large(value) if abs(value) >= _LARGE else f"{value:,.6g}")
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean of what is known; where nothing is the line has a gap."""
+    known = [value for value in values if not isnan(value)]
+    return fmean(known) if known else nan
+
+
+def _titles(shown: Sequence[Panel], chart: Chart) -> list[str]:
+    return list(dict.fromkeys(_series_name(row, chart) for panel in shown for row in panel.rows))
 
 
 def _series(panel: Panel, chart: Chart, name: str) -> Series:
-    """Points by series; a series of nothing but 0 is no line."""
+    """Points by series, not-a-number where a row has none; a series of nothing but 0 is no line."""
     found: Series = {}
     for row in panel.rows:
-        if is_finite(row[name]) and is_finite(row[chart.x]):
-            found.setdefault(_series_name(row, chart), []).append((float(row[chart.x]), float(row[name])))
-    lively = {title: points for title, points in found.items() if any(y for _, y in points)}
-    return lively or found
+        y = float(row[name]) if is_finite(row[name]) else nan
+        found.setdefault(_series_name(row, chart), []).append((float(row[chart.x]), y))
+    known = {title: points for title, points in found.items() if not all(isnan(y) for _, y in points)}
+    return {title: points for title, points in known.items() if any(y > 0 or y < 0 for _, y in points)} or known
 
 
 def _series_name(row: Row, chart: Chart) -> str:
@@ -91,29 +116,35 @@ def _style(index: int) -> dict[str, Any]:
     return {"color": color(index), "marker": MARKERS[index], "linestyle": "-"}
 
 
-def _finish(drawn: Figure, grid: Any, rows: Sequence[Row], chart: Chart, used: int | None) -> None:  # noqa: ANN401
+def _finish(grid: Any, rows: Sequence[Row], chart: Chart, used: int) -> None:  # noqa: ANN401  an array of axes
     """Ticks where there are values, on a logarithmic axis where they double; no axes where there is no panel."""
-    values = sorted({row[chart.x] for row in rows if is_finite(row[chart.x])})
+    values = sorted({row[chart.x] for row in rows})
     is_log = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     ticks = values if len(values) <= _MOST_TICKS else values[:: -(-len(values) // _MOST_TICKS)]
-    for axes in grid.flat:
+    for number, axes in enumerate(grid.flat):
+        if number >= used:
+            axes.remove()
+            continue
         if is_log:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks(ticks, [f"{value:,.6g}" for value in ticks])
-    for number, axes in enumerate(grid.flat):
-        if used is not None and number >= used:
-            axes.remove()
-        elif used is not None and number + grid.shape[1] >= used:
-            axes.tick_params(labelbottom=True)
-    drawn.supxlabel(fitted_axis([chart.x], rows, stacked=False).label, fontsize=9)
+        is_lowest = number + grid.shape[1] >= used
+        axes.set_xlim(*_room(values, is_log=is_log))
+        axes.set_xticks(ticks, [f"{value:,.6g}" if is_lowest else "" for value in ticks])
+        axes.set_xlabel(words(chart.x) if is_lowest else "")
 
 
-def _repeats(shown: Sequence[Panel], chart: Chart, names: Sequence[str]) -> list[str]:
-    """Said where a line stands for several rows at one place."""
-    for panel in shown:
-        for name in names:
-            for points in _series(panel, chart, name).values():
-                if len(points) > len({x for x, _ in points}):
-                    return ["a line is the mean of several rows, each a dot"]
-    return []
+def _room(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
+    """From a little before the first value to a little behind the last."""
+    low, high = float(values[0]), float(values[-1])
+    if is_log:
+        factor = (high / low) ** _MARGIN
+        return low / factor, high * factor
+    room = (high - low) * _MARGIN or 0.5
+    return low - room, high + room
+
+
+def _is_mean(told: Iterable[Series]) -> bool:
+    """Whether a line stands for several rows at one place."""
+    every = (points for series in told for points in series.values())
+    return any(len(points) > len({x for x, _ in points}) for points in every)

@@ -39,6 +39,7 @@ _CELL_INCHES = (0.62, 0.30)
 
 def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a grid for each panel and y: x across, `by` down."""
+    rows = [row for row in rows if row[chart.x] is not None]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     shown, notes = panels(rows, chart)
     columns = _ordered(row[chart.x] for row in rows)
@@ -60,7 +61,7 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_title(" · ".join(filter(None, titles)))
         axes.set_yticks(range(len(lines)), [text_of(line) for line in lines] if number % across == 0 else [])
         axes.set_xticks(range(len(columns)), [text_of(column) for column in columns])
-    drawn.supxlabel(words(chart.x), fontsize=9)
+        axes.set_xlabel(words(chart.x) if number + across >= len(tasks) else "")
     said = [f"cells: {words(drawn_y[0])}"] if len(drawn_y) == 1 else []
     return drawn, [*notes, *said]
 
