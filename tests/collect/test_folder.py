@@ -1,12 +1,20 @@
 """Files of a run folder are whole or absent, and a folder belongs to one run at a time."""
 
+import fcntl
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from tracelab.collect.folder import Lines, aside, described, release, taken, write_gzip, write_json
+from tracelab.collect.folder import LOCK, Lines, aside, described, release, taken, write_gzip, write_json
+from tracelab.collect.sweep.state import is_running
 from tracelab.errors import UsageError
 
 
@@ -81,6 +89,44 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="a run is being written there"), taken(tmp_path / "r", force=True):
             pass
         assert (tmp_path / "r" / ".running").exists()
+
+
+ABANDONED = """
+import os, pathlib, sys
+from tracelab.collect.folder import taken
+from tracelab.collect.launch import launch
+
+folder = pathlib.Path(sys.argv[1])
+with taken(folder, force=False):
+    worker = launch([sys.executable, "-c", "import time; time.sleep(600)"], os.environ, 0, folder.parent / "scratch")
+    print(worker.process.pid, flush=True)
+    os._exit(9)
+"""
+
+
+def test_a_folder_is_its_run_s_as_long_as_a_rank_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ABANDONED, str(tmp_path / "r")]
+    rank = int(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    try:
+        assert is_running(tmp_path / "r")
+        with pytest.raises(UsageError, match="a run is being written there"), taken(tmp_path / "r", force=True):
+            pass
+    finally:
+        os.kill(rank, signal.SIGKILL)
+    until = time.monotonic() + 60
+    while is_running(tmp_path / "r") and time.monotonic() < until:
+        time.sleep(0.05)
+    with taken(tmp_path / "r", force=False):
+        pass
+
+
+def test_a_run_begins_although_a_sweep_looks_at_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    with (tmp_path / "r" / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        threading.Timer(0.15, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
+        with taken(tmp_path / "r", force=False):
+            assert is_running(tmp_path / "r")
 
 
 def test_space_is_kept_back_until_it_is_needed(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_all_ranks_of_a_launch_share_a_token_and_the_next_launch_has_another() -
     assert (len(tokens), again is not None and again.token in tokens) == (1, False)
 
 
+def test_two_launches_by_the_same_port_have_two_tokens() -> None:
+    one = TORCHRUN | {"WORLD_SIZE": "4", "RANK": "1"}
+    files = ("/logs/torchelastic_a/none_x/attempt_0/1/error.json", "/logs/torchelastic_a/none_x/attempt_0/3/error.json")
+    ranks = [from_environment(one | {"TORCHELASTIC_ERROR_FILE": file}) for file in files]
+    later = from_environment(one | {"TORCHELASTIC_ERROR_FILE": "/logs/torchelastic_b/none_y/attempt_0/1/error.json"})
+    assert ranks[0] is not None and ranks[1] is not None and later is not None
+    assert (ranks[0].token == ranks[1].token, ranks[0].token == later.token) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("nodes", "first"),
     [("gpu[003-007,9],cpu1", "gpu003"), ("node1", "node1"), ("a1,a2", "a1"), ("r[2,4]-n1", "r2-n1")],

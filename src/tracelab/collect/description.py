@@ -60,7 +60,7 @@ def begun(settings: Settings, workload: Workload, plan: Plan, run: str) -> dict[
         "command": ["collect", "train", *options.words(settings)],
         "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
         "expects": _expected(settings, plan),
-        "launch": plan.job.token or None,
+        "launch": {"token": plan.job.token} if plan.job.token else None,
     }
 
 

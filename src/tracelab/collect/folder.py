@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -13,7 +14,8 @@ from tracelab.errors import TracelabError, UsageError
 
 RUN_JSON = "run.json"
 RUN = "run/1"
-_LOCK = ".running"
+LOCK = ".running"
+_CHANCES, _CHANCE_S = 5, 0.1
 _RESERVE = ".reserve"
 _RESERVE_BYTES = 256 << 10
 """Kept back while a run goes on, so that a disk that it fills still takes its last word."""
@@ -109,24 +111,35 @@ def release(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    import fcntl
-
-    path = folder / _LOCK
+    path = folder / LOCK
     with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"{folder}: a run is being written there; wait for it, or choose another --run") from error
-        except OSError:  # a file system without locks
-            pass
+        if not _lock(file):
+            raise UsageError(f"{folder}: a run is being written there; wait for it, or choose another --run")
+        os.set_inheritable(file.fileno(), True)  # noqa: FBT003  ranks that outlive this process hold the folder, too
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
 
 
+def _lock(file: IO[str]) -> bool:
+    """Whether the file is this process's now. A sweep that looks how far the run is may hold it for a moment."""
+    import fcntl
+
+    for _ in range(_CHANCES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_CHANCE_S)
+        except OSError:  # a file system without locks
+            return True
+        else:
+            return True
+    return False
+
+
 def _empty(folder: Path, *, force: bool) -> None:
-    old = [path for path in folder.iterdir() if path.name != _LOCK]
+    old = [path for path in folder.iterdir() if path.name != LOCK]
     if not old:
         return
     run = described(folder)

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tracelab.errors import UsageError
 
@@ -23,7 +24,7 @@ class Job:
     launcher: str | None = None
     """torchrun or srun; None where tracelab starts the ranks."""
     token: str = ""
-    """The same text in every rank of one launch, and in no other launch."""
+    """The same text in every rank of one launch; of several nodes under torchrun, maybe in the next launch, too."""
     meeting: tuple[tuple[str, str], ...] = ()
     """What torch's env:// wants to know and the environment does not say."""
 
@@ -45,13 +46,17 @@ def from_environment(environment: Mapping[str, str]) -> Job | None:
 
 def _of_torchrun(environment: Mapping[str, str]) -> Job:
     names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
+    known = [environment.get(name, "") for name in names]
+    if environment.get("LOCAL_WORLD_SIZE") == environment.get("WORLD_SIZE"):
+        # Two launches by the same port look alike, but for the folder that torchrun makes on each node for its errors.
+        known.append(str(Path(environment.get("TORCHELASTIC_ERROR_FILE", "")).parent.parent))
     return Job(
         rank=_number(environment, "RANK"),
         local_rank=_number(environment, "LOCAL_RANK"),
         world_size=_number(environment, "WORLD_SIZE"),
         local_world_size=_number(environment, "LOCAL_WORLD_SIZE"),
         launcher="torchrun",
-        token=_token(*(environment.get(name, "") for name in names)),
+        token=_token(*known),
     )
 
 

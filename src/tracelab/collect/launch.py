@@ -89,7 +89,13 @@ def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) ->
     try:
         with (scratch / "log").open("wb") as log:
             process = subprocess.Popen(
-                argv, env=known, stdin=theirs, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                argv,
+                env=known,
+                stdin=theirs,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                close_fds=False,  # the lock of the folder is theirs, too; Python lets nothing else be inherited
             )
     except BaseException:
         os.close(ours)

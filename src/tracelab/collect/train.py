@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import settings as options
-from tracelab.collect import status
+from tracelab.collect import status, together
 from tracelab.collect.description import begun, ended
-from tracelab.collect.folder import RUN_JSON, described, release, taken, write_json
+from tracelab.collect.folder import RUN_JSON, release, taken, write_json
 from tracelab.collect.launch import End, Interrupted, Worker, end, interruptible, launch, out_of_memory_kills, supervise
 from tracelab.collect.machine import Sampler
 from tracelab.collect.nvidia import CaptureError
@@ -26,10 +26,6 @@ from tracelab.collect.worker import ANSWER, KNOWN
 from tracelab.collect.workloads import Workload, find
 from tracelab.errors import TracelabError
 from tracelab.run_name import legal_run_name
-
-OTHERS_S = 60.0
-"""How long ranks that were started elsewhere may take to appear, and to say what became of them."""
-_LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -57,20 +53,19 @@ def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> R
         first = decided.ranks[0] == 0
         if first:
             held.enter_context(taken(folder, force=decided.settings.force))
-            description = begun(decided.settings, workload, decided, folder.name)
-            write_json(folder / RUN_JSON, description)
+            description = together.gathered(folder, decided, begun(decided.settings, workload, decided, folder.name))
         else:
-            description = _awaited(folder, decided)
+            description = together.awaited(folder, decided)
         if isinstance(watched, CaptureError):
             outcomes, interrupted = {decided.ranks[0]: {"status": watched.status, "error": str(watched)}}, None
         else:
             description["capture"] |= watched.described()
             outcomes, interrupted = _run(decided, watched, folder)
         if first:
-            outcomes |= _others(folder, decided)
+            outcomes |= together.answers(folder, decided)
             return _concluded(folder, description, outcomes, interrupted)
         rank, own = next(iter(outcomes.items()))
-        write_json(_answer(folder, rank), own)
+        together.answer(folder, rank, own)
         return Result(folder, own["status"], own.get("error"), interrupted)
 
 
@@ -192,38 +187,6 @@ def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder:
         if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
             with contextlib.suppress(OSError):
                 shutil.copyfile(scratch / str(rank) / "log", folder / f"rank{rank}.log")
-
-
-def _answer(folder: Path, rank: int) -> Path:
-    return folder / f".outcome.rank{rank}.json"
-
-
-def _awaited(folder: Path, decided: Plan) -> dict[str, Any]:
-    """run.json of the same launch, which rank 0 writes."""
-    until = time.monotonic() + OTHERS_S
-    while time.monotonic() < until:
-        found = described(folder)
-        if found is not None and found.get("launch") == decided.job.token:
-            return found
-        time.sleep(_LOOK_S)
-    raise TracelabError(f"{folder}: rank 0 did not begin within {OTHERS_S:.0f} s; do all nodes see this folder?")
-
-
-def _others(folder: Path, decided: Plan) -> dict[int, dict[str, Any]]:
-    """What the ranks say that other processes started; one that stays silent has failed."""
-    missing = set(range(decided.world_size)) - set(decided.ranks)
-    outcomes: dict[int, dict[str, Any]] = {}
-    until = time.monotonic() + OTHERS_S
-    while missing and time.monotonic() < until:
-        for rank in sorted(missing):
-            with contextlib.suppress(OSError, ValueError):
-                outcomes[rank] = json.loads(_answer(folder, rank).read_bytes())
-                _answer(folder, rank).unlink()
-        missing -= set(outcomes)
-        if missing:
-            time.sleep(_LOOK_S)
-    silent = {"status": "failed", "error": "its process ended without a word", "collateral": True}
-    return outcomes | {rank: dict(silent) for rank in missing}
 
 
 def _concluded(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import settings as options
-from tracelab.collect.folder import RUN, RUN_JSON, described, write_json
+from tracelab.collect.folder import LOCK, RUN, RUN_JSON, described, write_json
 from tracelab.collect.settings import STATUSES, Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.workloads import find
@@ -17,7 +17,6 @@ SWEEP_JSON = "sweep.json"
 NOT_RUN = "not_run"
 RUNNING = "running"
 STATES = (*STATUSES, RUNNING)
-_LOCK = ".running"
 
 
 def folder_of(cell: Cell) -> Path:
@@ -39,8 +38,8 @@ def is_running(folder: Path) -> bool:
     import fcntl
 
     try:
-        with (folder / _LOCK).open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with (folder / LOCK).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # nobody has begun, or the file system has no locks
