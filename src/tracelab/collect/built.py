@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,14 @@ def group(place: Place, meeting: str) -> Iterator[None]:
         yield
         return
     dist = place.torch.distributed
+    held_up = {"timeout": timedelta(days=1)} if place.settings.profiler == "ncu" else {}  # rank 0, kernel by kernel
     dist.init_process_group(
         "nccl" if place.cuda else "gloo",
         init_method=meeting,
         rank=place.job.rank,
         world_size=place.job.world_size,
         **({"device_id": place.device} if place.cuda else {}),
+        **held_up,
     )
     yield
     dist.destroy_process_group()  # not after a failure: it would wait for ranks that are gone

@@ -23,6 +23,11 @@ def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noq
     return _loader(torch, data, settings, {"sampler": sampler, "shuffle": sampler is None})
 
 
+def one(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
+    """A batch made here and now: nothing that loads data may ask for pinned memory while a CUDA graph is captured."""
+    return torch.utils.data.default_collate([data[place % len(data)] for place in range(settings.batch_size)])
+
+
 def validation(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
     """A loader over this rank's share, in order; the few samples that do not divide evenly are left out.
 

@@ -198,7 +198,7 @@ def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:
         path = asked.weights or module.weights(own)
         outcome["weights"] = built.with_weights(torch, network, path)
     loader = loading.training(torch, data, asked, place.job)
-    network = built.spread(place, network, lambda: place.moved(next(iter(loader))))
+    network = built.spread(place, network, lambda: place.moved(loading.one(torch, data, asked)))
     held_out = loading.validation(torch, module.data(own, train=False), asked, place.job) if asked.validate else None
     return Work(
         module.workload(network),
