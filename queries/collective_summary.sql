@@ -53,21 +53,23 @@
 -- text = "{where}: of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
 -- try = "That is no matter of bandwidth: find the rank that comes late, and what it does meanwhile."
 -- ///
-with executions as materialized (
+with executions as not materialized (
     select
-        row_number() over () as part,
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
     from kernels
     where picked(run, $run)
 ),
 communication as materialized (
     select
-        k.part as id, k.run, k.source, k.rank, k.device, k.collective,
-        e.pid, e.stream, e.correlation, e.start_ns,
-        case when measured(k.start_ns, k.end_ns) then k.dur_ns end as measured_ns
-    from classified('executions') as k
-    join executions as e using (part)
-    where k.class = 'communication'
+        row_number() over () as id,
+        run, source, rank, device, collective, start_ns,
+        part.pid as pid,
+        part.stream as stream,
+        part.correlation as correlation,
+        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    from classified('executions')
+    where class = 'communication'
 ),
 noted as (
     select

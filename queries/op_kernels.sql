@@ -35,25 +35,33 @@
 -- by = "dur_ns"
 -- text = "{where}: {op} launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
 -- ///
-with executions as (
+with executions as not materialized (
     select
         run, source, rank, pid, device, name, correlation, external_id,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when measured(start_ns, end_ns) then dur_ns else 0 end as dur_ns
     from kernels
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-groups as materialized (  -- kernels that one launch, or one op, can own; a launch mostly has one
-    select
-        row_number() over () as id,
-        run, source, rank, pid, device, name, correlation, external_id, calls, dur_ns
+kinds as materialized (  -- a million kernels have some hundred, and a number takes less memory than their columns
+    select (row_number() over ())::integer as kind, run, source, rank, pid, device, name
     from (
-        select
-            run, source, rank, pid, device, name, correlation, external_id,
-            count(*) as calls,
-            coalesce(sum(measured_ns), 0) as dur_ns
+        select run, source, rank, pid, device, name
         from executions
-        group by run, source, rank, pid, device, name, correlation, external_id
+        group by run, source, rank, pid, device, name
+        having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the kernels
     )
+),
+works as materialized (
+    select row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns
+    from executions as e
+    join kinds as k
+        on e.run = k.run and e.source = k.source and e.rank = k.rank and e.name is not distinct from k.name
+        and e.pid is not distinct from k.pid and e.device is not distinct from k.device
+),
+launched as not materialized (
+    select w.id, k.run, k.source, k.pid, w.correlation, w.external_id
+    from works as w
+    join kinds as k using (kind)
 ),
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
@@ -80,7 +88,7 @@ points as materialized (
         case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
         coalesce(g.call_start_ns, o.start_ns) as at_ns,
         case when g.call_start_ns is null then o.id end as op
-    from with_calls('groups', 'api') as g
+    from with_calls('launched', 'api') as g
     left join ops_by_id as b
         on g.run = b.run and g.source = b.source and g.pid is not distinct from b.pid and g.external_id = b.external_id
     left join host_ops as o on b.op = o.id
@@ -113,19 +121,31 @@ found_forward as (
         on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid
         and b.sequence_number = f.sequence_number
 ),
+found as (
+    select
+        w.kind, o.name as op, f.forward_op,
+        count(*) as calls,
+        sum(w.dur_ns) as dur_ns,
+        count(f.id) as backward_calls,
+        count(*) filter (p.by_launch) as by_launch,
+        count(*) filter (not p.by_launch) as by_external_id
+    from works as w
+    left join found_ops as p using (id)
+    left join host_ops as o on p.op = o.id
+    left join found_forward as f on w.id = f.id
+    group by w.kind, o.name, f.forward_op
+),
 sums as (
     select
-        g.run, g.rank, g.device, o.name as op, f.forward_op, g.name as kernel,
-        sum(g.calls) as calls,
-        sum(g.dur_ns) as dur_ns,
-        coalesce(sum(g.calls) filter (f.id is not null), 0) as backward_calls,
-        coalesce(sum(g.calls) filter (w.by_launch), 0) as by_launch,
-        coalesce(sum(g.calls) filter (not w.by_launch), 0) as by_external_id
-    from groups as g
-    left join found_ops as w using (id)
-    left join host_ops as o on w.op = o.id
-    left join found_forward as f on g.id = f.id
-    group by g.run, g.rank, g.device, o.name, f.forward_op, g.name
+        k.run, k.rank, k.device, f.op, f.forward_op, k.name as kernel,
+        sum(f.calls) as calls,
+        sum(f.dur_ns) as dur_ns,
+        sum(f.backward_calls) as backward_calls,
+        sum(f.by_launch) as by_launch,
+        sum(f.by_external_id) as by_external_id
+    from found as f
+    join kinds as k using (kind)
+    group by k.run, k.rank, k.device, f.op, f.forward_op, k.name
 ),
 shares as (
     select *, sum(dur_ns) over (partition by run, rank, device) as kernel_sum_ns from sums

@@ -14,6 +14,7 @@ _timelines as (
     from (select distinct run from kernels) as k
     left join runs as r using (run)
     group by k.run
+    having count(*) > 0  -- always so, here and below; but DuckDB then takes the runs for fewer than their kernels
 )
 select
     t.run,
@@ -29,7 +30,8 @@ select
     ) as ncu_run
 from _timelines as t
 left join _profiled as p on true
-group by t.run;
+group by t.run
+having count(*) > 0;
 
 -- card_facts(relation, timeline): what is known of the cards of a relation with run, rank, device. A row is one of them.
 -- Where a run does not name its card, another says: `timeline`; else those that take its counts (paired_runs) and those of
