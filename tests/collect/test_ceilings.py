@@ -11,7 +11,9 @@ import pytest
 from tests.readers.small import ingest_paths
 from tracelab import session
 from tracelab.collect.ceilings import rows
+from tracelab.collect.ceilings.run import at_work
 from tracelab.collect.ceilings.sizes import SIZES, Sizes
+from tracelab.collect.machine import Card
 
 CHECKOUT = Path(__file__).parents[2]
 TIMES_NS = [4.0, 2.0, 8.0]
@@ -71,6 +73,40 @@ def test_arrays_are_larger_than_any_cache_of_a_gpu() -> None:
         ("cuda", False): 1 << 30,
         ("cuda", True): 256 << 20,
     }
+
+
+def test_a_clock_is_that_of_the_work_and_not_of_rest_before_or_behind_it() -> None:
+    said = [
+        (345, "gpu_idle"),
+        (1980, "none"),
+        (1755, "sw_power_cap"),
+        (1710, "sw_power_cap, hw_thermal_slowdown"),
+        (345, "gpu_idle"),
+    ]
+    seen = [Card(0, "nvml", sm_clock_hz=mhz * 1_000_000, throttle_reasons=reasons) for mhz, reasons in said]
+    assert at_work(seen) == (1_755_000_000, {"sw_power_cap", "hw_thermal_slowdown"})
+
+
+def test_a_card_that_nobody_looked_at_has_no_clock() -> None:
+    assert at_work([]) == (None, set())
+
+
+@pytest.mark.parametrize(
+    ("one_s", "least_s", "repeats"),
+    [
+        (0.0014, 2.0, 1429),  # a product that would be done twenty times in 28 ms
+        (0.02, 2.0, 100),
+        (0.0014, 0.0, 20),
+        (1.0, 2.0, 5),
+        (10.0, 2.0, 3),
+        (0.00001, 2.0, 10_000),
+    ],
+)
+def test_work_goes_on_until_a_card_has_come_to_its_limits(one_s: float, least_s: float, repeats: int) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from tracelab.collect.ceilings.kernels import repetitions
+
+    assert repetitions(SIZES["cuda", False], one_s, least_s) == repeats
 
 
 def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What is measured on one device: streams, matrix products, copies. Data are random: zeros draw less power."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 from tracelab.collect.built import set_precision
 from tracelab.collect.ceilings import rows
-from tracelab.collect.ceilings.sizes import LEAST_REPEATS, Sizes
+from tracelab.collect.ceilings.sizes import LEAST_REPEATS, MOST_REPEATS, Sizes
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _AMPERE = 8
@@ -63,7 +64,8 @@ def streams(bench: Bench) -> list[rows.Row]:
         "dram_triad": lambda: torch.add(b, c, alpha=_SCALAR, out=a),
         "dram_dot": lambda: torch.dot(a, b),
     }
-    return [rows.stream(each, 8 * length, times_ns(bench, works[each.what])) for each in rows.STREAMS]
+    times = {what: times_ns(bench, work, bench.sizes.stream_s) for what, work in works.items()}
+    return [rows.stream(each, 8 * length, times[each.what]) for each in rows.STREAMS]
 
 
 def gemm(bench: Bench, precision: str) -> list[rows.Row]:
@@ -74,7 +76,8 @@ def gemm(bench: Bench, precision: str) -> list[rows.Row]:
     c = torch.empty_like(a)
     set_precision(torch, precision)
     try:
-        return [rows.gemm(precision, n, a.element_size(), times_ns(bench, lambda: torch.matmul(a, b, out=c)))]
+        times = times_ns(bench, lambda: torch.matmul(a, b, out=c), bench.sizes.gemm_s)
+        return [rows.gemm(precision, n, a.element_size(), times)]
     finally:
         set_precision(torch, "fp32")
 
@@ -106,8 +109,8 @@ def _ends(bench: Bench, what: str, size_bytes: int) -> tuple[Any, Any]:
     return {"h2d": (host, there), "d2h": (there, host), "h2h": (host, there)}[way]
 
 
-def times_ns(bench: Bench, work: Callable[[], object]) -> list[float]:
-    """Times of single repetitions: on a GPU between two events, elsewhere by the clock."""
+def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> list[float]:
+    """Times of single repetitions, for so long at least: on a GPU between two events, elsewhere by the clock."""
     sizes, clock = bench.sizes, time.perf_counter_ns
     for _ in range(sizes.warmups):
         work()
@@ -115,8 +118,7 @@ def times_ns(bench: Bench, work: Callable[[], object]) -> list[float]:
     begun = clock()
     work()
     _wait(bench)
-    one_s = (clock() - begun) / 1e9
-    repeats = max(LEAST_REPEATS, min(sizes.repeats, int(sizes.most_s / max(one_s, 1e-9))))
+    repeats = repetitions(sizes, (clock() - begun) / 1e9, least_s)
     if not bench.cuda:
         return [float(max(1, _clocked(work))) for _ in range(repeats)]
     pairs = [[bench.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
@@ -126,6 +128,13 @@ def times_ns(bench: Bench, work: Callable[[], object]) -> list[float]:
         end.record()
     _wait(bench)
     return [max(start.elapsed_time(end) * 1e6, 1.0) for start, end in pairs]  # milliseconds
+
+
+def repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
+    """How often work is done of which one repetition takes so long."""
+    one_s = max(one_s, 1e-9)
+    wanted = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)
+    return max(LEAST_REPEATS, min(wanted, int(sizes.most_s / one_s)))
 
 
 def _clocked(work: Callable[[], object]) -> int:

@@ -2,9 +2,12 @@
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +61,11 @@ def measure(asked: Asked, tell: Callable[[Row], None] = lambda _row: None) -> Re
         card = next(iter(cards()), None) if bench.cuda else None
         described = _described(asked, bench, run, card)
         write_json(folder / RUN_JSON, described)
-        session = _Session(bench, card, folder, tell)
+        sampler = Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S)
+        session = _Session(bench, card, sampler, tell)
         signal = None
         try:
-            with interruptible(), Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S):
+            with interruptible(), sampler:
                 session.all_of(asked)
         except Interrupted as interrupted:
             signal = interrupted.number
@@ -86,19 +90,20 @@ def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
 class _Session:
     """One measurement under way."""
 
-    def __init__(self, bench: Bench, card: Card | None, folder: Path, tell: Callable[[Row], None]) -> None:
+    def __init__(self, bench: Bench, card: Card | None, sampler: Sampler, tell: Callable[[Row], None]) -> None:
+        folder = sampler.path.parent
         self.lines = Lines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
         self.skipped: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.figures = 0
-        self._bench, self._card, self._tell = bench, card, tell
+        self._bench, self._card, self._sampler, self._tell = bench, card, sampler, tell
         self._host = host()
 
     def all_of(self, asked: Asked) -> None:
         """Measure every part; one that fails leaves the others."""
         for what, work in measurements(self._bench, asked.parts):
             with self._spared(what):
-                self._write(work(), 1 if self._bench.cuda else None)
+                self._write(work, 1 if self._bench.cuda else None)
             if self._bench.cuda:
                 self._bench.torch.cuda.empty_cache()
         if "collectives" in asked.parts:
@@ -107,8 +112,8 @@ class _Session:
                 self.skipped["collectives"] = "one GPU has none to talk to"
                 return
             with self._spared("collectives"):
-                found = links.measured(self._bench.device.type, ranks, self._bench.sizes)
-                self._write(found, ranks if self._bench.cuda else None)
+                work = partial(links.measured, self._bench.device.type, ranks, self._bench.sizes)
+                self._write(work, ranks if self._bench.cuda else None)
 
     @contextlib.contextmanager
     def _spared(self, what: str) -> Iterator[None]:
@@ -118,11 +123,13 @@ class _Session:
         except (RuntimeError, TracelabError, MemoryError) as error:  # torch's errors are RuntimeErrors
             self.skipped[what] = " ".join(str(error).split())[:300] or type(error).__name__
 
-    def _write(self, found: list[Row], gpus: int | None) -> None:
-        """Add what is the same for all, and the clock of this moment."""
-        now = next(iter(cards()), None) if self._card else None
-        if now is not None and now.throttle_reasons not in (None, "none", "gpu_idle"):
-            self.throttled.add(str(now.throttle_reasons))
+    def _write(self, work: Callable[[], list[Row]], gpus: int | None) -> None:
+        """Measure, and add what is the same for all: the card, and its clock while it was at work."""
+        begun = time.monotonic()
+        found = work()
+        cards_seen = self._sampler.seen(begun) if self._card else []
+        clock_hz, throttled = at_work(cards_seen)
+        self.throttled |= throttled
         for row in found:
             whole = {
                 "host": self._host.name,
@@ -130,12 +137,20 @@ class _Session:
                 "uuid": self._card.uuid if self._card else None,
                 **row,
                 "gpus": gpus,
-                "clock_hz": now.sm_clock_hz if now else None,
-                "power_limit_w": now.power_limit_w if now else None,
+                "clock_hz": clock_hz,
+                "power_limit_w": self._card.power_limit_w if self._card else None,
             }
             self.lines.append(whole)
             self.figures += 1
             self._tell(whole)
+
+
+def at_work(seen: Sequence[Card]) -> tuple[int | None, set[str]]:
+    """The clock that a card had in the middle of its work, and what held it back; idle moments do not count."""
+    busy = [(card, set((card.throttle_reasons or "none").split(", "))) for card in seen]
+    busy = [(card, reasons) for card, reasons in busy if "gpu_idle" not in reasons]
+    clocks = [card.sm_clock_hz for card, _ in busy if card.sm_clock_hz is not None]
+    return statistics.median_low(clocks) if clocks else None, set().union(*(reasons for _, reasons in busy)) - {"none"}
 
 
 def _processor(name: str | None, bench: Bench) -> str | None:

@@ -19,13 +19,16 @@ class Sizes:
     warmups: int
     most_s: float
     """A measurement takes no longer than about this, down to three repetitions."""
+    stream_s: float = 0.0
+    gemm_s: float = 0.0
+    """Kernels of a GPU run at least this long without a break: in less the card has not come to its power limit."""
 
 
 SIZES = {
     ("cuda", False): Sizes(
-        GIB, 8192, tuple(4 * KIB * 4**step for step in range(9)), (KIB, MIB, 16 * MIB, 256 * MIB), 20, 3, 5.0
+        GIB, 8192, tuple(4 * KIB * 4**step for step in range(9)), (KIB, MIB, 16 * MIB, 256 * MIB), 20, 3, 5.0, 1.0, 2.0
     ),
-    ("cuda", True): Sizes(256 * MIB, 4096, (16 * KIB, MIB, 64 * MIB), (MIB, 64 * MIB), 10, 2, 1.0),
+    ("cuda", True): Sizes(256 * MIB, 4096, (16 * KIB, MIB, 64 * MIB), (MIB, 64 * MIB), 10, 2, 1.0, 0.2, 0.5),
     ("cpu", False): Sizes(
         256 * MIB, 1024, tuple(4 * KIB * 4**step for step in range(8)), (KIB, MIB, 16 * MIB), 10, 2, 3.0
     ),
@@ -34,3 +37,4 @@ SIZES = {
 """By device, and whether it shall be quick."""
 
 LEAST_REPEATS = 3
+MOST_REPEATS = 10_000

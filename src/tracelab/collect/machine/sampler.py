@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from tracelab.collect.machine.host import Host, host, util_ratio
 from tracelab.collect.machine.probe import Probe, probe
 
 HEADER = "host_samples/1"
+_SEEN = 10_000
 
 
 class Sampler:
@@ -37,6 +39,7 @@ class Sampler:
         self.samples = 0
         self.used_peaks: dict[int, int] = {}
         """By device: the most memory that a sample saw in use."""
+        self._seen: deque[tuple[float, Card]] = deque(maxlen=_SEEN)
         self._pid = os.getpid() if pid is None else pid
         self._environment = environment
         self._stop = threading.Event()
@@ -50,6 +53,10 @@ class Sampler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def seen(self, since: float, device: int = 0) -> list[Card]:
+        """How a card was since that moment of `time.monotonic`; not farther back than some minutes."""
+        return [card for when, card in list(self._seen) if when >= since and card.device == device]
 
     def start(self) -> None:
         """Begin: the first sample is taken at once."""
@@ -88,6 +95,7 @@ class Sampler:
     def _write(self, file: IO[str], cards: list[Card], before: Host, now: Host) -> None:
         time_ns = time.time_ns()
         for card in cards:
+            self._seen.append((time.monotonic(), card))
             if card.used_bytes is not None:
                 self.used_peaks[card.device] = max(card.used_bytes, self.used_peaks.get(card.device, 0))
             _append(file, _card_row(card, now.name, time_ns))
