@@ -53,6 +53,7 @@ def fake_nvml(**replaced):
         "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
         "nvmlDeviceGetClockInfo": lambda handle, clock: {1: 1980, 2: 3201}[clock],
         "nvmlDeviceGetMaxClockInfo": lambda handle, clock: {1: 1980, 2: 3201}[clock],
+        "nvmlDeviceGetApplicationsClock": lambda handle, clock: {1: 1755}[clock],
         "nvmlDeviceGetTemperatureV": lambda handle, sensor: 41,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x24,
     }
@@ -93,6 +94,7 @@ def card(device, said_by, **known):
         power_limit_w=700.0,
         sm_clock_hz=1_980_000_000,
         sm_clock_max_hz=1_980_000_000,
+        sm_clock_set_hz=1_755_000_000,
         memory_clock_hz=3_201_000_000,
         memory_clock_max_hz=3_201_000_000,
         throttle_reasons="sw_power_cap, sw_thermal_slowdown",

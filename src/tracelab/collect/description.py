@@ -15,6 +15,14 @@ from tracelab.collect.settings import Settings
 from tracelab.collect.window import windows
 from tracelab.collect.workloads import Workload
 
+_CLOCKS = (
+    "sm_clock_hz",
+    "sm_clock_set_hz",
+    "sm_clock_max_hz",
+    "memory_clock_hz",
+    "memory_clock_max_hz",
+    "power_limit_w",
+)
 _CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "wait", "cycles")
 
 
@@ -95,13 +103,14 @@ def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _machine() -> dict[str, Any]:
-    """Host, GPU and driver; clocks and the like stand in host_samples."""
+    """Host, GPU and driver, and the clocks as the run begins; how they go on stands in host_samples."""
     found = cards()
     first = found[0] if found else None
     return {
         "host": host().name,
         "gpu": first.name if first else None,
         "driver": first.driver if first else None,
+        "clocks": {name: getattr(first, name) for name in _CLOCKS} if first else None,
     }
 
 

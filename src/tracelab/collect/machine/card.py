@@ -42,6 +42,8 @@ class Card:
     power_limit_w: float | None = None
     sm_clock_hz: int | None = None
     sm_clock_max_hz: int | None = None
+    sm_clock_set_hz: int | None = None
+    """The clock that is set for applications; the card keeps to it where power and temperature let it."""
     memory_clock_hz: int | None = None
     memory_clock_max_hz: int | None = None
     temperature_c: float | None = None

@@ -65,6 +65,7 @@ class Nvml:
             power_limit_w=ask(lambda nvml: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
             sm_clock_hz=ask(lambda nvml: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
             sm_clock_max_hz=ask(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
+            sm_clock_set_hz=ask(lambda nvml: nvml.nvmlDeviceGetApplicationsClock(handle, nvml.NVML_CLOCK_SM) * MHZ),
             memory_clock_hz=ask(lambda nvml: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM) * MHZ),
             memory_clock_max_hz=ask(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM) * MHZ),
             temperature_c=self._temperature(handle),

@@ -64,6 +64,7 @@ FIELDS: Mapping[str, tuple[str, Callable[[str], str | int | float | None]]] = {
     "enforced.power.limit": ("power_limit_w", _real),
     "clocks.sm": ("sm_clock_hz", _whole(MHZ)),
     "clocks.max.sm": ("sm_clock_max_hz", _whole(MHZ)),
+    "clocks.applications.graphics": ("sm_clock_set_hz", _whole(MHZ)),
     "clocks.mem": ("memory_clock_hz", _whole(MHZ)),
     "clocks.max.mem": ("memory_clock_max_hz", _whole(MHZ)),
     "temperature.gpu": ("temperature_c", _real),
