@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ EXPORTS = {
     ".ncu-repz": (".ncu.csv",),
 }
 """By a report's suffix: what follows its name where it is exported beside it. Both are one recording."""
+
+RUN, SWEEP, PRINTED = "run.json", "sweep.json", re.compile(r"rank\d+\.log")
+"""Names in the folders of `tracelab collect`."""
 
 Stamp = tuple[int, int]
 """Size and time of change of a source: when they differ, so may its content."""
@@ -124,7 +128,8 @@ def _meant(given: str | Path, store: Path) -> Iterator[Path | Refused]:
 def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
     """Everything in a folder, a folder that is one source as a whole; what may not be entered is told.
 
-    Left out are reports whose export is there too, and files that are hidden: so are those that are being written.
+    Left out are reports whose export is there too, what `tracelab collect` writes for people to read, and files that
+    are hidden: so are those that are being written.
     """
     closed: list[Refused] = []
 
@@ -139,7 +144,8 @@ def _inside(folder: Path, store: Path) -> Iterator[Path | Refused]:
         folders[:] = [name for name in folders if name not in sources]
         beside = {*files, *sources}
         meant = (name for name in sorted(files) if not name.startswith(".") and not _is_exported(name, beside))
-        yield from (Path(root) / name for name in meant if (Path(root) / name).is_file())
+        told = (Path(root) / name for name in meant if not _is_record(Path(root) / name, beside))
+        yield from (path for path in told if path.is_file())
     yield from closed
 
 
@@ -147,6 +153,17 @@ def _is_exported(name: str, beside: Collection[str]) -> bool:
     """Whether this is a report, and its export stands beside it."""
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name, no path
     return any(f"{stem}{end}" in beside for end in EXPORTS.get(suffix, ()))
+
+
+def _is_record(path: Path, beside: Collection[str]) -> bool:
+    """Whether this is what a rank of a run folder printed, or the list of a sweep's cells."""
+    if path.name != SWEEP:
+        return PRINTED.fullmatch(path.name) is not None and RUN in beside
+    try:
+        with path.open("rb") as file:
+            return b'"tracelab": "sweep/' in file.read(64)
+    except OSError:
+        return False
 
 
 def _is_source(folder: Path) -> bool:

@@ -28,3 +28,16 @@ def test_a_report_that_is_named_is_taken_whatever_stands_beside_it(tmp_path):
 
 def test_a_hidden_file_of_a_folder_is_left_out(tmp_path):
     assert names(tmp_path, ".rank0.partial.sqlite", "rank0.json") == ["rank0.json"]
+
+
+def test_what_collect_writes_for_people_is_left_out(tmp_path):
+    for name in ("run.json", "rank0.log", "rank12.log", "steps.rank0.jsonl"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "sweep.json").write_text('{\n "tracelab": "sweep/1",\n')
+    assert [path.name for path in found([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
+
+
+def test_files_of_such_names_are_looked_at_where_collect_did_not_write_them(tmp_path):
+    for name in ("rank0.log", "sweep.json"):
+        (tmp_path / name).write_text("{}")
+    assert [path.name for path in found([tmp_path], tmp_path / "lab")] == ["rank0.log", "sweep.json"]
