@@ -1,10 +1,10 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilisation (MFU), or why it is not told.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
--- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step;
--- else, with --passes, the model's own (flop_per_sample and batch_size of the run); else what ncu counted in a run of the
--- same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
--- utilisation of the hardware. The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else
--- the data sheet's, else a measured ceiling, else the report's own.
+-- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step; else,
+-- with --passes, the model's own (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs);
+-- else what ncu counted in a run of the same program (see kernel_flop) for the kernels launched in that time, recomputation
+-- and padding included: strictly, the utilisation of the hardware. The peak is dense, of one GPU and of the type that did
+-- most of it: --peak-gflop-per-s, else the data sheet's, else a measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
 -- where both tell it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` says why.
 -- Communication kernels need no counts.
@@ -142,6 +142,7 @@ chosen as (
         t.run, t.rank, t.device, t.window_ns, t.steps,
         s.ncu_run, s.kernel_ns, s.matched_ns,
         s.matched_ns / nullif(s.kernel_ns, 0) as coverage,
+        case r.parallelism when 'dp' then greatest(r.gpus, 1) else 1 end as shares,
         case
             when $flop_per_step is not null then 'given'
             when $passes is not null then 'model'
@@ -149,7 +150,7 @@ chosen as (
         end as flop_source,
         case flop_source
             when 'given' then $flop_per_step * t.steps
-            when 'model' then $passes * r.flop_per_sample * r.batch_size * t.steps
+            when 'model' then $passes * r.flop_per_sample * r.batch_size / shares * t.steps
             when 'ncu' then s.flop
         end as flop,
         coalesce(
