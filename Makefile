@@ -36,6 +36,8 @@ docs: $(VENV)/.runtime  ## Write docs/reference from the code.
 data: $(VENV)/.runtime  ## Write data/generated again, to the same bytes.
 	$(PY) data/generate.py
 	$(PY) data/counted.py
+	$(PY) data/sweeps.py
+	$(PY) data/printed.py
 
 clean:  ## Remove what the other targets made, but for .venv.
 	rm -rf build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

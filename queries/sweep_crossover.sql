@@ -37,9 +37,10 @@ with asked as (
 ),
 compared as (
     select
-        sweep, model, layout, processors, parallelism, variant, run, shared_batch, speedup_factor, base_processors,
+        {'sweep': sweep, 'alike': alike, 'gpu': settings['gpu'], 'layout': layout} as line,
+        sweep, model, kind, layout, processors, parallelism, variant, shared_batch, speedup_factor, base_processors,
         speedup_factor is not null and base_processors < processors as is_compared,
-        min(base_processors) over (partition by sweep, model, kind, variant) as fewest
+        min(base_processors) over (partition by sweep, alike, kind, settings['gpu']) as fewest
     from compared_cells('asked', $same, $ignore)
     where shared_batch is not null
 ),
@@ -47,46 +48,48 @@ pairs as (
     select *, lag(shared_batch) over batches as before_batch, lag(speedup_factor) over batches as before_factor
     from compared
     where is_compared
-    window batches as (partition by sweep, model, layout, variant order by shared_batch)
+    window batches as (partition by line order by shared_batch, speedup_factor)
 ),
 slower as (
-    select sweep, model, layout, variant, max(shared_batch) filter (speedup_factor <= 1) as largest_slower
-    from pairs
-    group by sweep, model, layout, variant
+    select line, max(shared_batch) filter (speedup_factor <= 1) as largest_slower from pairs group by line
 ),
 firsts as (
-    select p.sweep, p.model, p.layout, p.variant, min_by(p, p.shared_batch) as first
-    from pairs as p
-    join slower as s
-        on p.sweep is not distinct from s.sweep and p.model is not distinct from s.model and p.layout = s.layout
-        and p.variant is not distinct from s.variant
-    where p.shared_batch > coalesce(s.largest_slower, -1)
-    group by p.sweep, p.model, p.layout, p.variant
+    select line, min_by({'batch': shared_batch, 'factor': speedup_factor, 'before_batch': before_batch,
+        'before_factor': before_factor}, shared_batch) as first
+    from pairs
+    join slower using (line)
+    where shared_batch > coalesce(largest_slower, -1)
+    group by line
 ),
-layouts as (
+lines as (
     select
-        sweep, model, layout, variant,
+        line,
+        any_value(sweep) as sweep,
+        any_value(model) as model,
+        any_value(kind) as kind,
+        any_value(layout) as layout,
+        string_agg(distinct variant, ' | ' order by variant) as variant,
         any_value(processors) as processors,
         any_value(parallelism) as parallelism,
         min(base_processors) filter (is_compared) as base_processors,
-        count(*) filter (is_compared) as batch_sizes,
+        count(distinct shared_batch) filter (is_compared) as batch_sizes,
         min(shared_batch) filter (is_compared) as smallest_batch_size,
         max(shared_batch) filter (is_compared) as largest_batch_size,
         min_by(speedup_factor, shared_batch) filter (is_compared) as smallest_speedup_factor,
         max_by(speedup_factor, shared_batch) filter (is_compared) as largest_speedup_factor,
-        count(*) filter (not is_compared) as uncompared
+        count(distinct shared_batch) - count(distinct shared_batch) filter (is_compared) as uncompared
     from compared
     where processors > fewest
-    group by sweep, model, layout, variant
+    group by line
 )
 select
     l.sweep, l.model, l.layout, l.variant,
     l.base_processors::bigint as base_processors,
-    f.first.shared_batch::bigint as crossover_batch_size,
+    f.first.batch::bigint as crossover_batch_size,
     whole(ceil(round(
         f.first.before_batch
-        * (f.first.shared_batch / f.first.before_batch)
-        ** (ln(f.first.before_factor) / (ln(f.first.before_factor) - ln(f.first.speedup_factor))),
+        * (f.first.batch / f.first.before_batch)
+        ** (ln(f.first.before_factor) / (ln(f.first.before_factor) - ln(f.first.factor))),
         9
     ))) as estimated_batch_size,
     l.batch_sizes,
@@ -94,11 +97,7 @@ select
     l.largest_batch_size::bigint as largest_batch_size,
     s.largest_slower::bigint as largest_slower_batch_size,
     l.smallest_speedup_factor, l.largest_speedup_factor, l.uncompared
-from layouts as l
-left join slower as s
-    on l.sweep is not distinct from s.sweep and l.model is not distinct from s.model and l.layout = s.layout
-    and l.variant is not distinct from s.variant
-left join firsts as f
-    on l.sweep is not distinct from f.sweep and l.model is not distinct from f.model and l.layout = f.layout
-    and l.variant is not distinct from f.variant
-order by l.sweep, l.model, l.variant, l.processors, l.parallelism, l.layout
+from lines as l
+left join slower as s on l.line = s.line
+left join firsts as f on l.line = f.line
+order by l.sweep, l.model, l.variant, l.kind, l.processors, l.parallelism, l.layout
