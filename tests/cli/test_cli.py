@@ -177,3 +177,10 @@ def test_ranks_assumed_of_several_files_are_told_in_one_line(run: Run, tmp_path:
     told = run("ingest", tmp_path / "a.json", tmp_path / "b.json", "--store", tmp_path / "lab").stderr
     (line,) = (line for line in told.splitlines() if line.startswith("info"))
     assert line == "info: 0 was assumed as the rank of 2 files whose names say none. Name the file rank-N…."
+
+
+def test_a_file_without_events_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"traceEvents": []}')
+    told = run("ingest", tmp_path / "a.json", "--store", tmp_path / "lab").stderr
+    assert "a: a.json; no events\n" in told
+    assert "1 stored: 0 events kept, none skipped" in told

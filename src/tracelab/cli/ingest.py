@@ -128,7 +128,7 @@ def _run_line(run: str, results: list[FileResult]) -> str:
     if all(result.status == "unchanged" for result in results):
         return f"{run}: already in the store ({files})"
     shown = sorted(((table, count) for table, count in rows.items() if table not in _BESIDE), key=lambda item: -item[1])
-    return f"{run}: {files}; " + ", ".join(f"{count:,} {table}" for table, count in shown)
+    return f"{run}: {files}; " + (", ".join(f"{count:,} {table}" for table, count in shown) or "no events")
 
 
 _BESIDE = ("runs", "diagnostics")
@@ -206,7 +206,8 @@ def _sum_line(report: Report) -> str:
     files = ", ".join(f"{count:,} {_WORDS[status]}" for status, count in counts.items() if count)
     at_least = "at least " if any(result.status == "salvaged" for result in report.files) else ""
     lost = f", {at_least}{skipped:,} skipped" if skipped else ", none skipped"
-    return f"{files or 'no files'}: {kept:,} events kept{lost}"
+    events = "event" if kept == 1 else "events"
+    return f"{files or 'no files'}: {kept:,} {events} kept{lost}"
 
 
 _WORDS = {
