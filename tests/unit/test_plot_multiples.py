@@ -1,0 +1,95 @@
+"""Small multiples: which panels there are, what is on one axis, where lines break, what stands in a cell."""
+
+from math import isnan
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tracelab import plot
+from tracelab.errors import NoDataError
+from tracelab.header import Chart, ChartKind, Query
+
+Row = dict[str, object]
+
+
+def question(kind: ChartKind, *y: str) -> Query:
+    chart = Chart(kind, "batch_size", y, "layout", panel=("model", "variant"))
+    return Query("q", Path("q.sql"), "Title", "", (), chart, (), {}, "")
+
+
+def cell(batch_size: int, speed: float | None, *, model: str = "vgg", layout: str = "1 GPU", status: str = "ok") -> Row:
+    row = {"sweep": "s", "model": model, "variant": None, "layout": layout, "batch_size": batch_size}
+    return row | {"samples_per_s": speed, "speedup_factor": speed, "step_ns": 1_500_000, "status": status}
+
+
+def drawn(rows: list[Row], kind: ChartKind, *y: str) -> Figure:
+    return plot.figure(pa.Table.from_pylist(rows), question(kind, *y))
+
+
+def lines(axes: Axes) -> list[list[float]]:
+    return [list(line.get_ydata()) for line in axes.lines]
+
+
+def test_a_panel_for_each_model_and_a_line_for_each_layout() -> None:
+    rows = [cell(8, 1.0), cell(16, 2.0), cell(8, 3.0, layout="2 GPUs dp"), cell(8, 2.5, model="alexnet")]
+    figure = drawn(rows, "curves", "samples_per_s")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["vgg", "alexnet"]
+    assert [lines(axes) for axes in figure.axes] == [[[1.0, 2.0], [3.0]], [[2.5]]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1 GPU", "2 GPUs dp"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_a_line_breaks_where_a_cell_has_no_speed() -> None:
+    rows = [cell(8, 1.0), cell(16, None, status="oom"), cell(32, 4.0)]
+    ((first, gap, last),) = lines(drawn(rows, "curves", "samples_per_s").axes[0])
+    assert (first, isnan(gap), last) == (1.0, True, 4.0)
+
+
+def test_repeats_are_dots_around_their_mean() -> None:
+    figure = drawn([cell(8, 1.0), cell(8, 3.0)], "curves", "samples_per_s")
+    assert lines(figure.axes[0]) == [[2.0], [1.0, 3.0]]
+    assert "a line is the mean of several rows, each a dot" in figure.get_suptitle()
+
+
+def test_panels_that_differ_much_have_an_axis_each_and_say_so() -> None:
+    figure = drawn([cell(8, 100.0), cell(8, 1.0, model="alexnet")], "curves", "samples_per_s")
+    assert figure.axes[1].get_ylim()[1] < 2
+    assert "each panel has its own axis" in figure.get_suptitle()
+
+
+def test_each_unit_has_a_row_of_panels_and_a_factor_its_line_at_one() -> None:
+    figure = drawn([cell(8, 0.5), cell(16, 2.0)], "curves", "speedup_factor", "step_ns")
+    assert [axes.get_ylabel() for axes in figure.axes] == ["speedup factor", "step (ms)"]
+    assert lines(figure.axes[0])[0] == [1, 1]
+    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["8", "16"]
+
+
+def test_a_grid_writes_what_a_cell_holds_and_leaves_free_what_there_is_not() -> None:
+    rows = [cell(8, 1.0), cell(16, None, status="oom"), cell(8, 1.0, layout="2 GPUs dp", status="not_run")]
+    (axes,) = drawn(rows, "grid", "status").axes
+    assert {text.get_text(): text.get_position() for text in axes.texts} == {
+        "ok": (0, 0),
+        "oom": (1, 0),
+        "not run": (0, 1),
+    }
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1 GPU", "2 GPUs dp"]
+
+
+def test_repeats_that_ended_differently_show_the_rarest_end() -> None:
+    rows = [cell(8, 1.0), cell(8, 1.0), cell(8, None, status="oom")]
+    (axes,) = drawn(rows, "grid", "status").axes
+    assert [text.get_text() for text in axes.texts] == ["1/3 oom"]
+
+
+def test_numbers_of_a_grid_are_written_in_two_digits() -> None:
+    (axes,) = drawn([cell(8, 0.123), cell(16, -1.77)], "grid", "samples_per_s").axes
+    assert [text.get_text() for text in axes.texts] == ["0.12", "-1.8"]
+
+
+@pytest.mark.parametrize("kind", ["curves", "grid"])
+def test_nothing_to_draw_is_said(kind: ChartKind) -> None:
+    with pytest.raises(NoDataError, match="q has no rows to draw"):
+        drawn([cell(8, None)], kind, "samples_per_s")
