@@ -13,7 +13,10 @@ from tracelab.cli.collect import COMMANDS
 from tracelab.cli.group import VERBS
 from tracelab.header import Query
 from tracelab.lab import Lab
+from tracelab.study import desk, rows
 
+_BELOW = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
+"""Commands of verbs that have some."""
 _VALUES = """\
 In every format but `table`, which is for people, values are exact: whole numbers in full, DECIMAL with all its digits
 (in JSON a number; a reader that makes doubles of numbers rounds it), times in ISO 8601, an INTERVAL as `P14M3DT1.5S`.
@@ -23,16 +26,21 @@ library a sum that leaves 64 bits is NULL."""
 
 def pages() -> dict[str, str]:
     """Every page but those of single queries, by its path in docs/reference."""
-    return {"cli.md": _cli(), "schema.md": _schema(), "queries.md": _queries(), "doctor.md": _doctor()}
+    return {
+        "cli.md": _cli(),
+        "schema.md": _schema(),
+        "queries.md": _queries(),
+        "doctor.md": _doctor(),
+        "studies.md": _studies(),
+    }
 
 
 def _cli() -> str:
     parts = ["# Command line", _generated(), _help([])]
     for verb in VERBS:
         parts += [f"## tracelab {verb}", _help([verb])]
-        if verb == "collect":
-            for command in COMMANDS:
-                parts += [f"### tracelab {verb} {command}", _help([verb, command])]
+        for command in _BELOW.get(verb, ()):
+            parts += [f"### tracelab {verb} {command}", _help([verb, command])]
     codes = [
         ("0", "done"),
         ("1", "failed"),
@@ -162,6 +170,44 @@ def _doctor() -> str:
     for check in doctor.checks():
         parts += [f"## {check.code}", check.prose, f"To do: {check.how_to_fix}" if check.how_to_fix else ""]
     return _joined(parts)
+
+
+def _studies() -> str:
+    """The rows of the studies: what, by which formulas, from which runs."""
+    parts = [
+        "# Rows of the studies",
+        _generated(),
+        "What `tracelab study` knows; see [Five studies](../studies.md). *Alone*: the published figures suffice for a "
+        "verdict. *Example*: runs in [data](../../data/README.md) that answer it.",
+    ]
+    for study in rows.studies():
+        found = rows.of_study(study)
+        listed = [
+            (f"[{row.id}](#{row.id.lower()})", row.title, "yes" if row.alone else "", _runs_of(row)) for row in found
+        ]
+        parts += [f"## {study}", f"{desk.cited(study)}.", _table(("row", "title", "alone", "example"), listed)]
+        for row in found:
+            facts = [
+                f"- Study: {row.study}",
+                f"- Corrected: {row.corrected}",
+                *([f"- Runs that fit: `{row.fits}`"] if row.fits else []),
+                f"- To record one: `{row.capture}`",
+                *(
+                    [f"- Questions: {', '.join(_question(each.query) for each in row.answers.values())}"]
+                    if row.answers
+                    else []
+                ),
+            ]
+            parts += [f"### {row.id}", f"**{row.title}.** {row.prose}", "\n".join(facts)]
+    return _joined(parts)
+
+
+def _runs_of(row: rows.Row) -> str:
+    return ", ".join(f"`{name}`" for name in row.example)
+
+
+def _question(name: str) -> str:
+    return f"[{name}](queries/{name}.md)"
 
 
 def _generated() -> str:

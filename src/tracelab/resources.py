@@ -12,3 +12,5 @@ def _folder(name: str) -> Path:
 
 QUERIES = _folder("queries")
 COLLECTORS = _folder("collectors")
+DATA = _folder("data")
+"""In the wheel: the studies' figures, and the runs that are examples of their rows."""

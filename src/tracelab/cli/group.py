@@ -20,6 +20,7 @@ VERBS = {
     "doctor": "Say what may be wrong with the data, and what is missing.",
     "export": "Write a run as a trace for Perfetto's interface.",
     "view": "Show a run in Perfetto's interface, in a browser.",
+    "study": "Put published studies beside the data at hand, row by row.",
     "report": "Write the store into one HTML file, with charts.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",

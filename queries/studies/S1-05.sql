@@ -1,0 +1,58 @@
+-- Table II: time, accuracy and memory of five models, fine-tuned on CIFAR-10 for one epoch on a RTX 3080 Ti. An accuracy
+-- of one in as many as there are classes is a failed training, and no point of a comparison; a share of memory is GB over
+-- the card's.
+-- /// study
+-- title = "Table II"
+-- study = "share of memory as printed"
+-- corrected = "GB / GB of the card; accuracy beside that of guessing"
+-- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar10' and gpu like '%3080%'"
+-- alone = true
+-- capture = "tracelab collect sweep S1 --fixed data_root=DIR"
+-- example = ["generated/sweeps/generated-machines"]
+-- chart = { x = "model", by = "quantity" }
+-- [answers]
+-- speed = { query = "sweep_throughput" }
+-- accuracies = { query = "training_convergence" }
+-- memory = { query = "sweep_memory" }
+-- ///
+with card as (
+    select any_value(value) as gb from published where quantity = 'memory of the card'
+),
+at_hand as (
+    select
+        q.run, q.model, f.gpu as machine, q.epoch_ns, f.gpus, q.batch_size, a.last_accuracy, f.dataset
+    from speed as q
+    join fitting as f using (run)
+    left join accuracies as a using (run)
+)
+select 'time of an epoch' as quantity, null as run, p.model, p.machine, null as batch_size, p.gpus, 'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, null as claim, p.place
+from published as p where p.quantity = 'time of an epoch'
+union all
+select 'accuracy', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, case p.setting when 'cifar10' then 0.1 else 0.01 end, 'corrected: guessing', p.place
+from published as p where p.quantity = 'accuracy'
+union all
+select 'share of memory', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, g.value / card.gb, g.value || ' of ' || card.gb || ' GB', p.place
+from published as p join published as g on p.model = g.model and g.quantity = 'memory used' cross join card where p.quantity = 'share of memory'
+union all
+select 'time of an epoch', run, model, machine, batch_size, gpus, dataset, 'min', null, null, epoch_ns / 60e9, null, null from at_hand where epoch_ns is not null
+union all
+select 'accuracy', run, model, machine, batch_size, gpus, dataset, 'ratio', null, last_accuracy, case dataset when 'cifar10' then 0.1 when 'cifar100' then 0.01 end, 'corrected: guessing', null from at_hand where last_accuracy is not null
+union all
+select 'share of memory', m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset, 'ratio', null, null, max(m.of_total_ratio), null, null
+from memory as m join fitting as f using (run) where m.of_total_ratio is not null and m.device is not null
+group by m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset
+order by all;
+
+with chance as (
+    select coalesce(run, model) as name from cells where quantity = 'accuracy' and study <= 1.2 * corrected
+),
+memory as (
+    select model, max(published) as published, max(corrected) as corrected from cells where quantity = 'share of memory' and published is not null group by model
+),
+ordered as (
+    select median(corrected) as middle, max(corrected) as most, arg_max(model, corrected) as model from memory
+)
+select
+    coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance having count(*) > 0), 'No model is at chance')
+    || printf('; the shares of memory are right within %.2g points', (select 100 * max(abs(published - corrected)) from memory))
+    || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered) || '.' as verdict

@@ -1,0 +1,45 @@
+-- Faster by 40 percent is held against the study's own tables: the ratio of mean times, the mean of ratios, and the time
+-- saved. Means over models say little where the slow machine takes as long for a small network as for a large one.
+-- /// study
+-- title = "The faster machine"
+-- study = "faster by 40 % on average"
+-- corrected = "time on the slower / time on the faster machine, from tables I to IV"
+-- fits = "steps and status = 'ok' and gpu is not null and sweep is not null"
+-- alone = true
+-- capture = "tracelab collect sweep S1 --fixed data_root=DIR"
+-- example = ["generated/sweeps/generated-machines"]
+-- chart = { x = "model", by = "setting" }
+-- [answers]
+-- compared = { query = "machine_comparison" }
+-- ///
+with pairs as (
+    select s.setting, s.model, s.value as slow, f.value as fast
+    from figures as s
+    join figures as f on s.setting = f.setting and s.model = f.model and s.quantity = f.quantity
+    where s.quantity = 'time of an epoch' and s.row in ('S1-04', 'S1-06') and f.row in ('S1-05', 'S1-07')
+)
+select 'speed-up' as quantity, null as run, model, null as machine, setting, 'x' as unit, null::double as published, null::double as study, slow / fast as corrected, printf('%.1f / %.1f min', slow, fast) as claim, 'tables I to IV' as place
+from pairs
+union all
+select 'ratio of means', null, null, null, pairs.setting, 'x', p.value, p.value, sum(slow) / sum(fast), p.claim, p.place
+from pairs, published as p group by pairs.setting, p.value, p.claim, p.place
+union all
+select 'mean of ratios', null, null, null, pairs.setting, 'x', p.value, p.value, avg(slow / fast), p.claim, p.place
+from pairs, published as p group by pairs.setting, p.value, p.claim, p.place
+union all
+select 'time saved', null, null, null, setting, 'ratio', null, null, 1 - sum(fast) / sum(slow), null, 'tables I to IV' from pairs group by setting
+union all
+select 'speed-up, at hand', null, c.model, c.machine, concat_ws(', ', c.dataset, 'against ' || c.base_machine), 'x', null, null, c.speedup_factor, null, null
+from compared as c
+union all
+select distinct 'ratio of means, at hand', null, null, c.machine, concat_ws(', ', c.dataset, 'against ' || c.base_machine), 'x', null, null, c.ratio_of_means_factor, null, null
+from compared as c
+order by all;
+
+select
+    printf('The study''s tables give %.3f and %.3f times (ratio of means) or %.3f and %.3f (mean of ratios): %.0f %% to %.0f %% less time, not 40 %% faster; 1.4 times and more holds for %d of %d pairs.',
+        min(corrected) filter (quantity = 'ratio of means'), max(corrected) filter (quantity = 'ratio of means'),
+        min(corrected) filter (quantity = 'mean of ratios'), max(corrected) filter (quantity = 'mean of ratios'),
+        100 * min(corrected) filter (quantity = 'time saved'), 100 * max(corrected) filter (quantity = 'time saved'),
+        count(*) filter (quantity = 'speed-up' and corrected >= 1.4), count(*) filter (quantity = 'speed-up')) as verdict
+from cells

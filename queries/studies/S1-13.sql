@@ -1,0 +1,25 @@
+-- Proposed, never measured: the same cells in fp32 and with 16 bits, by time, memory and accuracy.
+-- /// study
+-- title = "Mixed precision"
+-- study = "proposed"
+-- corrected = "time, memory and accuracy of paired cells"
+-- fits = "steps and status = 'ok' and sweep in (select sweep from runs group by sweep having count(distinct precision) > 1)"
+-- alone = true
+-- capture = "tracelab collect sweep S1"
+-- example = ["generated/sweeps/generated-settings", "smoke"]
+-- chart = { x = "model", by = "quantity" }
+-- [answers]
+-- effects = { query = "setting_effect", setting = "precision" }
+-- ///
+select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+union all
+select 'time in the base / in the other precision', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+from effects as e join fitting as f using (run) where e.step_factor is not null
+union all
+select 'memory', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'bytes', null, e.base_allocated_bytes, e.allocated_bytes, 'study: the cell compared with', null
+from effects as e join fitting as f using (run) where e.allocated_bytes is not null
+order by all;
+
+select
+    coalesce((select string_agg(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study), '; ' order by model, setting) from cells where run is not null and quantity like 'time%' having count(*) > 0),
+        'No pair of cells that differ in precision alone is at hand') || '.' as verdict

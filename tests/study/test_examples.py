@@ -1,0 +1,43 @@
+"""On what ships with tracelab every row answers, or names what is missing."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from tracelab.errors import NoDataError
+from tracelab.study import desk, example, picture, rows
+from tracelab.study.answer import CAPTURE, FIGURES, answered, states, unanswered
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session over the examples of all rows."""
+    with example.store_of(list(rows.rows().values())) as store, desk.opened(store) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("row", rows.rows().values(), ids=list(rows.rows()))
+def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: rows.Row) -> None:
+    (state,) = states(con, [row])
+    if state.state == CAPTURE:
+        with pytest.raises(NoDataError) as caught:
+            answered(con, row)
+        assert (str(caught.value), row.capture in str(caught.value)) == (unanswered(row), True)
+        return
+    answer = answered(con, row)
+    cells = answer.cells.to_pylist()
+    assert [cell for cell in cells if cell["quantity"] is None] == []
+    assert any(cell[name] is not None for cell in cells for name in FIGURES)
+    assert (answer.verdict[-1], "NULL" in answer.verdict, "do not tell" in answer.verdict) == (".", False, False)
+
+
+def test_runs_at_hand_answer_all_rows_but_those_that_need_a_gpu(con: duckdb.DuckDBPyConnection) -> None:
+    lacking = {state.row.id for state in states(con, list(rows.rows().values())) if not state.runs}
+    assert lacking <= {"S0-11"}
+
+
+@pytest.mark.parametrize("row", ["S0-07", "S1-08", "S2-03", "S2-06", "S3-07", "S3-13", "S4-02"])
+def test_a_figure_is_drawn_of_the_cells(con: duckdb.DuckDBPyConnection, row: str) -> None:
+    drawn = picture.figure(answered(con, rows.find(row)))
+    assert any(axes.lines or axes.collections for axes in drawn.axes)
