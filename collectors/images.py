@@ -38,6 +38,11 @@ def pictures(name: str, root: str | None, size: int, *, train: bool) -> Dataset[
     crop = [change.Resize(shorter), change.CenterCrop(size)]
     prepare = change.Compose([*crop, change.ToTensor(), change.Normalize(MEAN, SPREAD)])
     if name == "folder":
-        return vision.datasets.ImageFolder(Path(root) / ("train" if train else "val"), prepare)
+        part = Path(root) / ("train" if train else "val")
+        if not part.is_dir():
+            raise ValueError(f"--data-root has no folder {part.name}; it holds train/<class>/ and val/<class>/")
+        return vision.datasets.ImageFolder(part, prepare)
     kind = {"cifar10": vision.datasets.CIFAR10, "cifar100": vision.datasets.CIFAR100}[name]
+    if not (Path(root) / kind.base_folder).is_dir():
+        raise ValueError(f"--data-root has no folder {kind.base_folder}; unpack it there, for nothing is downloaded")
     return kind(root, train=train, transform=prepare)

@@ -98,6 +98,20 @@ def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
     assert loss.shape == ()
 
 
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ("folder", "--data-root has no folder train; it holds train/<class>/ and val/<class>/"),
+        ("cifar10", "--data-root has no folder cifar-10-batches-py; unpack it there, for nothing is downloaded"),
+        ("cifar100", "--data-root has no folder cifar-100-python"),
+    ],
+)
+def test_a_data_set_that_is_not_there_is_told_with_what_to_do(tmp_path: Path, data: str, sentence: str) -> None:
+    module = loaded(find("image_classification"))
+    with pytest.raises(ValueError, match=sentence):
+        module.data(filled(module, {"data": data, "data_root": str(tmp_path)}, {}), train=True)
+
+
 @pytest.mark.parametrize("size", [32, 96])
 def test_pictures_of_a_folder_are_square_whatever_they_were(tmp_path: Path, size: int) -> None:
     image = pytest.importorskip("PIL.Image")

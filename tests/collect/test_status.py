@@ -2,11 +2,12 @@
 
 import errno
 import signal
+from pathlib import Path
 
 import pytest
 
 from tracelab.collect.launch import End
-from tracelab.collect.status import of_end, of_error, of_rank, of_run, worked
+from tracelab.collect.status import nameless, of_end, of_error, of_rank, of_run, worked
 
 
 class OutOfMemoryError(RuntimeError):
@@ -131,3 +132,8 @@ def test_a_rank_that_is_interrupted_has_failed_unless_it_was_done() -> None:
 )
 def test_copies_alone_are_work_of_a_gpu(outcome: dict[str, int], seen: bool) -> None:
     assert worked({0: {"kernels": 0}, 1: outcome}) is seen
+
+
+def test_an_error_does_not_tell_who_ran_it() -> None:
+    said = f"{Path.home()}/.cache/torch/resnet18.pth: no such file of weights"
+    assert (nameless(said), nameless(None)) == ("~/.cache/torch/resnet18.pth: no such file of weights", None)

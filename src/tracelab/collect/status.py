@@ -4,6 +4,7 @@ import errno
 import re
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tracelab.collect.launch import End
@@ -84,6 +85,11 @@ def _kept(answer: Mapping[str, Any]) -> str:
 def worked(outcomes: Mapping[int, Mapping[str, Any]]) -> bool:
     """Whether any rank recorded work of a GPU; copies alone are work, too."""
     return any(outcome.get("kernels") or outcome.get("copies") for outcome in outcomes.values())
+
+
+def nameless(error: str | None) -> str | None:
+    """A sentence without the way to this user's files, for others may read it."""
+    return error and error.replace(str(Path.home()), "~")
 
 
 def of_run(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | None]:

@@ -116,7 +116,8 @@ def _run(decided: Plan, watched: Around, folder: Path) -> tuple[dict[int, dict[s
         for each in ends:
             own = scratch / str(each.rank)
             outcome = status.of_rank(each, _said(own / ANSWER), _said(own / KNOWN), killed_for_memory=killed)
-            outcomes[each.rank] = outcome | {"seconds": seconds} | watched.concluded(each, outcome)
+            outcome |= {"seconds": seconds} | watched.concluded(each, outcome)
+            outcomes[each.rank] = outcome | {"error": status.nameless(outcome.get("error"))}
         _keep_logs(outcomes, scratch, folder)
     if not outcomes:  # interrupted before anything began
         outcomes = {decided.ranks[0]: {"status": "failed", "error": "interrupted before it began"}}
