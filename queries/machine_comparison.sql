@@ -47,6 +47,7 @@
 -- [report]
 -- part = "sweeps"
 -- place = 13
+-- needs = ["steps"]
 -- [[report.says]]
 -- when = "model is not null"
 -- by = "saved_ratio"

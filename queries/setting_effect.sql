@@ -54,6 +54,9 @@
 -- [report]
 -- part = "sweeps"
 -- place = 12
+-- needs = ["steps"]
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- [[report.says]]
 -- when = "speedup_factor is not null"
 -- by = "speedup_factor"

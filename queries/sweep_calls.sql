@@ -42,6 +42,9 @@
 -- [report]
 -- part = "sweeps"
 -- place = 10
+-- needs = ["steps"]
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

@@ -28,6 +28,8 @@
 -- [report]
 -- part = "sweeps"
 -- place = 2
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- fine = "Every cell that was ingested ran to its end."
 -- [[report.says]]
 -- when = "status <> 'ok'"

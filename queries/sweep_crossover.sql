@@ -31,6 +31,9 @@
 -- [report]
 -- part = "sweeps"
 -- place = 6
+-- needs = ["steps"]
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

@@ -41,6 +41,9 @@
 -- [report]
 -- part = "sweeps"
 -- place = 5
+-- needs = ["steps"]
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- [[report.says]]
 -- when = "speedup_factor < 1 and processor_factor > 1"
 -- by = "batch_size"

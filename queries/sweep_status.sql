@@ -24,6 +24,8 @@
 -- [report]
 -- part = "sweeps"
 -- place = 1
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- ///
 with counts as (
     select

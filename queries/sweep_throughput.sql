@@ -37,6 +37,9 @@
 -- [report]
 -- part = "sweeps"
 -- place = 3
+-- needs = ["steps"]
+-- worth = "sweep is not null"
+-- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- ///
 select
     c.run, c.sweep, c.model,

@@ -33,6 +33,7 @@
 -- [report]
 -- part = "training"
 -- place = 1
+-- needs = ["steps"]
 -- ///
 select
     c.run, c.sweep, c.model,

@@ -37,6 +37,7 @@
 -- [report]
 -- part = "training"
 -- place = 2
+-- needs = ["steps"]
 -- ///
 with epochs as materialized (
     select

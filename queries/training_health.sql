@@ -40,6 +40,7 @@
 -- [report]
 -- part = "training"
 -- place = 3
+-- needs = ["steps"]
 -- [[report.says]]
 -- when = "verdict not in ('learns', 'no_loss')"
 -- by = "first_loss"

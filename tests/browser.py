@@ -19,7 +19,7 @@ PROGRAM = next((found for name in ("chromium", "google-chrome", "chrome") if (fo
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium; on Debian: apt-get install chromium")
 
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-component-update")
-_PATIENCE_S = 120
+_PATIENCE_S = 60
 
 
 @dataclass

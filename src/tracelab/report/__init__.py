@@ -56,10 +56,11 @@ def report(store: Path, runs: tuple[str, ...] = ()) -> str:
 
 def _sections(asking: Asking) -> Iterator[Section]:
     """A section for each part that a header names, with the answers of its questions; behind it those of functions."""
+    placed = sorted(((each.report.place, name) for name, each in query.library().items() if each.report))
+    questions = [query.library()[name] for _, name in placed]
+    entering = asking.entering(questions)
     for part, title in PARTS.items():
-        entering = [each for each in query.library().values() if each.report is not None and each.report.part == part]
-        entering.sort(key=lambda each: (each.report.place if each.report else 0, each.name))
-        answers = [asking.enters(each) for each in entering]
+        answers = [each for each in entering if each.query.report and each.query.report.part == part]
         body = "\n".join(part_html(asking, answer) for answer in answers if answer.table is not None)
         lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
         if answers:

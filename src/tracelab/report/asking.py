@@ -1,9 +1,11 @@
 """Questions of the library asked for a report: of the whole store, or of some of its runs one after another."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from shlex import quote
 
 import duckdb
@@ -12,6 +14,8 @@ import pyarrow as pa
 from tracelab import box, damage, query, session
 from tracelab.errors import NoDataError, UsageError
 from tracelab.header import Query, Value
+
+_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class Asking:
 
     def asked(self, question: Query, values: Mapping[str, Value]) -> Answer:
         """Ask a question that was found, once for each of the runs where it takes one."""
+        wanted = [param.name for param in question.params if param.type == "run"]
+        if wanted and self.runs and len(self.runs) != len(wanted):
+            lacks = f"{question.name} takes {len(wanted)} runs; name so many with --run"
+            return Answer(question, None, lacks, _command(question, {}), "")
         choices = [{**values, **choice} for choice in self._choices(question)]
         tables, problems = [], []
         for choice in choices:
@@ -58,6 +66,31 @@ class Asking:
             _command(question, choices[0]),
             query.shown_sql(question, choices[0]) + _others(self.runs, choices),
         )
+
+    def entering(self, questions: Sequence[Query]) -> list[Answer]:
+        """Ask questions for their parts, two at a time: few of them keep every core busy all the time."""
+        cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+        opened = [self.con.cursor() for _ in range(_AT_ONCE)]
+        for cursor in opened:
+            cursor.execute("set enable_progress_bar = false").fetchall()
+            cursors.put(cursor)
+
+        def enters(question: Query) -> Answer:
+            cursor = cursors.get()
+            try:
+                return replace(self, con=cursor).enters(question)
+            finally:
+                cursors.put(cursor)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            waiting = [pool.submit(enters, question) for question in questions]
+            try:
+                return [each.result() for each in waiting]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cursor in opened:  # Ctrl-C reaches this thread alone
+                    cursor.interrupt()
+                raise
 
     def enters(self, question: Query) -> Answer:
         """Ask a question of the library for its part; without data where the tables that its header names are empty."""

@@ -51,6 +51,8 @@ def chart(query: Query, shown: pa.Table, *, several: bool) -> dict[str, Any] | N
             told = varying(rows, [name for name in ("sweep", drawn.by) if name])
         told = [name for name in told if name != drawn.x]
         panels = _bars(rows, drawn, told) if drawn.kind in _LENGTHS else _points(rows, drawn, told)
+    if not panels:
+        return None
     columns = {name: _column(shown.column_names.index(name), name) for name in (drawn.x, *drawn.y)}
     return {"kind": drawn.kind, "x": columns[drawn.x], "y": [columns[name] for name in drawn.y], "panels": panels}
 

@@ -19,10 +19,11 @@ def head(asking: Asking) -> str:
     runs = [str(run) for run, *_ in rows]
     options = "".join(f'<option value="{text(run)}">{text(run)}' for run in runs)
     title = runs[0] if len(runs) == 1 else f"{len(runs):,} runs"
-    files, events = (sum(row[at] for row in rows) for at in (3, 2))
+    files, events = sum(row[3] for row in rows), [row[2] for row in rows]
+    counted = "" if None in events else f"{sum(events):,} events of "
     picker = f"<label>Show <select id=run><option value=''>all runs{options}</select></label>" if len(runs) > 1 else ""
     return (
         f"<header><p class=brand>tracelab {text(__version__)} report</p><h1>{text(title)}</h1>"
-        f"<p>{events:,} events of {files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
+        f"<p>{counted}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
         f"{picker}</header>"
     )

@@ -1,0 +1,306 @@
+// The timeline: every device's bins, drawn on canvas at any zoom. Bins merge in pairs, so each figure shown is a sum of
+// whole nanoseconds; between two edges of the finest bins nothing is known, and the steps stay steps.
+"use strict";
+(() => {
+  const block = document.getElementById("json-timeline");
+  if (!block) return;
+  const { parts, runs } = tracelab.json("timeline");
+  const BAND = 64, TRACK = 26, GAP = 4, AXIS = 22, LEFT = 8;
+  const TRACKS = [
+    { name: "kernels in flight", of: "kernel_ns", unit: "", ink: "compute", mean: true },
+    { name: "copied", of: "copy_bytes", unit: "GB/s", ink: "memory", mean: true },
+    { name: "allocated memory", of: "max_allocated_bytes", unit: "B", ink: 3, mean: false },
+  ];
+
+  for (const figure of document.querySelectorAll("[data-timeline]")) {
+    const run = runs[Number(figure.dataset.timeline)];
+    const target = figure.querySelector(".timeline-drawing");
+    tracelab.whenNear(target, () => draw(target, run));
+  }
+
+  function draw(target, run) {
+    const first = run.edges[0], last = run.edges.at(-1);
+    const view = { from: first, to: last };
+    const bar = target.appendChild(tracelab.element("div", undefined, { class: "timeline-bar", role: "toolbar", "aria-label": "Zoom" }));
+    const buttons = [
+      ["+", "Zoom in", () => zoom(0.5)], ["−", "Zoom out", () => zoom(2)],
+      ["←", "Earlier", () => move(-0.25)], ["→", "Later", () => move(0.25)], ["Whole", "Show all of the run", () => show(first, last)],
+    ];
+    for (const [text, label, act] of buttons) {
+      bar.append(Object.assign(tracelab.element("button", text, { type: "button", "aria-label": label, title: label }), { onclick: act }));
+    }
+    const said = bar.appendChild(tracelab.element("span", "", { class: "timeline-said", role: "status", "aria-live": "polite" }));
+    const tip = tracelab.element("div", undefined, { class: "timeline-tip", hidden: "" });
+    const axis = canvas(target, AXIS + 14, "Time axis");
+    const bands = run.devices.map((device) => band(target, device));
+    target.append(tip);
+
+    let asked = false;
+    function redraw() {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => { asked = false; paint(); });
+    }
+
+    function paint() {
+      const group = grouping(run, view, axis.clientWidth);
+      said.textContent = `${tracelab.readable(view.to - view.from, "ns")} shown, a bin is ${tracelab.readable(group.length, "ns")}`;
+      paintAxis(axis, run, view);
+      for (const each of bands) paintBand(each, run, view, group);
+    }
+
+    function show(from, to) {
+      const least = Math.min(last - first, 8 * (run.edges[1] - first));
+      const length = Math.min(Math.max(to - from, least), last - first);
+      view.from = Math.min(Math.max((from + to - length) / 2, first), last - length);
+      view.to = view.from + length;
+      redraw();
+    }
+    const zoom = (by, share = 0.5) => {
+      const at = view.from + (view.to - view.from) * share, length = (view.to - view.from) * by;
+      const from = at - length * share;
+      show(from, from + length);
+    };
+    const move = (share) => {
+      const by = (view.to - view.from) * share;
+      const from = Math.min(Math.max(view.from + by, first), last - (view.to - view.from));
+      show(from, from + view.to - view.from);
+    };
+
+    const keys = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => move(-0.1), ArrowRight: () => move(0.1), Home: () => show(first, last) };
+    for (const each of bands) {
+      const surface = each.canvas;
+      surface.addEventListener("keydown", (event) => {
+        if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        keys[event.key]();
+      });
+      surface.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
+        event.preventDefault();
+        zoom(Math.exp(event.deltaY / 300), share(surface, event));
+      }, { passive: false });
+      gestures(surface, { zoom, move, hover: (event) => hover(each, event), leave: () => { tip.hidden = true; } });
+    }
+
+    function hover(each, event) {
+      const group = grouping(run, view, axis.clientWidth);
+      const at = view.from + (view.to - view.from) * share(each.canvas, event);
+      const start = binOf(run, at) >> group.power << group.power;
+      const end = Math.min(start + (1 << group.power), run.edges.length - 1);
+      const length = run.edges[end] - run.edges[start];
+      const exact = (ns) => `${tracelab.readable(ns, "ns")} (${ns.toLocaleString("en")} ns)`;
+      const rows = parts.map(([name, color, label]) => {
+        const ns = sum(each.device.columns[name], start, end);
+        return [label, `${tracelab.readable(ns / length, "%")} of the bin: ${exact(ns)}`, tracelab.color(color)];
+      });
+      const outside = length - parts.reduce((total, [name]) => total + sum(each.device.columns[name], start, end), 0);
+      if (outside) rows.push(["not recorded", `${tracelab.readable(outside / length, "%")} of the bin: ${exact(outside)}`]);
+      for (const track of each.tracks) rows.push([track.name, figureOf(track, each.device, start, end, length)]);
+      const title = `${each.title}: ${exact(run.edges[start] - first)} + ${exact(length)}`;
+      tip.replaceChildren(tracelab.tip(title, rows));
+      tip.hidden = false;
+      const box = target.getBoundingClientRect();
+      const left = Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4);
+      tip.style.left = Math.max(0, left) + "px";
+      tip.style.top = event.clientY - box.top + 18 + "px";
+    }
+
+    new ResizeObserver(redraw).observe(target);
+    tracelab.onTheme(paint);
+    paint();
+  }
+
+  function band(target, device) {
+    const tracks = TRACKS.filter((track) => device.columns[track.of]);
+    const title = `rank ${device.rank} · GPU ${device.device ?? "?"}`;
+    const box = target.appendChild(tracelab.element("div", undefined, { class: "timeline-band" }));
+    box.append(tracelab.element("h4", title));
+    const surface = canvas(box, BAND + tracks.length * (TRACK + GAP), `${title}; + and − zoom, arrow keys move`);
+    surface.tabIndex = 0;
+    const highest = new Map(tracks.map((track) => [track, 0]));
+    return { device, tracks, title, canvas: surface, highest };
+  }
+
+  function canvas(target, height, label) {
+    const made = tracelab.element("canvas", undefined, { role: "img", "aria-label": label });
+    made.style.height = height + "px";
+    return target.appendChild(made);
+  }
+
+  // How many bins, as a power of two, stand together so that none is narrower than a pixel; and how long that is.
+  function grouping(run, view, width) {
+    const bins = run.edges.length - 1, shown = bins * (view.to - view.from) / (run.edges[bins] - run.edges[0]);
+    let power = 0;
+    while (shown / 2 ** power > Math.max(width - 2 * LEFT, 1)) power++;
+    return { power, length: run.edges[Math.min(1 << power, bins)] - run.edges[0] };
+  }
+
+  function binOf(run, at) {
+    let low = 0, high = run.edges.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (run.edges[middle] <= at) low = middle; else high = middle;
+    }
+    return low;
+  }
+
+  function sum(values, start, end) {
+    let total = 0;
+    if (values) for (let at = start; at < end; at++) total += values[at] ?? 0;
+    return total;
+  }
+
+  function most(values, start, end) {
+    let found = null;
+    if (values) for (let at = start; at < end; at++) if (values[at] !== null && (found === null || values[at] > found)) found = values[at];
+    return found;
+  }
+
+  function level(track, device, start, end, length) {
+    const values = device.columns[track.of];
+    return track.mean ? sum(values, start, end) / length : most(values, start, end);
+  }
+
+  function figureOf(track, device, start, end, length) {
+    const value = level(track, device, start, end, length);
+    if (track.of === "kernel_ns") {
+      return `${tracelab.readable(value, "")} on average, ${most(device.columns.max_kernels, start, end) ?? 0} at most`;
+    }
+    if (track.of === "copy_bytes") {
+      const bytes = sum(device.columns.copy_bytes, start, end);
+      return `${tracelab.readable(value, "GB/s")} (${bytes.toLocaleString("en")} bytes)`;
+    }
+    const end_bytes = device.columns.allocated_bytes?.[end - 1] ?? null;
+    const exact = value === null ? "" : ` (${value.toLocaleString("en")} bytes)`;
+    return `${tracelab.readable(value, "B")} at most${exact}, ${tracelab.readable(end_bytes, "B")} at the end`;
+  }
+
+  function share(surface, event) {
+    const box = surface.getBoundingClientRect();
+    return Math.min(Math.max((event.clientX - box.left - LEFT) / (box.width - 2 * LEFT), 0), 1);
+  }
+
+  function prepared(surface) {
+    const ratio = devicePixelRatio || 1, width = surface.clientWidth, height = surface.clientHeight;
+    surface.width = Math.round(width * ratio);
+    surface.height = Math.round(height * ratio);
+    const pen = surface.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.font = "11px " + getComputedStyle(document.body).fontFamily;
+    return { pen, width, height };
+  }
+
+  function paintBand(each, run, view, group) {
+    const { pen, width } = prepared(each.canvas);
+    const place = (ns) => LEFT + (ns - view.from) / (view.to - view.from) * (width - 2 * LEFT);
+    const stride = 1 << group.power;
+    const begin = binOf(run, view.from) >> group.power << group.power, stop = Math.min(binOf(run, view.to - 1) + 1, run.edges.length - 1);
+    const inks = parts.map(([, color]) => tracelab.color(color));
+    const tops = each.tracks.map((_, at) => BAND + GAP + at * (TRACK + GAP));
+    const highest = each.tracks.map((track) => {
+      let found = 0;
+      for (let at = begin; at < stop; at += stride) {
+        const end = Math.min(at + stride, run.edges.length - 1);
+        found = Math.max(found, level(track, each.device, at, end, run.edges[end] - run.edges[at]) ?? 0);
+      }
+      return found;
+    });
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT, 0, width - 2 * LEFT, each.canvas.clientHeight);
+    pen.clip();
+    const trackInks = each.tracks.map((track) => tracelab.color(track.ink));
+    for (let at = begin; at < stop; at += stride) {
+      const end = Math.min(at + stride, run.edges.length - 1), length = run.edges[end] - run.edges[at];
+      const left = place(run.edges[at]), wide = Math.max(place(run.edges[end]) - left, 0.5);
+      let bottom = BAND;
+      parts.forEach(([name], index) => {
+        const tall = BAND * sum(each.device.columns[name], at, end) / length;
+        if (!tall) return;
+        pen.fillStyle = inks[index];
+        pen.fillRect(left, bottom - tall, wide + 0.3, tall);
+        bottom -= tall;
+      });
+      each.tracks.forEach((track, index) => {
+        const value = level(track, each.device, at, end, length);
+        if (!value || !highest[index]) return;
+        const tall = TRACK * value / highest[index];
+        pen.fillStyle = trackInks[index];
+        pen.fillRect(left, tops[index] + TRACK - tall, wide + 0.3, tall);
+      });
+    }
+    pen.restore();
+    const ink = tracelab.color("ink"), paper = tracelab.color("paper");
+    each.tracks.forEach((track, index) => {
+      const unit = track.unit === "B" ? tracelab.readable(highest[index], "B") : tracelab.readable(highest[index], track.unit);
+      label(pen, `${track.name}, up to ${unit}`, LEFT + 3, tops[index] + 10, ink, paper);
+      pen.fillStyle = tracelab.color("line");
+      pen.fillRect(LEFT, tops[index] + TRACK, width - 2 * LEFT, 1);
+    });
+  }
+
+  function label(pen, text, x, y, ink, paper) {
+    pen.lineWidth = 3;
+    pen.lineJoin = "round";
+    pen.strokeStyle = paper;
+    pen.strokeText(text, x, y);
+    pen.fillStyle = ink;
+    pen.fillText(text, x, y);
+  }
+
+  function paintAxis(surface, run, view) {
+    const { pen, width } = prepared(surface);
+    const span = view.to - view.from, place = (ns) => LEFT + (ns - view.from) / span * (width - 2 * LEFT);
+    const wanted = span / Math.max(2, width / 110);
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= wanted);
+    pen.fillStyle = tracelab.color("ink");
+    for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
+      pen.fillRect(place(at), AXIS + 8, 1, 6);
+      const text = tracelab.readable(at, "ns"), wide = pen.measureText(text).width;
+      pen.fillText(text, Math.min(Math.max(place(at) - wide / 2, 0), width - wide), AXIS + 4);
+    }
+    pen.fillStyle = tracelab.color("faint");
+    let free = -Infinity;
+    for (const [number, at, length] of run.steps ?? []) {
+      if (at + length < view.from || at > view.to) continue;
+      const x = Math.max(place(at), LEFT), text = `step ${number ?? "?"}`;
+      if (at >= view.from) pen.fillRect(x, 0, 1, 12);
+      if (x > free) {
+        pen.fillText(text, x + 3, 9);
+        free = x + 8 + pen.measureText(text).width;
+      }
+    }
+  }
+
+  // Dragging moves, two fingers zoom, a pointer that rests tells; a finger that moves up or down scrolls the page.
+  function gestures(surface, act) {
+    const pointers = new Map();
+    surface.style.touchAction = "pan-y";
+    surface.addEventListener("pointerdown", (event) => {
+      pointers.set(event.pointerId, event);
+      surface.setPointerCapture(event.pointerId);
+    });
+    surface.addEventListener("pointermove", (event) => {
+      const before = pointers.get(event.pointerId);
+      if (!before) { act.hover(event); return; }
+      const wide = surface.clientWidth - 2 * LEFT;
+      if (pointers.size === 2) {
+        const other = [...pointers.values()].find((each) => each.pointerId !== event.pointerId);
+        const apart = Math.abs(before.clientX - other.clientX), now = Math.abs(event.clientX - other.clientX);
+        if (apart > 8 && now > 8) act.zoom(apart / now, share(surface, other));
+      } else if (event.clientX !== before.clientX) {
+        act.move((before.clientX - event.clientX) / wide);
+        act.leave();
+      }
+      pointers.set(event.pointerId, event);
+    });
+    for (const name of ["pointerup", "pointercancel"]) surface.addEventListener(name, (event) => {
+      const before = pointers.get(event.pointerId);
+      pointers.delete(event.pointerId);
+      if (before && name === "pointerup") act.hover(event);
+    });
+    surface.addEventListener("pointerleave", act.leave);
+  }
+})();

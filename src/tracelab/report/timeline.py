@@ -1,0 +1,160 @@
+"""The timeline in the report: bins of time for a picture that can be zoomed, exact, as the finest are embedded."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tracelab import query
+from tracelab.errors import NoDataError
+from tracelab.report.asking import Asking
+from tracelab.report.prose import prose, text
+from tracelab.report.section import Section
+from tracelab.report.table import table_html
+from tracelab.units import Quantity, scaled
+
+MOST_BINS = 4096
+FEWEST_BINS = 256
+_BINS_IN_ALL = 16_384
+"""Of all devices together: a bin takes some 40 bytes of the page."""
+MOST_DEVICES = 48
+_TABLE_BINS = 8
+_MOST_STEPS = 400
+PARTS = {
+    "compute_alone_ns": ("compute", "computing alone"),
+    "overlapped_comm_ns": ("hidden", "communicating, hidden behind compute"),
+    "exposed_comm_ns": ("comm", "communicating, exposed"),
+    "exposed_memory_ns": ("memory", "copying, exposed"),
+    "idle_ns": ("idle", "idle"),
+}
+"""The parts that fill a bin with `outside_ns`: their colours, and what they are called."""
+_TRACKS = ("kernel_ns", "max_kernels", "copy_bytes", "allocated_bytes", "max_allocated_bytes", "reserved_bytes")
+_Key = tuple[str, int, int | None]
+
+
+def timeline(asking: Asking) -> Section | None:
+    """The section, where there is any GPU activity."""
+    devices = _devices(asking)
+    if not devices:
+        return None
+    bins = _fitting_bins(len(devices[:MOST_DEVICES]))
+    answer = asking.ask("timeline", bins=bins)
+    if answer.table is None:
+        return None
+    embedded = _embedded(answer.table, devices[:MOST_DEVICES])
+    for run in embedded:
+        run["steps"] = _steps(asking, run["run"])
+    coarse = asking.ask("timeline", bins=_TABLE_BINS).table
+    body = [
+        '<article class="part" id="timeline-chart">',
+        f"<p>{prose(_EXPLAINED)}</p>",
+        _legend(),
+        *(_figure(number, run) for number, run in enumerate(embedded)),
+        _not_shown(len(devices)),
+        _table(coarse),
+        f"<details class=definition><summary>Definition</summary><p>{prose(answer.query.prose)}</p></details>",
+        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{text(answer.command)}</code></p>"
+        f"<pre tabindex=0>{text_lines(answer.sql)}</pre></details></article>",
+    ]
+    colors = [[name, color, said] for name, (color, said) in PARTS.items()]
+    data = {"timeline": {"parts": colors, "runs": embedded}}
+    return Section("timeline", "What happened when", "\n".join(filter(None, body)), data, ("timeline.js",))
+
+
+_EXPLAINED = (
+    "Each band is one device: its height is the whole of a moment, its colours are the shares of that moment. White is "
+    "time in which nothing was recorded of the device. All devices of a run share the axis. Zoom with the wheel while "
+    "holding Ctrl, with two fingers, the buttons, or + and −; move by dragging, or with the arrow keys. For single "
+    "events run `tracelab view`."
+)
+
+
+def text_lines(sql: str) -> str:
+    """SQL as HTML, its lines kept."""
+    return "\n".join(text(line) for line in sql.splitlines())
+
+
+def _devices(asking: Asking) -> list[_Key]:
+    rows = asking.con.execute(
+        "select distinct run, rank, device from gpu_activity where $runs = [] or list_contains($runs, run) "
+        "order by run, rank, device",
+        {"runs": list(asking.runs)},
+    ).fetchall()
+    return [(run, rank, device) for run, rank, device in rows]
+
+
+def _fitting_bins(devices: int) -> int:
+    """A power of two, so that bins merge in pairs when the picture is zoomed out."""
+    bins = MOST_BINS
+    while bins > FEWEST_BINS and bins * devices > _BINS_IN_ALL:
+        bins //= 2
+    return bins
+
+
+def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]:
+    """By run: the edges of the bins, and of each device its columns; one that is 0 or NULL throughout is left out."""
+    wanted = set(devices)
+    runs: dict[str, dict[str, Any]] = {}
+    columns = {name: answer.column(name).to_pylist() for name in answer.column_names}
+    places: dict[_Key, list[int]] = {}
+    for index, key in enumerate(zip(columns["run"], columns["rank"], columns["device"], strict=True)):
+        places.setdefault(key, []).append(index)
+    for key, rows in places.items():
+        if key not in wanted:
+            continue
+        run, rank, device = key
+        edges = [columns["at_ns"][row] for row in rows]
+        edges.append(edges[-1] + columns["bin_ns"][rows[-1]])
+        known = runs.setdefault(run, {"run": run, "edges": edges, "devices": []})
+        told = {name: [columns[name][row] for row in rows] for name in (*PARTS, *_TRACKS)}
+        shown = {name: values for name, values in told.items() if any(values)}
+        known["devices"].append({"rank": rank, "device": device, "columns": shown})
+    return list(runs.values())
+
+
+def _steps(asking: Asking, run: str) -> list[list[object]]:
+    """The steps of the run's first rank that marks any, as [number, start, length]; none where there are too many."""
+    try:
+        found = query.run(asking.con, query.find("timeline_steps"), {"run": run})
+    except NoDataError:  # nothing is marked
+        return []
+    rows = [row for row in found.to_pylist() if row["at_ns"] is not None]
+    rows = [row for row in rows if row["rank"] == rows[0]["rank"]]
+    return [[row["step"], row["at_ns"], row["step_ns"]] for row in rows] if len(rows) <= _MOST_STEPS else []
+
+
+def _legend() -> str:
+    items = "".join(f'<li><i style="background:var(--{color})"></i>{said}' for color, said in PARTS.values())
+    return f'<ul class="timeline-legend">{items}</ul>'
+
+
+def _figure(number: int, run: dict[str, Any]) -> str:
+    """The place where a script draws one run; what is read aloud instead is the table."""
+    edges = run["edges"]
+    whole, length = scaled(edges[-1] - edges[0], Quantity.DURATION), scaled(edges[1] - edges[0], Quantity.DURATION)
+    return (
+        f'<figure class="timeline" data-timeline="{number}" data-run="{text(run["run"])}" role="group" '
+        f'aria-label="Timeline of {text(run["run"])}"><h3>{text(run["run"])}</h3>'
+        f"<p class=brand>{whole} in {len(edges) - 1:,} bins of {length} for {len(run['devices'])} devices</p>"
+        '<div class="timeline-drawing"></div>'
+        "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
+    )
+
+
+def _not_shown(devices: int) -> str:
+    if devices <= MOST_DEVICES:
+        return ""
+    return (
+        f"<p class=cut>{devices - MOST_DEVICES:,} of {devices:,} devices are not drawn; "
+        "one rank: <code>tracelab query timeline --rank N --plot rank.svg</code></p>"
+    )
+
+
+def _table(coarse: pa.Table | None) -> str:
+    if coarse is None:
+        return ""
+    names = ["run", "rank", "device", "at_ns", "bin_ns", *PARTS, "outside_ns", "mean_kernels", "copy_bytes"]
+    names += [name for name in ("max_allocated_bytes",) if any(coarse.column(name).to_pylist())]
+    shown = coarse.select(names).slice(0, MOST_DEVICES * _TABLE_BINS)
+    caption = f"What happened when, in {_TABLE_BINS} bins"
+    return f"<details class=data><summary>Table: {caption}</summary>{table_html(shown, caption, {})}</details>"

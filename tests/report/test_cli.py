@@ -1,0 +1,49 @@
+"""`tracelab report`: where the page goes, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.report.reading import column, read
+from tracelab.cli import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(main, ["report", "--store", str(lab), *arguments])
+
+
+def test_it_is_written_whole_and_said(run: Run, tmp_path: Path, page: str) -> None:
+    result = run()
+    assert (result.exit_code, result.stderr) == (0, "Wrote report.html\n")
+    assert (tmp_path / "report.html").read_text("utf-8") == page
+
+
+def test_a_file_that_exists_is_left_alone_without_force(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.html").write_text("mine")
+    result = run("-o", "mine.html")
+    assert (result.exit_code, result.stderr) == (1, "tracelab: mine.html exists; add --force to overwrite it\n")
+    assert run("-o", "mine.html", "--force", "--run", "first").exit_code == 0
+    assert set(column(read((tmp_path / "mine.html").read_text("utf-8")), "gpu_breakdown", "run")) == {"first"}
+
+
+def test_a_dash_is_stdout(run: Run, page: str) -> None:
+    result = run("-o", "-")
+    assert (result.exit_code, result.stdout) == (0, page)
+
+
+def test_stdout_cannot_be_opened(run: Run) -> None:
+    result = run("-o", "-", "--open")
+    assert (result.exit_code, result.stderr) == (2, "tracelab: --open needs a file; leave -o - out\n")
+
+
+def test_an_unknown_run_is_no_data(run: Run, tmp_path: Path) -> None:
+    result = run("--run", "thrid")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "the store has no run 'thrid'" in result.stderr
+    assert not list(tmp_path.glob("*.html"))

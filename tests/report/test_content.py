@@ -1,0 +1,151 @@
+"""What stands in a report: the answers' exact figures, what they mean, and nothing that a name smuggles in."""
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.build import build_store
+from tests.report.conftest import GPU, HOSTILE
+from tests.report.reading import column, read
+from tracelab import query, session
+from tracelab.errors import NoDataError
+from tracelab.query import bind, library
+from tracelab.report import report
+from tracelab.report.page import SCRIPTS, json_in_html
+from tracelab.report.sentence import _sql
+
+ENTERING = [each for each in library().values() if each.report is not None]
+
+
+def test_figures_in_the_tables_are_the_answers_to_the_nanosecond(tmp_path: Path) -> None:
+    kernels = [
+        GPU | {"name": "long", "start_ns": 0, "dur_ns": 2**53 + 1},
+        GPU | {"name": "short", "start_ns": 2**53 + 5, "dur_ns": 3},
+    ]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    assert column(found, "kernel_summary", "dur_ns") == ["9007199254740993", "3"]
+    assert column(found, "gpu_breakdown", "idle_ns") == ["4"]
+
+
+def test_a_sentence_says_the_share_its_terms_and_its_rule(tmp_path: Path) -> None:
+    kernels = [GPU | {"name": "k", "start_ns": at, "dur_ns": 10_000} for at in (0, 90_000)]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    said = " ".join(found.texts["gpu_breakdown"].replace("\xa0", " ").split())
+    assert "it is idle for 80.00 % (80.00 µs of 100.0 µs) of its window." in said
+    assert "Rule: idle_ns > 0.2 * window_ns, so in 1 of 1 rows." in said
+
+
+def test_what_is_within_every_threshold_is_said_to_be_fine(tmp_path: Path) -> None:
+    kernels = [GPU | {"name": "k", "start_ns": 0, "dur_ns": 100}]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    assert "No device idles for more than 20 % of its window" in found.texts["gpu_breakdown"]
+
+
+def test_a_part_without_data_is_one_line_at_the_end_with_the_way_to_capture_it(tmp_path: Path) -> None:
+    kernels = [GPU | {"name": "k", "start_ns": 0, "dur_ns": 100}]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    assert "memcpy_throughput" not in found.tables
+    assert "Memory copy throughput" in found.texts["lacking"]
+    assert "profile with the PyTorch profiler and profile_memory=True" in found.texts["lacking"]
+    assert ("section", {"id": "memory", "aria-labelledby": "memory-title"}) not in found.elements
+
+
+def test_a_long_answer_is_cut_with_a_count_and_the_command_that_gives_all(tmp_path: Path) -> None:
+    kernels = [GPU | {"name": f"k{at}", "start_ns": 10 * at, "dur_ns": 10} for at in range(3_000)]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    shown = len(found.tables["kernel_summary"])
+    assert 100 <= shown <= 300
+    assert (
+        f"{3_000 - shown:,} rows are not shown; all: tracelab query kernel_summary --format csv"
+        in (found.texts["kernel_summary"])
+    )
+
+
+def test_each_device_keeps_its_first_rows_where_an_answer_is_cut(tmp_path: Path) -> None:
+    kernels = [
+        GPU | {"name": f"k{at}", "device": device, "start_ns": 10 * at, "dur_ns": 10 + at % 5}
+        for device in range(4)
+        for at in range(500)
+    ]
+    found = read(report(build_store(tmp_path / "lab", {"kernels": kernels})))
+    devices = column(found, "kernel_summary", "device")
+    assert {devices.count(device) for device in "0123"} == {len(devices) // 4}
+    assert set(column(found, "kernel_summary", "dur_ns")) == {"14"}
+
+
+def test_only_the_chosen_run_is_in_it(lab: Path) -> None:
+    found = read(report(lab, ("second",)))
+    assert set(column(found, "gpu_breakdown", "run")) == {"second"}
+    assert "tracelab query gpu_breakdown --run second --format csv" in found.texts["gpu_breakdown"]
+    assert "run_difference" not in found.tables
+
+
+def test_two_runs_are_compared_also_where_the_store_has_more(lab: Path) -> None:
+    found = read(report(lab, ("second", "first")))
+    assert set(column(found, "run_difference", "before")) == {"second"}
+    assert column(found, "gpu_breakdown", "run") == ["second", "first"]
+
+
+def test_an_unknown_run_is_refused_with_the_nearest(lab: Path) -> None:
+    with pytest.raises(NoDataError, match="no run 'frist'; near to it: first"):
+        report(lab, ("frist",))
+
+
+def test_the_same_store_gives_the_same_bytes(lab: Path, page: str) -> None:
+    assert report(lab) == page
+
+
+def test_hostile_names_are_text_and_nothing_else(page: str) -> None:
+    found = read(page)
+    assert [tag for tag, _ in found.elements].count("script") == len(SCRIPTS) == len(found.scripts)
+    assert not [tag for tag, _ in found.elements if tag in {"img", "iframe", "object", "link", "base", "form"}]
+    assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+    shown = column(found, "kernel_summary", "kernel")
+    assert {HOSTILE[0], HOSTILE[1], HOSTILE[2]} <= set(shown)
+    assert "\x1b" not in page
+
+
+def test_nothing_is_loaded_from_anywhere(page: str) -> None:
+    for tag, attributes in read(page).elements:
+        assert "src" not in attributes, tag
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_the_policy_names_exactly_the_scripts_of_the_page(page: str) -> None:
+    found = read(page)
+    (policy,) = (each["content"] for _, each in found.elements if each.get("http-equiv") == "Content-Security-Policy")
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in found.scripts]
+    assert re.findall(r"'sha256-([^']+)'", str(policy)) == digests
+    assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_json_for_scripts_cannot_end_its_element() -> None:
+    assert json_in_html({"name": "</script>&<!--"}) == r'{"name":"\u003c/script\u003e\u0026\u003c!--"}'
+
+
+def test_every_part_has_a_heading_a_definition_and_sql(page: str) -> None:
+    found = read(page)
+    for name in found.tables:
+        text = found.texts[name]
+        assert library()[name].title in text
+        assert "Definition" in text
+        assert library()[name].sql.splitlines()[-1] in text
+
+
+@pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
+def test_every_rule_of_a_header_is_sql_over_its_answer(each: query.Query, lab: Path) -> None:
+    assert each.report is not None
+    names = {param.name for param in each.params}
+    nothing = {"rank": 99} if "rank" in names else {"sweep": "none such"}
+    with session.connect(lab) as con:
+        empty = con.sql(each.sql, params=bind(each, nothing)).to_arrow_table()
+        con.register("answer", empty)
+        scopes = ("", "run") if "run" in empty.column_names else ("",)
+        for say in each.report.says:
+            for scope in scopes:
+                assert con.sql(_sql(say, scope)).fetchall() == []
+        if each.report.worth:
+            assert con.sql(f"select 1 from answer where {each.report.worth}").fetchall() == []
