@@ -45,6 +45,8 @@ class Spec:
 
 
 _LOOK_S = 0.05
+_UMASK = 0o022
+"""In place of none: nsys 2022.4 starts programs so that all may write to their files."""
 KNOWN = "known.json"
 """What a rank says as soon as it knows it, for it may never come to its answer."""
 ANSWER = "outcome.json"
@@ -52,6 +54,7 @@ ANSWER = "outcome.json"
 
 def main(scratch: Path) -> None:
     """Do it, answer, and end: at once after a failure, for other ranks may never answer."""
+    os.umask(os.umask(0) or _UMASK)
     (scratch / "pid").write_text(str(os.getpid()))
     stop = Stop()
     _end_with_parent(stop, scratch)

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from decimal import Decimal, InvalidOperation
 
 from tracelab.collect.machine.card import MHZ, MIB, Card, throttle_reasons, visible
 
+_PLACES = ("/usr/local/nvidia/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi")
+"""Where containers and WSL have it, also where their path does not say so."""
 _TIMEOUT_S = 20  # the first call after boot may have to wake every card
 _NOT_A_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
 
@@ -135,8 +138,9 @@ class Smi:
 
 
 def open_smi(environment: Mapping[str, str]) -> Smi | None:
-    """nvidia-smi, where it is on the path and sees a card."""
-    executable = shutil.which("nvidia-smi", path=environment.get("PATH"))
+    """nvidia-smi, where it is found and sees a card."""
+    there = (place for place in _PLACES if os.access(place, os.X_OK))
+    executable = shutil.which("nvidia-smi", path=environment.get("PATH")) or next(there, None)
     if executable is None:
         return None
     smi = Smi(executable, environment)
