@@ -74,7 +74,7 @@ kinds as not materialized (
         end as part
     from classified('executions')
 ),
-parts as not materialized (
+parts as materialized (  -- swept and counted: classified once
     select * from kinds where part is not null
 ),
 gpu_parts as (
