@@ -101,6 +101,8 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
     for field in answer.schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
+        elif field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
+            continue
         elif field.name.endswith(DOUBLES) and field.name != "flop_per_step":  # a count by itself, no mean of steps
             expected = pa.float64()
         elif re.search(r"[(](%|MB)[)]$", field.name):
