@@ -15,7 +15,7 @@ from tracelab.says import report as report_of
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
-ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline", "curves", "grid"]
+ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline", "curves", "grid", "timeline"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
@@ -57,7 +57,8 @@ class Chart:
     bars: one bar a row and y column; stacked: the y columns on top of each other; pairs: two y columns that are orders
     of magnitude apart, and how many times; scatter and line: points over x; steps: what holds from one point to the
     next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the `panel`
-    columns; grid: x across, `by` down, y written into the cells, in panels as well. With `host` a device of NULL is the
+    columns; grid: x across, `by` down, y written into the cells, in panels as well; timeline: the
+    parts y of each bin of time, stacked, from x on for `bin_ns`. With `host` a device of NULL is the
     host, else it is not known. `said` are words for y columns whose names do not speak for themselves.
     """
 

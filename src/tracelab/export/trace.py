@@ -46,7 +46,7 @@ class Exported:
 def write(store: Path, request: Request, stream: BinaryIO) -> Exported:
     """Write the trace; NoDataError where nothing is there to be written, before a byte is."""
     with session.connect(store) as con, damage.named(store):
-        con.execute("set enable_progress_bar = false").fetchall()
+        con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _runs(con, request)
         _script(con, "00_spans")
         found = spans(con, runs)

@@ -19,6 +19,7 @@ from tracelab.plot.pairs import pairs
 from tracelab.plot.points import line, scatter, steps
 from tracelab.plot.roofline import roofline
 from tracelab.plot.style import STYLE
+from tracelab.plot.timeline import timeline
 
 Row = dict[str, Any]
 
@@ -71,4 +72,5 @@ _DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
     "roofline": roofline,
     "curves": curves,
     "grid": grid,
+    "timeline": timeline,
 }

@@ -1,0 +1,232 @@
+-- What each device does over time: computing, communicating hidden behind it or exposed, copying, or nothing.
+-- A row is one run, rank, device and bin: the run's time from first to last GPU activity of any rank is cut into `bins` of
+-- equal length, to the nanosecond, and what spans bins is cut at their edges. Each nanosecond counts once, for the first that
+-- applies, as in gpu_breakdown, whose figures are the sums over all bins; compute_alone_ns, overlapped_comm_ns,
+-- exposed_comm_ns, exposed_memory_ns, idle_ns and outside_ns add up to `bin_ns`. Sources on the time of day share the axis;
+-- others, which cannot be compared, stand on it one after another. Bins of a power of two merge in pairs.
+-- /// query
+-- title = "What happened when"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "timeline", x = "at_ns", y = ["compute_alone_ns", "overlapped_comm_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- device = { type = "integer", about = "only this device" }
+-- bins = { default = 100, about = "bins of equal length" }
+-- from_ns = { type = "integer", about = "only from there on, in ns since the first GPU activity of the run" }
+-- to_ns = { type = "integer", about = "only up to there" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- device = "Ordinal of the GPU as the process sees it."
+-- bin = "Number of the bin, from 0."
+-- at_ns = "Start of the bin, since the first GPU activity of the run."
+-- bin_ns = "Length of the bin."
+-- compute_ns = "Time in which a kernel that does not communicate, or a whole graph, ran."
+-- compute_alone_ns = "compute_ns without overlapped_comm_ns."
+-- overlapped_comm_ns = "Time in which communication and compute ran together; part of compute_ns."
+-- exposed_comm_ns = "Time in which a communication kernel ran, and no compute."
+-- exposed_memory_ns = "Time in which a copy or fill ran, and neither compute nor communication."
+-- idle_ns = "Time in which nothing ran, between the first start and the last end of the device's activity in a source."
+-- outside_ns = "Time before, behind and between these: nothing was recorded of the device."
+-- mean_kernels = "Kernels in flight, on average over bin_ns."
+-- max_kernels = "Most kernels in flight at once."
+-- kernel_ns = "Time that kernels ran, each counted; mean_kernels = kernel_ns / bin_ns."
+-- copy_bytes = "Bytes of copies of known size and time, each spread evenly over its duration, so that a copy's bytes add up."
+-- copy_gb_per_s = "copy_bytes / bin_ns, in 1e9 bytes a second."
+-- allocated_bytes = "Allocated by the framework at the end of the bin; NULL before the first memory event."
+-- max_allocated_bytes = "The most that was allocated in the bin."
+-- reserved_bytes = "Reserved by the allocator at the end of the bin."
+-- ///
+with everything as not materialized (
+    select run, source, start_ns, end_ns from gpu_activity where picked(run, $run)
+),
+placed as materialized (
+    from axis_of('everything')
+),
+axes as materialized (
+    select run, first_ns, span_ns, greatest(least($bins, span_ns), 1)::integer as bins
+    from (
+        select
+            run,
+            least(greatest(coalesce($from_ns, 0), 0), max(length_ns)) as first_ns,
+            greatest(least(coalesce($to_ns, max(length_ns)), max(length_ns)) - first_ns, 0) as span_ns
+        from placed
+        group by run
+    )
+    where span_ns > 0 and $bins > 0
+),
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+rows_seen as (  -- one number for each kind: 31 bits of a running sum count its rows
+    select
+        run, source, rank, device, start_ns, end_ns,
+        case when class = 'communication' then 1::hugeint << 31 else 1 end as step
+    from classified('executions')
+    where measured(start_ns, end_ns)
+    union all
+    select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 93 else 1::hugeint << 62 end
+    from gpu_activity
+    where kind <> 'kernel' and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+        and measured(start_ns, end_ns)
+),
+lanes_seen as materialized (
+    select (row_number() over (order by run, source, rank, device))::integer as lane, run, source, rank, device
+    from (select distinct run, source, rank, device from rows_seen)
+),
+laned as not materialized (
+    select l.lane, p.run, r.start_ns + p.shift_ns as start_ns, r.end_ns + p.shift_ns as end_ns, r.step
+    from rows_seen as r
+    join lanes_seen as l
+        on r.run = l.run and r.source = l.source and r.rank = l.rank and r.device is not distinct from l.device
+    join placed as p on r.run = p.run and r.source = p.source
+),
+events as (
+    select lane, start_ns as at_ns, step from laned
+    union all
+    select lane, end_ns, -step from laned
+),
+stretches as (
+    select
+        l.run, s.lane, s.start_ns, s.end_ns,
+        (s.depth & 2147483647)::integer as computing,
+        ((s.depth >> 31) & 2147483647)::integer as communicating,
+        ((s.depth >> 62) & 2147483647)::integer as copying,
+        (s.depth >> 93)::integer as graphs
+    from swept('events') as s
+    join lanes_seen as l using (lane)
+),
+sums as (
+    select
+        lane, bin,
+        sum(dur_ns) as recorded_ns,
+        coalesce(sum(dur_ns) filter (computes), 0) as compute_ns,
+        coalesce(sum(dur_ns) filter (computes and communicating > 0), 0) as overlapped_comm_ns,
+        coalesce(sum(dur_ns) filter (not computes and communicating > 0), 0) as exposed_comm_ns,
+        coalesce(sum(dur_ns) filter (not computes and communicating = 0 and copying > 0), 0) as exposed_memory_ns,
+        coalesce(sum(dur_ns) filter (not computes and communicating = 0 and copying = 0), 0) as idle_ns,
+        sum(dur_ns::hugeint * (computing + communicating)) as kernel_ns,
+        max(computing + communicating) as max_kernels
+    from (
+        select
+            lane, bin, communicating, copying, computing,
+            piece_end_ns - piece_start_ns as dur_ns,
+            computing > 0 or graphs > 0 as computes
+        from cut_to_bins('stretches', 'axes')
+    )
+    group by lane, bin
+),
+copies as (
+    select
+        m.run, l.lane, m.size_bytes,
+        m.start_ns + p.shift_ns as start_ns,
+        m.end_ns + p.shift_ns as end_ns
+    from memcpys as m
+    join lanes_seen as l
+        on m.run = l.run and m.source = l.source and m.rank = l.rank and m.device is not distinct from l.device
+    join placed as p on m.run = p.run and m.source = p.source
+    where m.size_bytes is not null and m.dur_ns > 0 and measured(m.start_ns, m.end_ns)
+),
+copied as (
+    select
+        lane, bin,
+        sum(
+            size_bytes::hugeint * (piece_end_ns - start_ns) // (end_ns - start_ns)
+            - size_bytes::hugeint * (piece_start_ns - start_ns) // (end_ns - start_ns)
+        ) as copy_bytes
+    from cut_to_bins('copies', 'axes')
+    group by lane, bin
+),
+allocations as materialized (
+    select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
+    from memory_events
+    where device is not null and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+),
+held as materialized (  -- after the last event of each instant
+    select
+        run, rank, device, at_ns,
+        last(allocated_bytes order by id) as allocated_bytes,
+        last(reserved_bytes order by id) as reserved_bytes,
+        max(allocated_bytes) as max_allocated_bytes
+    from (
+        select m.* exclude (at_ns), m.time_ns + p.shift_ns as at_ns
+        from memory_totals('allocations') as m
+        join placed as p on m.run = p.run and m.source = p.source
+        where measured(m.time_ns, m.time_ns)
+    )
+    group by run, rank, device, at_ns
+),
+devices_seen as materialized (
+    select distinct run, rank, device from lanes_seen
+),
+grid as materialized (
+    select
+        d.run, d.rank, d.device, b.bin,
+        bin_edge(b.bin, a.first_ns, a.span_ns, a.bins) as at_ns,
+        bin_edge(b.bin + 1, a.first_ns, a.span_ns, a.bins) as end_ns
+    from devices_seen as d
+    join axes as a using (run), lateral (select unnest(range(a.bins))::integer as bin) as b
+),
+highest as (
+    select
+        h.run, h.rank, h.device,
+        bin_of(h.at_ns, a.first_ns, a.span_ns, a.bins) as bin,
+        max(h.max_allocated_bytes) as max_allocated_bytes
+    from held as h
+    join axes as a using (run)
+    where h.at_ns >= a.first_ns and h.at_ns < a.first_ns + a.span_ns
+    group by h.run, h.rank, h.device, bin
+),
+kept as (
+    select g.run, g.rank, g.device, g.bin, h.allocated_bytes, h.reserved_bytes
+    from (select run, rank, coalesce(device, -1) as device, bin, end_ns - 1 as at_ns from grid) as g
+    asof left join held as h on g.run = h.run and g.rank = h.rank and g.device = h.device and g.at_ns >= h.at_ns
+),
+figures as (
+    select
+        l.run, l.rank, l.device, s.bin,
+        sum(s.recorded_ns) as recorded_ns, sum(s.compute_ns) as compute_ns, sum(s.overlapped_comm_ns) as overlapped_comm_ns,
+        sum(s.exposed_comm_ns) as exposed_comm_ns, sum(s.exposed_memory_ns) as exposed_memory_ns, sum(s.idle_ns) as idle_ns,
+        sum(s.kernel_ns) as kernel_ns, max(s.max_kernels) as max_kernels, sum(c.copy_bytes) as copy_bytes
+    from sums as s
+    join lanes_seen as l using (lane)
+    left join copied as c on s.lane = c.lane and s.bin = c.bin
+    group by l.run, l.rank, l.device, s.bin
+),
+filled as (
+    select
+        g.run, g.rank, g.device, g.bin, g.at_ns,
+        g.end_ns - g.at_ns as bin_ns,
+        f.* exclude (run, rank, device, bin),
+        k.allocated_bytes, k.reserved_bytes,
+        lag(k.allocated_bytes) over (partition by g.run, g.rank, g.device order by g.bin) as held_before_bytes,
+        h.max_allocated_bytes
+    from grid as g
+    left join figures as f on g.run = f.run and g.rank = f.rank and g.device is not distinct from f.device and g.bin = f.bin
+    left join kept as k on g.run = k.run and g.rank = k.rank and g.device = k.device and g.bin = k.bin
+    left join highest as h on g.run = h.run and g.rank = h.rank and g.device = h.device and g.bin = h.bin
+)
+select
+    run, rank, device,
+    bin::bigint as bin,
+    at_ns, bin_ns,
+    whole(coalesce(compute_ns, 0)) as compute_ns,
+    whole(coalesce(compute_ns - overlapped_comm_ns, 0)) as compute_alone_ns,
+    whole(coalesce(overlapped_comm_ns, 0)) as overlapped_comm_ns,
+    whole(coalesce(exposed_comm_ns, 0)) as exposed_comm_ns,
+    whole(coalesce(exposed_memory_ns, 0)) as exposed_memory_ns,
+    whole(coalesce(idle_ns, 0)) as idle_ns,
+    whole(greatest(bin_ns - coalesce(recorded_ns, 0), 0)) as outside_ns,
+    coalesce(kernel_ns, 0) / bin_ns as mean_kernels,
+    coalesce(max_kernels, 0)::bigint as max_kernels,
+    whole(coalesce(kernel_ns, 0)) as kernel_ns,
+    whole(coalesce(copy_bytes, 0)) as copy_bytes,
+    coalesce(copy_bytes, 0) / bin_ns as copy_gb_per_s,
+    allocated_bytes,
+    greatest(max_allocated_bytes, held_before_bytes) as max_allocated_bytes,
+    reserved_bytes
+from filled
+order by run, rank, device, bin

@@ -1,0 +1,40 @@
+-- Where the training steps that a program marks stand on the axis of the timeline.
+-- A row is one run, rank and step. A step lasts from its start to the start of the next, the last one to its own end, as in
+-- step_breakdown; it is when the host was in it: the device runs behind. Times count as in timeline, from the first GPU
+-- activity of the run, so a step may begin before 0; without any, from the first range of the source.
+-- /// query
+-- title = "Steps on the timeline"
+-- needs = ["annotations"]
+-- [params]
+-- run = { type = "text", about = "only this run" }
+-- rank = { type = "integer", example = 0, about = "only this rank" }
+-- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- [columns]
+-- run = "The run."
+-- rank = "Rank of the process."
+-- step = "Number of the step."
+-- at_ns = "Start of the step, since the first GPU activity of the run."
+-- step_ns = "Start of the step to the start of the next; of the last one to its end."
+-- name = "Name of the range."
+-- ///
+with marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where picked(run, $run) and picked(rank, $rank)
+),
+everything as not materialized (
+    select run, source, start_ns, end_ns from gpu_activity where picked(run, $run)
+),
+placed as materialized (
+    from axis_of('everything')
+)
+select
+    s.run, s.rank, s.step,
+    whole(s.start_ns::hugeint + coalesce(p.shift_ns, -f.first_ns)) as at_ns,
+    whole(s.end_ns::hugeint - s.start_ns) as step_ns,
+    s.name
+from steps_of('marked', $step_name) as s
+left join placed as p on s.run = p.run and s.source = p.source
+left join (select run, source, min(start_ns) as first_ns from marked group by run, source) as f
+    on s.run = f.run and s.source = f.source
+order by s.run, s.rank, at_ns, s.step

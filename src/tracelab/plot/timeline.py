@@ -1,0 +1,61 @@
+"""Timelines: what each device did in every bin of time, the parts stacked to the whole bin, a panel for each device."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from tracelab.header import Chart
+from tracelab.plot.axis import number
+from tracelab.plot.labels import keys, named, varying, words
+from tracelab.plot.style import OKABE_ITO, REST
+from tracelab.units import Quantity, fitting, significant
+
+Row = dict[str, Any]
+
+MOST_DEVICES = 16
+_COLORS = (OKABE_ITO[0], OKABE_ITO[3], OKABE_ITO[1], OKABE_ITO[2], REST)
+_LENGTH = "bin_ns"
+
+
+def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
+    """Draw each device's bins as steps, so that an edge is where it was measured, and nothing is smoothed."""
+    told = varying(rows, keys(chart, rows))
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in told), []).append(row)
+    shown = list(groups.items())[:MOST_DEVICES]
+    drawn = Figure(figsize=(7.2, 0.95 * len(shown) + 1.35), layout="constrained")
+    grid = drawn.subplots(len(shown), 1, squeeze=False, sharex=len({row["run"] for row in rows}) == 1)
+    scale = fitting([number(row[chart.x]) + number(row[_LENGTH]) for row in rows], Quantity.DURATION)
+    for (key, bins), axes in zip(shown, grid[:, 0], strict=True):
+        edges = [number(row[chart.x]) / scale.size for row in bins]
+        edges.append((number(bins[-1][chart.x]) + number(bins[-1][_LENGTH])) / scale.size)
+        below = [0.0] * len(bins)
+        for name, shade in zip(chart.y, _COLORS, strict=False):
+            above = [base + number(row[name]) / number(row[_LENGTH]) for base, row in zip(below, bins, strict=True)]
+            axes.stairs(above, edges, baseline=below, fill=True, color=shade, linewidth=0)
+            below = above
+        axes.set_xlim(edges[0], edges[-1])
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0, 0.5, 1])
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.set_title(named(told, key))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.set_xlabel(f"time since the first GPU activity of the run ({scale.symbol})")
+    drawn.supylabel("share of the bin", fontsize=9)
+    handles = [Patch(color=shade, label=words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3)
+    return drawn, [*_bin(rows), *_left_out(len(groups))]
+
+
+def _bin(rows: Sequence[Row]) -> list[str]:
+    longest = max(number(row[_LENGTH]) for row in rows)
+    scale = fitting([longest], Quantity.DURATION)
+    return [f"a bin is {significant(longest / scale.size)} {scale.symbol}"]
+
+
+def _left_out(devices: int) -> list[str]:
+    return [f"{MOST_DEVICES} of {devices} devices shown"] if devices > MOST_DEVICES else []
