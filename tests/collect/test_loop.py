@@ -1,8 +1,11 @@
 """What one rank writes down of its steps and epochs, whatever the profiler takes for itself."""
 
+import itertools
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,7 +28,65 @@ class Slow(Silence):
         time.sleep(0.5)
 
 
-def written(folder: Path) -> list[dict[str, int]]:
+class Event:
+    """An event that happens at once, a millisecond after the one before."""
+
+    times_ms = itertools.count()
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+        self.time_ms = 0
+
+    def record(self) -> None:
+        self.time_ms = next(self.times_ms)
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: "Event") -> float:
+        return float(other.time_ms - self.time_ms)
+
+
+class Gpu:
+    """torch as it is on a node with a GPU, as far as steps are written down; it tells what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.cuda = SimpleNamespace(
+            Event=Event,
+            synchronize=lambda: None,
+            mem_get_info=lambda _: self.asked.append("mem_get_info") or (30, 100),
+            max_memory_allocated=lambda _: 40,
+            max_memory_reserved=lambda _: 50,
+            reset_peak_memory_stats=lambda _: None,
+        )
+
+    def stack(self, figures: list[Any]) -> Any:
+        self.asked.append("stack")
+        return torch.stack(figures)
+
+    def empty(self, length: int, *, pin_memory: bool) -> Any:
+        assert pin_memory
+        return torch.empty(length)
+
+
+def test_a_recorded_step_of_a_gpu_asks_it_for_nothing_until_the_window_is_over(tmp_path: Path) -> None:
+    gpu = Gpu()
+    record = Record(Place(gpu, Settings("mine", device="cuda"), Job(), torch.device("cuda", 0)), tmp_path)
+    told = []
+    for number, inside in enumerate([True, True, False]):
+        step = record.begin("train", 0, number)
+        record.end(step, torch.tensor(1.0), torch.tensor(1.0))
+        record.settle(step, later=inside)
+        told.append(list(gpu.asked))
+    record.close()
+    peaks = [json.loads(line) for line in (tmp_path / "memory_peaks.rank0.jsonl").read_text().splitlines()[1:]]
+    assert told == [[], [], ["mem_get_info", "stack", "stack", "stack"]]
+    assert [(peak["allocated_bytes"], peak["used_bytes"]) for peak in peaks] == [(40, None), (40, None), (40, 70)]
+    assert [row["dur_ns"] for row in written(tmp_path)] == [1_000_000] * 3
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "steps.rank0.jsonl").read_text().splitlines()[1:]]
 
 
