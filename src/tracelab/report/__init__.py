@@ -33,11 +33,15 @@ from tracelab.report.health import health
 from tracelab.report.page import page
 from tracelab.report.part import lacking, part_html
 from tracelab.report.section import Section
+from tracelab.report.timeline import timeline
 from tracelab.says import PARTS
 
 __all__ = ["Answer", "Asking", "Section", "report"]
 
-SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", health),)
+SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (
+    ("summary", health),
+    ("time", timeline),
+)
 """Sections that are functions, each with the part that it follows."""
 
 

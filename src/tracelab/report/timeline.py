@@ -95,7 +95,7 @@ def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]
     """By run: the edges of the bins, and of each device its columns; one that is 0 or NULL throughout is left out."""
     wanted = set(devices)
     runs: dict[str, dict[str, Any]] = {}
-    columns = {name: answer.column(name).to_pylist() for name in answer.column_names}
+    columns: dict[str, list[Any]] = {name: answer.column(name).to_pylist() for name in answer.column_names}
     places: dict[_Key, list[int]] = {}
     for index, key in enumerate(zip(columns["run"], columns["rank"], columns["device"], strict=True)):
         places.setdefault(key, []).append(index)

@@ -118,8 +118,7 @@
     box.append(tracelab.element("h4", title));
     const surface = canvas(box, BAND + tracks.length * (TRACK + GAP), `${title}; + and − zoom, arrow keys move`);
     surface.tabIndex = 0;
-    const highest = new Map(tracks.map((track) => [track, 0]));
-    return { device, tracks, title, canvas: surface, highest };
+    return { device, tracks, title, canvas: surface };
   }
 
   function canvas(target, height, label) {
@@ -188,12 +187,13 @@
     const pen = surface.getContext("2d");
     pen.scale(ratio, ratio);
     pen.font = "11px " + getComputedStyle(document.body).fontFamily;
-    return { pen, width, height };
+    return { pen, width, ratio };
   }
 
   function paintBand(each, run, view, group) {
-    const { pen, width } = prepared(each.canvas);
+    const { pen, width, ratio } = prepared(each.canvas);
     const place = (ns) => LEFT + (ns - view.from) / (view.to - view.from) * (width - 2 * LEFT);
+    const snapped = (x) => Math.round(x * ratio) / ratio; // whole pixels, else edges shine through
     const stride = 1 << group.power;
     const begin = binOf(run, view.from) >> group.power << group.power, stop = Math.min(binOf(run, view.to - 1) + 1, run.edges.length - 1);
     const inks = parts.map(([, color]) => tracelab.color(color));
@@ -213,13 +213,13 @@
     const trackInks = each.tracks.map((track) => tracelab.color(track.ink));
     for (let at = begin; at < stop; at += stride) {
       const end = Math.min(at + stride, run.edges.length - 1), length = run.edges[end] - run.edges[at];
-      const left = place(run.edges[at]), wide = Math.max(place(run.edges[end]) - left, 0.5);
+      const left = snapped(place(run.edges[at])), wide = Math.max(snapped(place(run.edges[end])) - left, 1 / ratio);
       let bottom = BAND;
       parts.forEach(([name], index) => {
         const tall = BAND * sum(each.device.columns[name], at, end) / length;
         if (!tall) return;
         pen.fillStyle = inks[index];
-        pen.fillRect(left, bottom - tall, wide + 0.3, tall);
+        pen.fillRect(left, bottom - tall, wide, tall);
         bottom -= tall;
       });
       each.tracks.forEach((track, index) => {
@@ -227,7 +227,7 @@
         if (!value || !highest[index]) return;
         const tall = TRACK * value / highest[index];
         pen.fillStyle = trackInks[index];
-        pen.fillRect(left, tops[index] + TRACK - tall, wide + 0.3, tall);
+        pen.fillRect(left, tops[index] + TRACK - tall, wide, tall);
       });
     }
     pen.restore();

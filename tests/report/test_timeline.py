@@ -1,0 +1,130 @@
+"""The timeline of the report: what is embedded are the figures of the answer, and what a reader sees in a browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Page, browser, needs_browser
+from tests.build import build_store
+from tests.report.conftest import HOSTILE
+from tracelab import query
+from tracelab.report.asking import opened
+from tracelab.report.page import page
+from tracelab.report.section import Section
+from tracelab.report.timeline import _fitting_bins, timeline
+
+GEMM, NCCL = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
+GPU = {"stream": 7, "device": 0}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A window of 4,096,000 ns: 3/4 computing, of which 1/4 with communication; 1/8 copying; 1/8 idle."""
+    kernels = [
+        GPU | {"name": GEMM, "start_ns": 0, "dur_ns": 3_072_000},
+        GPU | {"name": NCCL, "stream": 8, "start_ns": 1_024_000, "dur_ns": 1_024_000},
+        GPU | {"name": HOSTILE[0], "start_ns": 4_095_999, "dur_ns": 1},
+    ]
+    copies = [GPU | {"direction": "HtoD", "size_bytes": 5_120_000, "start_ns": 3_072_000, "dur_ns": 512_000}]
+    steps = [{"name": "ProfilerStep#4", "scope": "cpu", "pid": 1, "tid": 1, "start_ns": 500, "dur_ns": 900_000}]
+    tables = {"kernels": kernels, "memcpys": copies, "annotations": steps}
+    return build_store(tmp_path_factory.mktemp("timeline") / "lab", tables)
+
+
+@pytest.fixture(scope="module")
+def section(store: Path) -> Section:
+    with opened(store, ()) as asking:
+        made = timeline(asking)
+    assert made is not None
+    return made
+
+
+def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
+    run = section.data["timeline"]["runs"][0]
+    columns = run["devices"][0]["columns"]
+    with opened(store, ()) as asking:
+        answer = query.run(asking.con, query.find("timeline"), {"bins": 4096})
+    assert {name: columns[name] for name in columns} == {name: answer.column(name).to_pylist() for name in columns}
+    assert run["edges"] == [1_000 * number for number in range(4097)]
+    assert sum(columns["overlapped_comm_ns"]) == 1_024_000
+    assert sum(columns["exposed_memory_ns"]) == 512_000
+    assert "exposed_comm_ns" not in columns  # 0 throughout
+    assert run["steps"] == [[4, 500, 900_000]]
+
+
+def test_without_gpu_activity_there_is_no_section(tmp_path):
+    ops = {"ops": [{"name": "op", "pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 1}]}
+    with opened(build_store(tmp_path / "lab", ops), ()) as asking:
+        assert timeline(asking) is None
+
+
+def test_many_devices_have_fewer_bins_each():
+    assert [_fitting_bins(devices) for devices in (1, 4, 5, 16, 48)] == [4096, 4096, 2048, 1024, 256]
+
+
+@pytest.fixture(scope="module")
+def seen(section: Section, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Path]]:
+    path = tmp_path_factory.mktemp("seen") / "report.html"
+    path.write_text(page("timeline", "<header><h1>Timeline</h1></header>", [section]), encoding="utf-8")
+    with browser() as chromium:
+        yield chromium, path
+
+
+def drawn(seen: tuple[Page, Path], **window: int) -> Page:
+    chromium, path = seen
+    chromium.open(path, **window)
+    chromium.run("document.querySelector('.timeline').scrollIntoView()")
+    chromium.until("document.querySelector('.timeline-said')?.textContent")
+    return chromium
+
+
+SAID = "document.querySelector('.timeline-said').textContent"
+SURFACE = "document.querySelector('.timeline-band canvas')"
+
+
+def ink(chromium: Page, share: float) -> list[int]:
+    """The colour in the middle of the band, at that share of its width."""
+    at = f"const c = {SURFACE}, x = 8 + {share} * (c.clientWidth - 16), r = devicePixelRatio;"
+    return chromium.run(f"(() => {{ {at} return [...c.getContext('2d').getImageData(x * r, 32 * r, 1, 1).data] }})()")
+
+
+@needs_browser
+def test_a_moment_has_the_colour_of_what_the_device_did(seen):
+    chromium = drawn(seen)
+    color = "(name => tracelab.color(name).match(/[0-9]+/g).map(Number))"
+    for share, name in ((0.1, "compute"), (0.4, "hidden"), (0.8, "memory"), (0.95, "idle")):
+        assert ink(chromium, share)[:3] == chromium.run(f"{color}('{name}')")
+
+
+@needs_browser
+def test_pointing_tells_exact_nanoseconds_and_shares_of_the_bin(seen):
+    chromium = drawn(seen)
+    box = chromium.run(f"(() => {{ const b = {SURFACE}.getBoundingClientRect(); return [b.left, b.top, b.width] }})()")
+    place = {"x": box[0] + 8 + 0.4 * (box[2] - 16), "y": box[1] + 20}
+    chromium.call("Input.dispatchMouseEvent", type="mouseMoved", **place)
+    chromium.until("!document.querySelector('.timeline-tip').hidden")
+    told = chromium.run("document.querySelector('.timeline-tip').innerText")
+    assert "communicating, hidden behind compute\t100 % of the bin: 4 µs (4,000 ns)" in told
+    assert "kernels in flight\t2 on average, 2 at most" in told
+
+
+@needs_browser
+def test_keys_zoom_to_the_finest_bins_and_back(seen):
+    chromium = drawn(seen)
+    chromium.run(f"{SURFACE}.focus()")
+    press = "new KeyboardEvent('keydown', {{ key: '{}', bubbles: true }})"
+    chromium.run(f"for (let n = 0; n < 3; n++) {SURFACE}.dispatchEvent({press.format('+')})")
+    chromium.until(f"{SAID} === '512 µs shown, a bin is 1 µs'")
+    chromium.run(f"for (let n = 0; n < 20; n++) {SURFACE}.dispatchEvent({press.format('+')})")
+    chromium.until(f"{SAID} === '8 µs shown, a bin is 1 µs'")
+    chromium.run(f"{SURFACE}.dispatchEvent({press.format('Home')})")
+    chromium.until(f"{SAID} === '4.096 ms shown, a bin is 4 µs'")
+
+
+@needs_browser
+def test_a_phone_sees_all_of_it_and_nothing_runs_or_fails(seen):
+    chromium = drawn(seen, width=360, height=740)
+    assert chromium.run("document.documentElement.scrollWidth") == 360
+    assert chromium.run("window.hacked") is None
+    assert [each for each in chromium.events if each.get("method") == "Runtime.exceptionThrown"] == []
