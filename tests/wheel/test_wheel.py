@@ -89,6 +89,11 @@ def test_a_plot_is_drawn(answered: Run, tmp_path: Path) -> None:
     assert (tmp_path / "breakdown.svg").read_text("utf-8").startswith("<?xml")
 
 
+def test_a_report_is_written(answered: Run, tmp_path: Path) -> None:
+    answered("report", "--run", RUN.name, "-o", tmp_path / "report.html")
+    assert f"<td data-v={TRUTH['idle_ns']} " in (tmp_path / "report.html").read_text("utf-8")
+
+
 def test_the_wheel_holds_the_package_the_queries_and_the_collectors_and_nothing_else(wheel: Path) -> None:
     expected = {f"tracelab/{name}" for name in ours(CHECKOUT / "src" / "tracelab")}
     expected |= {f"tracelab/_queries/{name}" for name in ours(CHECKOUT / "queries")}

@@ -1,7 +1,7 @@
 // Charts of the answers: each figure names rows of the table below it; lengths and places are the table's exact values.
 "use strict";
 {
-  const FIRST_PANELS = 4, BARS_AT_ONCE = 30, BAR = 22, TOLD_COLUMNS = 16, POINTS_WORTH_A_SLIDER = 40;
+  const FIRST_PANELS = 4, BARS_AT_ONCE = 30, BAR = 22, TOLD_COLUMNS = 16, POINTS_WORTH_A_SLIDER = 40, LEGEND_LINES = 4;
 
   const NAMED = [
     [/^(exposed_comm|comm)_ns$/, "comm"], [/^compute_ns$/, "compute"], [/^idle/, "idle"], [/^exposed_memory_ns$/, "memory"],
@@ -54,8 +54,27 @@
   const axisName = (columns) => (columns.length === 1 ? columns[0].name : GROUPS[columns[0].unit] ?? "");
   const zoomColors = () => ({ textStyle: { color: tracelab.color("faint") }, borderColor: tracelab.color("line") });
 
-  function legend(shown) {
-    return { show: shown, type: "scroll", top: 0, left: 0, itemWidth: 12, itemHeight: 12, textStyle: { color: tracelab.color("ink") } };
+  // Both ends of a label: a kernel's beginning names it, and rank and GPU stand at the end.
+  function middle(label, most) {
+    const tail = Math.round(most * 0.55);
+    return label.length <= most ? label : `${label.slice(0, Math.round(most) - tail - 1)}…${label.slice(-tail)}`;
+  }
+
+  // The legend in as many lines as its names need, for nobody turns the pages of one on paper; and its height.
+  function legend(names, width) {
+    const shown = names.length > 1;
+    let lines = shown ? 1 : 0, taken = 0;
+    for (const name of names) {
+      const needs = 6.6 * name.length + 30;
+      if (taken && taken + needs > width) { lines += 1; taken = 0; }
+      taken += needs;
+    }
+    const many = lines > LEGEND_LINES;
+    const option = {
+      show: shown, type: many ? "scroll" : "plain", top: 0, left: 0, itemWidth: 12, itemHeight: 12, itemGap: 8, data: names,
+      textStyle: { color: tracelab.color("ink") },
+    };
+    return [option, shown ? 10 + 22 * (many ? 1 : lines) : 0];
   }
 
   function barOption(spec, panel, read, picked, width) {
@@ -70,14 +89,15 @@
       ? valueAxis({ unit: "%" }, [1], "each bar as a whole")
       : valueAxis(columns[0], values, axisName(columns), spec.kind === "pairs");
     const many = bars.length > BARS_AT_ONCE;
+    const [names, top] = legend(columns.map((column) => column.name), width);
     return {
-      grid: { left: 4, right: stacked ? 16 : 64, top: columns.length > 1 ? 34 : 8, bottom: 44, containLabel: true },
-      legend: legend(columns.length > 1),
+      grid: { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
+      legend: names,
       xAxis: { ...axis, max: shared ? 1 : undefined },
       yAxis: {
         type: "category", inverse: true, data: bars.map(({ label }) => label), axisTick: { show: false },
         axisLine: { lineStyle: { color: tracelab.color("line") } },
-        axisLabel: { color: tracelab.color("ink"), width: Math.min(300, width * 0.38), overflow: "truncate", interval: 0 },
+        axisLabel: { color: tracelab.color("ink"), interval: 0, formatter: (label) => middle(label, Math.min(46, width * 0.06)) },
       },
       dataZoom: many ? [{ type: "slider", yAxisIndex: 0, width: 14, right: 2, startValue: 0, endValue: BARS_AT_ONCE - 1, ...zoomColors() }] : [],
       tooltip: {
@@ -106,7 +126,7 @@
 
   function barHeight(spec, panel, count) {
     const each = spec.kind === "stacked" ? 28 : 12 + 15 * panel.y.length;
-    return Math.min(count, BARS_AT_ONCE) * each + 60 + (panel.y.length > 1 ? 28 : 0);
+    return Math.min(count, BARS_AT_ONCE) * each + 60;
   }
 
   const NAMED_ABOVE = { nameLocation: "end", nameGap: 10, nameTextStyle: { align: "left", padding: [0, 0, 0, -24] } };
@@ -126,7 +146,7 @@
     return tracelab.tip(`${spec.x.name} ${read.told(series[seriesIndex].rows[dataIndex], [spec.x.at])[0][1]}`, lines);
   }
 
-  function pointOption(spec, panel, read, picked) {
+  function pointOption(spec, panel, read, picked, width) {
     const columns = panel.y.map((y) => spec.y[y]);
     const series = panel.series.map((each) => ({ ...each, rows: each.rows.filter((row) => read.ofRun(row, picked)) }));
     const rows = series.flatMap((each) => each.rows);
@@ -134,10 +154,11 @@
     const ups = columns.flatMap((column) => of(column.at));
     const timed = panel.join !== "";
     const zoomed = rows.length > POINTS_WORTH_A_SLIDER;
+    const [names, top] = legend(series.map((each) => each.name), width);
     const across = valueAxis(spec.x, of(spec.x.at), spec.x.name, panel.log[0]);
     return {
-      grid: { left: 4, right: 24, top: series.length > 1 ? 52 : 28, bottom: timed && zoomed ? 76 : 44, containLabel: true },
-      legend: legend(series.length > 1),
+      grid: { left: 4, right: 24, top: top + 24, bottom: timed && zoomed ? 76 : 44, containLabel: true },
+      legend: names,
       xAxis: {
         ...across, ...(timed ? { min: "dataMin", max: "dataMax" } : {}), logBase: panel.log[0] && timed ? 2 : 10,
         axisLabel: { ...across.axisLabel, ...(zoomed && timed ? { showMinLabel: false, showMaxLabel: false } : {}) },
@@ -154,7 +175,7 @@
       },
       series: series.map((each, index) => ({
         type: timed ? "line" : "scatter", name: each.name, color: tracelab.color(index),
-        step: panel.join === "step" ? "end" : undefined, symbolSize: timed ? 6 : 8,
+        step: panel.join === "step" ? "end" : undefined, symbol: "circle", symbolSize: timed ? 6 : 8,
         showSymbol: panel.join !== "step" && each.rows.length < 60, lineStyle: { width: 1.6 }, itemStyle: { opacity: 0.85 },
         data: each.rows.map((row) => [read.number(row, spec.x.at), read.number(row, spec.y[each.y].at)]),
       })),
@@ -216,14 +237,12 @@
     ];
   }
 
-  function rooflineOption(spec, panel, read, picked) {
-    const option = pointOption(spec, panel, read, picked);
+  function rooflineOption(spec, panel, read, picked, width) {
+    const option = pointOption(spec, panel, read, picked, width);
     const xs = panel.series.flatMap((each) => each.rows.map((row) => read.number(row, spec.x.at)));
-    const names = panel.series.map((each) => each.name);
     const inside = option.dataZoom.slice(0, 2);
     return {
       ...option, dataZoom: inside, series: [...option.series, ...roofSeries(panel, xs)],
-      legend: { ...option.legend, show: true, data: names },
       xAxis: { ...option.xAxis, min: undefined, max: undefined, name: "intensity (FLOP per byte of DRAM)" },
       yAxis: { ...option.yAxis, name: "performance (GFLOP/s)" },
     };
@@ -236,10 +255,11 @@
     return panel.series ? panel.series.flatMap((each) => each.rows) : panel.cells.flatMap(([, , rows]) => rows);
   }
 
-  function heightOf(spec, panel, rows) {
-    if (panel.rows) return barHeight(spec, panel, rows);
+  function heightOf(spec, panel, rows, width) {
     if (panel.cells) return 60 + 28 * panel.down.length;
-    return spec.kind === "roofline" ? 420 : 300;
+    const names = panel.rows ? panel.y.map((y) => spec.y[y].name) : panel.series.map((each) => each.name);
+    const [, top] = legend(names, width);
+    return top + (panel.rows ? barHeight(spec, panel, rows) : spec.kind === "roofline" ? 420 : 280);
   }
 
   function drawPanel(spec, panel, read, holder) {
@@ -251,9 +271,10 @@
     }));
     let picked = null;
     const held = () => rowsOf(panel).filter((row) => read.ofRun(row, picked));
-    const size = () => { place.style.height = heightOf(spec, panel, held().length) + "px"; };
-    size();
+    const size = () => { place.style.height = heightOf(spec, panel, held().length, place.clientWidth) + "px"; };
+
     holder.append(box);
+    size();
     const option = OPTIONS[spec.kind] ?? (panel.series ? pointOption : barOption);
     const drawn = tracelab.chart(place, () => option(spec, panel, read, picked, place.clientWidth));
     const show = (run) => {
