@@ -15,11 +15,11 @@
 -- ///
 select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time unpinned / pinned', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
-from effects as e join fitting as f using (run) where e.step_factor is not null
+select 'time unpinned / pinned', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
 union all
-select 'bandwidth to the GPU', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'GB/s', null, e.base_h2d_gb_per_s, e.h2d_gb_per_s, concat_ws(' → ', e.base_h2d_memory, e.h2d_memory), null
-from effects as e join fitting as f using (run) where e.h2d_gb_per_s is not null
+select 'bandwidth to the GPU', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'GB/s', null, e.base_h2d_gb_per_s, e.h2d_gb_per_s, concat_ws(' → ', e.base_h2d_memory, e.h2d_memory), null
+from effects as e join fitting as f on e.this_run = f.run where e.h2d_gb_per_s is not null
 order by all;
 
 select

@@ -14,11 +14,11 @@
 -- ///
 select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time ratio', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
-from effects as e join fitting as f using (run) where e.step_factor is not null
+select 'time ratio', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
 union all
-select 'best accuracy', e.run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'ratio', null, e.base_best_accuracy, e.best_accuracy, 'study: the cell compared with', null
-from effects as e join fitting as f using (run) where e.best_accuracy is not null
+select 'best accuracy', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'ratio', null, e.base_best_accuracy, e.best_accuracy, 'study: the cell compared with', null
+from effects as e join fitting as f on e.this_run = f.run where e.best_accuracy is not null
 order by all;
 
 select

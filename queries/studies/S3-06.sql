@@ -18,7 +18,7 @@ select
 from copying as o
 join fitting as f using (run)
 left join devices as d on o.run = d.run and o.rank = d.rank and o.device = d.device
-group by all
+group by o.run, f.model, f.gpu, f.batch_size, f.gpus, o.rank, o.device, o.hidden_ratio, o.compute_overlap_ratio
 order by o.run, o.rank, o.device;
 
 select printf('Of what could run beside each other %.3g %% to %.3g %% does; %s.', 100 * min(corrected), 100 * max(corrected), string_agg(distinct claim, ', ')) as verdict from cells
