@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -120,20 +121,27 @@ def test_a_rank_that_takes_no_notice_ends_soon_after_its_parent_is_gone(tmp_path
         assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nStoppedError\n", False)
 
 
-def test_a_terminal_that_is_gone_ends_a_run() -> None:
+@pytest.fixture
+def hangup() -> Iterator[Callable[[signal.Handlers], object]]:
+    """Sets what this process does without a terminal: the tests themselves may run under nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda action: signal.signal(signal.SIGHUP, action)
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_terminal_that_is_gone_ends_a_run(hangup: Callable[[signal.Handlers], object]) -> None:
+    hangup(signal.SIG_DFL)
     with pytest.raises(Interrupted) as raised, interruptible():
         os.kill(os.getpid(), signal.SIGHUP)
         time.sleep(1)
     assert raised.value.number == signal.SIGHUP
 
 
-def test_under_nohup_a_terminal_may_go() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with interruptible():
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+def test_under_nohup_a_terminal_may_go(hangup: Callable[[signal.Handlers], object]) -> None:
+    hangup(signal.SIG_IGN)
+    with interruptible():
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_ctrl_c_is_raised_once_and_ignored_while_cleaning_up() -> None:
