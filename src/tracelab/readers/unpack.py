@@ -1,6 +1,7 @@
 """A file's content as a stream of bytes: as it stands, or unpacked; of a damaged gzip file what can be unpacked."""
 
 import io
+import mmap
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,7 +82,7 @@ def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"")
     return buffer
 
 
-def read_into(stream: io.RawIOBase, buffer: bytearray, start: int, size: int) -> int:
+def read_into(stream: io.RawIOBase, buffer: bytearray | mmap.mmap, start: int, size: int) -> int:
     """Read `size` bytes, or what there is, into a buffer; where in it they end."""
     filled = start
     with memoryview(buffer) as view:

@@ -6,7 +6,6 @@ that is there must come through: where that does not hold, or the piece is no cl
 """
 
 import re
-import warnings
 from pathlib import Path
 
 import duckdb
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from tracelab.readers.kineto import cut as cuts
 from tracelab.readers.kineto import kinds, mapping, select
+from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.cut import EXACT_BELOW_US
 
 OBJECT_BYTES = 2 << 20
@@ -30,20 +30,17 @@ _PRODUCT_EXACT_BELOW_US = 1 << 40
 """Below this a thousand times the double is less than half a nanosecond off, too, and need not be split."""
 _LEARN_FROM = 5_000  # events whose keys are looked at before a file's columns are settled
 
-# the copy that DuckDB warns of costs less than binding the query twice, as its sql() does
-warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
-
 
 class NotHealthyError(Exception):
     """The piece cannot be read this way, or not exactly."""
 
 
 class FastLoader:
-    """Reads healthy pieces of one file, one after another."""
+    """Reads healthy pieces of one file, one after another, each from where it stands as a file: `path`."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path, *, base_ns: int) -> None:
+    def __init__(self, connection: Connection, path: Path, *, base_ns: int) -> None:
         self._con = connection
-        self._scratch = scratch
+        self._path = path
         self._base_ns = base_ns
         self._prefix = b""
         self._extras = EXTRA_KEYS
@@ -72,7 +69,6 @@ class FastLoader:
         raise NotHealthyError("times of several lengths")
 
     def _read(self, piece: memoryview, cut_times: int) -> pa.Table:
-        self._write(piece)
         rows = self._rows()
 
         def valid(column: str) -> int:
@@ -93,12 +89,12 @@ class FastLoader:
         """The piece as a table; process and thread are read as numbers, which is faster, where all of them are."""
         if self._pieces_with_text_ids < _GIVE_UP_NUMBERS:
             try:
-                return arrow(self._con, self._query("BIGINT"))
+                return self._con.arrow(self._query("BIGINT"))
             except duckdb.InvalidInputException as error:
                 if "cast value to numerical" not in str(error):
                     raise
                 self._pieces_with_text_ids += 1
-        return arrow(self._con, self._query("VARCHAR"))
+        return self._con.arrow(self._query("VARCHAR"))
 
     def _query(self, ids: str) -> str:
         columns = (
@@ -114,7 +110,7 @@ class FastLoader:
         return f"""
             with read as (
                 select * exclude (cat, {select.name(cuts.KEY)}), {select.name(cuts.KEY)} as cut, cat as source_cat
-                from read_json({select.literal(str(self._scratch))}, format = 'array', columns = {{{struct}}},
+                from read_json({select.literal(str(self._path))}, format = 'array', columns = {{{struct}}},
                                maximum_object_size = {OBJECT_BYTES})
             ), {kinds.categorised("read")}
             select {kinds.kind_of_event()} as kind, ph, source_cat, name, pid, tid,
@@ -124,22 +120,15 @@ class FastLoader:
             from categorised
         """
 
-    def _write(self, piece: memoryview) -> None:
-        """Put the piece where DuckDB reads it; the file is written over, which spares its memory."""
-        with self._scratch.open("r+b" if self._scratch.exists() else "wb") as file:
-            file.writelines((b"[", piece, b"]"))
-            file.truncate()
-
     def _learn(self, piece: memoryview) -> None:
         """Learn from the first piece how long its times are, and which keys its events have."""
         self._prefix = cuts.prefix_of(piece)
-        self._write(piece)
         try:
-            rows = self._con.execute(
-                f"select distinct unnest(json_keys(json)) from (from read_json({select.literal(str(self._scratch))}, "
+            rows = self._con.rows(
+                f"select distinct unnest(json_keys(json)) from (from read_json({select.literal(str(self._path))}, "
                 f"format = 'array', records = false, columns = {{'json': 'JSON'}}, "
                 f"maximum_object_size = {OBJECT_BYTES}) limit {_LEARN_FROM})"
-            ).fetchall()
+            )
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise NotHealthyError(str(error)) from error
         keys = sorted({row[0] for row in rows} - {*_BASE_KEYS, *EXTRA_KEYS})
@@ -155,13 +144,6 @@ class _OtherPrefixError(Exception):
     def __init__(self, prefix: bytes) -> None:
         super().__init__(prefix)
         self.prefix = prefix
-
-
-def arrow(con: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
-    """The result of a query as one Arrow table."""
-    table = con.execute(query).to_arrow_table()
-    assert table is not None  # noqa: S101 - a query always has a result; the stub speaks of statements
-    return table
 
 
 def _exact_ns(us: str) -> str:

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.findings import Findings
 from tracelab.readers.kineto import clean, counting, mapping, select
-from tracelab.readers.kineto.fast import arrow
+from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.kinds import COUNTERS, OTHER
 from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
 from tracelab.readers.kineto.select import Arguments
@@ -79,7 +78,7 @@ class Known:
 class Mapper:
     """Maps events of one file, those of one kind at a time; one mapper a thread."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, known: Known, gpu_pid: int | None) -> None:
+    def __init__(self, connection: Connection, known: Known, gpu_pid: int | None) -> None:
         self._con = connection
         self._known = known
         self._gpu_pid = "NULL" if gpu_pid is None else str(gpu_pid)
@@ -109,7 +108,7 @@ class Mapper:
         if not select.countable(target, keys, extras) or len(_targets(kind, keys)) > 1:
             return None
         query = select.rows_query(target, Arguments(keys, counted=True), "true", extras, gpu_pid=self._gpu_pid)
-        found = arrow(self._con, query)
+        found = self._con.arrow(query)
         if (pc.sum(found.column(select.KEYS)).as_py() or 0) < at_most:
             return None
         return found.drop_columns([select.KEYS])
@@ -139,10 +138,10 @@ class Mapper:
         types = select.types_of_integers(target)
         first = f"from events limit {most}" if most else "from events"
         # of lists their hash is grouped by: to group the lists themselves takes twice as long
-        rows = self._con.execute(
+        rows = self._con.rows(
             f"select any_value(json_keys(args)), any_value({types}), count(*), count(*) filter (where {_SUSPECT}) "
             f"from ({first}) group by hash(json_keys(args), {types})"
-        ).fetchall()
+        )
         integers = select.integer_arguments(target)
         return [
             _Shape(
@@ -157,10 +156,10 @@ class Mapper:
     def _mended(self, events: pa.Table, findings: Findings) -> pa.Table:
         """The events with arguments rewritten that have duplicate keys, NaN or infinity, or are no object."""
         self._con.register("numbered", pa.table({"place": np.arange(len(events)), "args": events.column("args")}))
-        rows = self._con.execute(
+        rows = self._con.rows(
             f"select place, args from numbered where {_SUSPECT} "
             "or len(json_keys(args)) > len(list_distinct(json_keys(args)))"
-        ).fetchall()
+        )
         self._con.unregister("numbered")
         args = events.column("args").to_pylist()
         for place, text in rows:
@@ -180,7 +179,7 @@ class Mapper:
         arguments = Arguments(present, doubtful)
 
         def rows(arguments: Arguments) -> pa.Table:
-            return arrow(self._con, select.rows_query(target, arguments, where, extras, gpu_pid=self._gpu_pid))
+            return self._con.arrow(select.rows_query(target, arguments, where, extras, gpu_pid=self._gpu_pid))
 
         found = rows(arguments)
         unfit = self._unfit(target, found, present, arguments, where, findings)
@@ -206,12 +205,12 @@ class Mapper:
             if len(rows) - rows.column(column).null_count >= min(present[key], len(rows)):
                 continue
             value = f"(json_transform(args, {select.spec({key: kind})})).{select.name(key)}"
-            bad, sample = self._con.execute(
+            bad, sample = self._con.rows(
                 f"select count(*), any_value(json_extract_string(args, {select.path(key)})) from events "
                 f"where {where} and coalesce(json_type(args, {select.path(key)}), 'NULL') <> 'NULL' "
                 f"and ({select.fitting(key, kind, value, arguments)}) is null "
                 f"and json_extract_string(args, {select.path(key)}) not in ('-1', '4294967295')"
-            ).fetchall()[0]
+            )[0]
             if bad:
                 unfit.append(key)
                 findings.note("value_unfit", f"{target.table}, {key!r}: {sample}", bad)
@@ -225,8 +224,7 @@ class Mapper:
             "name": "case when key is null or key in (name, 'value') then name else concat_ws('.', name, key) end",
             "value": """try_cast(json_extract_string(args, '$."' || key || '"') as double)""",
         }
-        return arrow(
-            self._con,
+        return self._con.arrow(
             f"""
             with series as (
                 select pid, name, start_ns, args, unnest(coalesce(nullif(json_keys(args), []), [null])) as key

@@ -6,15 +6,15 @@ made so, event by event, by `clean`. From there on there is one way.
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from tracelab.readers.kineto import clean, kinds, select
-from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyError, arrow
+from tracelab.readers.kineto.connection import Connection
+from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyError
 from tracelab.readers.kineto.mapped import Mapper, Rows
+from tracelab.readers.kineto.room import Room
 
 _WORTH_MAPPING = 100_000
 """Events of one kind that are mapped at once: a query costs the same to plan however many it has."""
@@ -53,22 +53,22 @@ class PieceReader:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
-        scratch: Path,
+        connection: Connection,
+        room: Room,
         waiting: Waiting,
         mapper: Mapper,
         *,
         base_ns: int,
     ) -> None:
         self._con = connection
-        self._scratch = scratch
+        self.room = room
         self._base_ns = base_ns
-        self._fast = FastLoader(connection, scratch, base_ns=base_ns)
+        self._fast = FastLoader(connection, room.path, base_ns=base_ns)
         self._waiting = waiting
         self._mapper = mapper
 
     def read(self, piece: memoryview) -> Rows:
-        """Load a piece, damaged or not; gives the rows of those kinds of event of which enough wait."""
+        """Load a piece that stands in the room, damaged or not; gives the rows of what kinds enough events wait of."""
         rows = Rows()
         try:
             events = self._fast.load(piece)
@@ -91,17 +91,16 @@ class PieceReader:
 
     def _loaded(self, lines: list[bytes]) -> pa.Table:
         """Events that `clean` has made whole, one JSON object a line, times in ns."""
-        with self._scratch.open("wb") as file:
+        with self.room.path.open("wb") as file:
             file.writelines(line + b"\n" for line in lines)
         columns = "ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', "
         columns += "start_ns: 'BIGINT', dur_ns: 'BIGINT', extras: 'JSON', args: 'JSON'"
         longest = max((len(line) for line in lines), default=0) + 2
-        return arrow(
-            self._con,
+        return self._con.arrow(
             f"""
             with read as (
                 select * exclude (cat), cat as source_cat
-                from read_json({select.literal(str(self._scratch))}, format = 'newline_delimited',
+                from read_json({select.literal(str(self.room.path))}, format = 'newline_delimited',
                                columns = {{{columns}}}, maximum_object_size = {max(OBJECT_BYTES, longest)})
             ), {kinds.categorised("read")}
             select {kinds.kind_of_event()} as kind, * exclude (cat, at_once) from categorised

@@ -2,10 +2,8 @@
 
 import contextlib
 import io
-import os
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -14,10 +12,12 @@ from tracelab.errors import NotProfilerDataError
 from tracelab.readers import unpack
 from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
+from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
 from tracelab.readers.kineto.mapped import Known, Mapper, Rows
 from tracelab.readers.kineto.piece import PieceReader, Waiting
+from tracelab.readers.kineto.room import Room, room
 from tracelab.readers.kineto.scan import Trace
 from tracelab.sink import Correction, Sink
 
@@ -59,10 +59,10 @@ def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, a
         engine = stack.enter_context(_engine())
         readers = []
         for _ in range(workers):
-            connection = stack.enter_context(engine.cursor())
-            scratch = stack.enter_context(_scratch_file())
+            connection = Connection(stack.enter_context(engine.cursor()))
+            place = stack.enter_context(room())
             mapper = Mapper(connection, known, assumed.gpu_pid)
-            readers.append(PieceReader(connection, scratch, waiting, mapper, base_ns=assumed.base_ns))
+            readers.append(PieceReader(connection, place, waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
@@ -78,24 +78,22 @@ class _Crew:
     def __init__(self, stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole) -> None:
         self.failures: list[BaseException] = []
         self._sink, self._whole = sink, whole
-        self._buffers = scan.Buffers()
-        self._pieces = scan.pieces(stream, trace, self._buffers)
+        self._pieces = scan.Pieces(stream, trace)
         self._taking, self._adding = threading.Lock(), threading.Lock()
 
     def work(self, reader: PieceReader) -> None:
         """Read pieces until there are none, then what still waits; a failure stops the others too."""
         try:
-            while (piece := self._next_piece()) is not None:
+            while (piece := self._next_piece(reader.room)) is not None:
                 self._put(reader.read(piece))
-                self._buffers.give_back(piece)
             for rows in reader.rest():
                 self._put(rows)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
             self.failures.append(error)
 
-    def _next_piece(self) -> memoryview | None:
+    def _next_piece(self, place: Room) -> memoryview | None:
         with self._taking:
-            return None if self.failures else next(self._pieces, None)
+            return None if self.failures else self._pieces.next_in(place)
 
     def _put(self, rows: Rows) -> None:
         with self._adding:
@@ -114,20 +112,6 @@ def _engine() -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": False,
         }
     )
-
-
-@contextlib.contextmanager
-def _scratch_file() -> Iterator[Path]:
-    """A file through which pieces pass to DuckDB: in memory, and gone with the process, where the system can."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("tracelab")
-        try:
-            yield Path(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
-            yield Path(folder) / "piece.json"
 
 
 def _correct(sink: Sink, trace: Trace, whole: Whole, assumed: Assumed, rank: int) -> None:

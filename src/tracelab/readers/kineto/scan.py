@@ -2,14 +2,15 @@
 
 import io
 import json
-import queue
+import mmap
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tracelab.readers.findings import Findings
 from tracelab.readers.kineto import clean
+from tracelab.readers.kineto.room import FIRST, Room
 from tracelab.readers.unpack import read_chunk, read_into
 
 CHUNK_BYTES = 16 << 20
@@ -17,7 +18,7 @@ HEAD_BYTES = 1 << 20
 LONGEST_HEAD = 256 << 20
 _LONGEST_EVENT = 512 << 20
 _LEARN_BYTES = 4 << 20
-_ROOM_FOR_REST = 1 << 20
+_ROOM_BYTES = CHUNK_BYTES + (1 << 20)
 _PLACES_TRIED = 200
 _EVENT_LOOKED_AT = (1 << 16, 1 << 24)
 
@@ -38,58 +39,41 @@ class Trace:
     findings: Findings = field(default_factory=Findings)
 
 
-class Buffers:
-    """Memory that pieces stand in, used again: to give it back and fetch it anew costs more than to read into it."""
+class Pieces:
+    """The events of a trace, some megabytes at a time, cut between events; `trace` is filled on the way."""
 
-    def __init__(self) -> None:
-        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+    def __init__(self, stream: io.RawIOBase, trace: Trace) -> None:
+        self._stream, self._trace = stream, trace
+        head, position = _read_head(stream, trace, HEAD_BYTES)
+        self._rest = bytes(head[position:]) if trace.has_events else None
+        self._cut = _cutter(head[position : position + _LEARN_BYTES])
+        self._ended = False
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least this size."""
-        try:
-            buffer = self._free.get_nowait()
-        except queue.Empty:
-            return bytearray(max(size, CHUNK_BYTES + _ROOM_FOR_REST))
-        return buffer if len(buffer) >= size else bytearray(size)
+    def next_in(self, room: Room) -> memoryview | None:
+        """The next piece, which stands in this room until another one does; None when there are no more."""
+        while self._rest is not None:
+            data = room.bytes(max(len(self._rest) + CHUNK_BYTES, _ROOM_BYTES))
+            begin = FIRST + len(self._rest)
+            data[FIRST:begin] = self._rest
+            filled = read_into(self._stream, data, begin, CHUNK_BYTES)
+            end = 0 if self._ended else self._cut(data, filled)
+            self._ended = filled == begin
+            if end:
+                self._rest = data[_skip(data, end, extra=b",") : filled]
+                return room.closed(end)
+            if self._ended:
+                return self._last_in(room, self._rest)
+            self._rest = data[FIRST:filled]
+            if filled > _LONGEST_EVENT:
+                self._trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
+                self._trace.cut_off, self._rest = True, None
+        return None
 
-    def give_back(self, piece: memoryview) -> None:
-        """Take back the buffer that a piece stood in; the piece must not be used any more."""
-        buffer = piece.obj
-        piece.release()
-        if isinstance(buffer, bytearray) and len(buffer) == CHUNK_BYTES + _ROOM_FOR_REST:
-            self._free.put(buffer)
-
-
-def pieces(stream: io.RawIOBase, trace: Trace, buffers: Buffers) -> Iterator[memoryview]:
-    """The events of a trace, some megabytes at a time, cut between events; `trace` is filled on the way.
-
-    Every piece stands in one of the buffers, which its reader gives back.
-    """
-    head, position = _read_head(stream, trace, HEAD_BYTES)
-    if not trace.has_events:
-        return
-    cut = _cutter(head[position : position + _LEARN_BYTES])
-    rest = memoryview(head)[position:]
-    while True:
-        buffer = buffers.take(len(rest) + CHUNK_BYTES)
-        buffer[: len(rest)] = rest
-        filled = read_into(stream, buffer, len(rest), CHUNK_BYTES)
-        ended = filled == len(rest)
-        end = cut(buffer, filled)
-        if not end and not ended and filled <= _LONGEST_EVENT:
-            rest = memoryview(bytes(memoryview(buffer)[:filled]))
-            continue
-        if not end and not ended:
-            trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
-            trace.cut_off = True
-            return
-        rest = memoryview(bytes(memoryview(buffer)[end:filled]))
-        if end:
-            yield memoryview(buffer)[:end]
-            rest = rest[_skip(rest, 0, extra=b",") :]
-        if ended:
-            break
-    yield from _read_tail(bytes(rest), trace)
+    def _last_in(self, room: Room, rest: bytes) -> memoryview | None:
+        """The last piece, which stands in the room with what is behind it."""
+        self._rest = None
+        end = _read_tail(rest, self._trace)
+        return room.closed(FIRST + end) if rest[:end].strip(_SPACE + b",") else None
 
 
 def read_head(stream: io.RawIOBase) -> tuple[Trace, bytes]:
@@ -165,14 +149,12 @@ def _head_by_search(buffer: bytearray, trace: Trace) -> tuple[bytearray, int]:
     return buffer, len(buffer)
 
 
-def _read_tail(buffer: bytes, trace: Trace) -> Iterator[memoryview]:
-    """Yield the last events, and read what stands behind them."""
+def _read_tail(buffer: bytes, trace: Trace) -> int:
+    """Where the last events end; what stands behind them is read."""
     text = buffer.decode("latin-1")  # one character a byte, as in the head
     end, damaged = 0, False
     for element in clean.elements(text, Findings()):
         end, damaged = element.end, element.damage is not None
-    if buffer[:end].strip(_SPACE + b","):
-        yield memoryview(bytearray(buffer[:end]))
     position = _skip(buffer, end, extra=b",")
     if position >= len(buffer):
         trace.cut_off = damaged or not trace.array_form
@@ -180,6 +162,7 @@ def _read_tail(buffer: bytes, trace: Trace) -> Iterator[memoryview]:
         _read_keys_behind(buffer[position + 1 :], trace)
     if trace.meta.pop("traceEvents", None):
         trace.findings.note("events_twice")
+    return end
 
 
 def _read_keys_behind(data: bytes, trace: Trace) -> None:
@@ -198,7 +181,7 @@ def _read_keys_behind(data: bytes, trace: Trace) -> None:
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 
 
-def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
+def _cutter(start: bytearray) -> Callable[[mmap.mmap, int], int]:
     """A function that finds the end of the last event that another one follows, 0 where there is none.
 
     The separator of this file is learnt from its first two events, so that an array of objects inside an event's
@@ -206,7 +189,7 @@ def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
     """
     separator = _separator(start)
 
-    def cut(data: bytearray, filled: int) -> int:
+    def cut(data: mmap.mmap, filled: int) -> int:
         places = _last_places(data, separator, filled) if separator else []
         for at in places or _any_places(data, filled):
             if _begins_an_event(data, at + 1, filled):
@@ -216,7 +199,7 @@ def _cutter(start: bytearray) -> Callable[[bytearray, int], int]:
     return cut
 
 
-def _last_places(data: bytearray, separator: bytes, filled: int) -> list[int]:
+def _last_places(data: mmap.mmap, separator: bytes, filled: int) -> list[int]:
     """The last places where the separator stands, from behind."""
     places: list[int] = []
     at = data.rfind(separator, 0, filled)
@@ -226,12 +209,12 @@ def _last_places(data: bytearray, separator: bytes, filled: int) -> list[int]:
     return places
 
 
-def _any_places(data: bytearray, filled: int) -> list[int]:
+def _any_places(data: mmap.mmap, filled: int) -> list[int]:
     """The last places where an object that may be an event follows another one, from behind."""
     return [match.start() for match in _ANY_BOUNDARY.finditer(data, 0, filled)][: -_PLACES_TRIED - 1 : -1]
 
 
-def _begins_an_event(data: bytearray, position: int, filled: int) -> bool:
+def _begins_an_event(data: mmap.mmap, position: int, filled: int) -> bool:
     """Whether what stands behind a comma is a whole event, and not an object inside an event's arguments."""
     start = _skip(data, position, extra=b",")
     for size in _EVENT_LOOKED_AT:
@@ -268,7 +251,7 @@ def _value(data: bytearray) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _skip(data: bytes | bytearray | memoryview, position: int, extra: bytes = b"") -> int:
+def _skip(data: bytes | bytearray | memoryview | mmap.mmap, position: int, extra: bytes = b"") -> int:
     skipped = _SPACE + extra
     while position < len(data) and data[position] in skipped:
         position += 1
