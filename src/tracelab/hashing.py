@@ -6,6 +6,9 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+_BLOCK_BYTES = 4 << 20
+"""Large, for after each block the thread waits until those that import let go of the interpreter."""
+
 _under_way: dict[Path, "Future[str]"] = {}
 
 
@@ -37,8 +40,11 @@ def files_of(path: Path) -> list[Path]:
 def _hash(path: Path) -> str:
     if path.is_dir():
         return _hash_of_folder(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest, block = hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(block):
+            digest.update(block[:size])
+    return digest.hexdigest()
 
 
 def _hash_of_folder(folder: Path) -> str:
