@@ -1,5 +1,5 @@
 """`python -m tracelab` is the command line."""
 
-from tracelab.cli import main
+from tracelab.cli import run
 
-main(prog_name="tracelab")
+run()

@@ -17,7 +17,7 @@ BLOCKED = f"""
 import sys
 for name in {ABSENT!r}:
     sys.modules[name] = None  # importing it raises ImportError
-from tracelab.__main__ import main
+from tracelab.__main__ import run
 """
 
 
@@ -25,7 +25,7 @@ def bare(*arguments: str, absent: tuple[str, ...] = ()) -> subprocess.CompletedP
     """`python -m tracelab ARGS…` where only Python, click and torch can be imported."""
     more = "".join(f"sys.modules[{name!r}] = None\n" for name in absent)
     script = BLOCKED.replace("from tracelab", more + "from tracelab").replace(
-        "tracelab.__main__ import main", "tracelab.cli import main"
+        "tracelab.__main__ import run", "tracelab.cli import main"
     )
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "src")}
     command = [sys.executable, "-c", f"{script}\nmain({list(arguments)!r}, prog_name='tracelab')"]
