@@ -6,13 +6,14 @@ from html.parser import HTMLParser
 
 @dataclass
 class Found:
-    """What a report holds: elements with their attributes, the rows of each part's table, texts by part."""
+    """What a report holds: elements with attributes, the rows of each part's table, texts by part, scripts, JSON."""
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     tables: dict[str, list[list[str]]] = field(default_factory=dict)
     heads: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     scripts: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
 
 
 class _Reader(HTMLParser):
@@ -21,6 +22,7 @@ class _Reader(HTMLParser):
         self.found = Found()
         self.part = ""
         self.cell: list[str] | None = None
+        self.written: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
@@ -39,11 +41,12 @@ class _Reader(HTMLParser):
                 self.found.tables[self.part][-1].append(attributes.get("data-v") or "")
                 self.cell = None if attributes.get("data-v") else self.found.tables[self.part][-1]
             case "script":
-                self.found.scripts.append("")
+                self.written = self.found.blocks if attributes.get("type") == "application/json" else self.found.scripts
+                self.written.append("")
 
     def handle_data(self, data: str) -> None:
         if self.lasttag == "script":
-            self.found.scripts[-1] += data
+            self.written[-1] += data
         elif (
             self.lasttag in {"th", "span", "wbr"}
             and self.part not in self.found.tables

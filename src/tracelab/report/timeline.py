@@ -46,7 +46,7 @@ def timeline(asking: Asking) -> Section | None:
         run["steps"] = _steps(asking, run["run"])
     coarse = asking.ask("timeline", bins=_TABLE_BINS).table
     body = [
-        '<article class="part" id="timeline-chart">',
+        f'<article class="part" id="{answer.query.name}"><h3>{text(answer.query.title)}</h3>',
         f"<p>{prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),
@@ -58,7 +58,7 @@ def timeline(asking: Asking) -> Section | None:
     ]
     colors = [[name, color, said] for name, (color, said) in PARTS.items()]
     data = {"timeline": {"parts": colors, "runs": embedded}}
-    return Section("timeline", "What happened when", "\n".join(filter(None, body)), data, ("timeline.js",))
+    return Section("when", "Timeline", "\n".join(filter(None, body)), data, ("timeline.js",))
 
 
 _EXPLAINED = (
@@ -134,7 +134,7 @@ def _figure(number: int, run: dict[str, Any]) -> str:
     whole, length = scaled(edges[-1] - edges[0], Quantity.DURATION), scaled(edges[1] - edges[0], Quantity.DURATION)
     return (
         f'<figure class="timeline" data-timeline="{number}" data-run="{text(run["run"])}" role="group" '
-        f'aria-label="Timeline of {text(run["run"])}"><h3>{text(run["run"])}</h3>'
+        f'aria-label="Timeline of {text(run["run"])}"><h4>{text(run["run"])}</h4>'
         f"<p class=brand>{whole} in {len(edges) - 1:,} bins of {length} for {len(run['devices'])} devices</p>"
         '<div class="timeline-drawing"></div>'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
