@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
@@ -22,14 +22,19 @@ MANY = 600
 
 
 @pytest.fixture(scope="module")
-def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export of some pages of kernels, calls and copies."""
     tables = {
         KERNELS: [kernel(10 * at, 10 * at + 5, correlationId=at + 1) for at in range(MANY)],
         CALLS: [call(10 * at, 10 * at + 3, correlationId=at + 1) for at in range(MANY)],
         COPIES: [copy(10 * at, 10 * at + 3) for at in range(MANY)],
     }
-    return export(tmp_path_factory.mktemp("whole"), tables).read_bytes()
+    return export(tmp_path_factory.mktemp("whole"), tables)
+
+
+@pytest.fixture(scope="module")
+def content(whole: Path) -> bytes:
+    return whole.read_bytes()
 
 
 def damaged(folder: Path, content: bytes) -> Lab:
@@ -91,10 +96,10 @@ _FLIP = st.tuples(st.floats(0, 0.999999), st.integers(0, 255))
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_FLIP, min_size=1, max_size=8))
-def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, content: bytes, flips: list) -> None:
-    broken = bytearray(content)
+def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, whole: Path, flips: list) -> None:
+    broken = bytearray(whole.read_bytes())
     for place, value in flips:
-        broken[int(place * len(content))] = value
+        broken[int(place * len(broken))] = value
     lab = damaged(tmp_path_factory.mktemp("flipped"), bytes(broken))
     assert lab.file.status in STATUSES
     assert "please report" not in lab.file.message
@@ -225,11 +230,14 @@ _BLOCKS = st.lists(st.tuples(st.floats(0, 0.999999), st.binary(min_size=64, max_
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_BLOCKS)
+@example([(0.8333398999715331, bytes(26) + b"\x85" + bytes(37))])  # the first id is larger than the last one
+@example([(0.8333398999715331, bytes(26) + b"\x04" + bytes(37))])  # the first row has an id of a later one
+@example([(0.8333398999715331, bytes(27) + b"\x03" + bytes(36))])  # two rows have one id
 def test_no_damage_costs_a_row_that_sqlite_reads_by_its_row_id(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, blocks: list[tuple[float, bytes]]
+    tmp_path_factory: pytest.TempPathFactory, whole: Path, blocks: list[tuple[float, bytes]]
 ) -> None:
     path = tmp_path_factory.mktemp("written_over") / "report.sqlite"
-    path.write_bytes(written_over(content, blocks))
+    path.write_bytes(written_over(whole.read_bytes(), blocks))
     try:
         export_of = sqlite.opened(path)
     except SourceError:

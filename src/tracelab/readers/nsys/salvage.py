@@ -86,15 +86,24 @@ class _Table:
         """Rows of one id after the other, as long as a scan meets them at their places; None where it meets another.
 
         sqlite3 steps ahead, and loses the row before one that cannot be read; a row asked for alone is not lost so.
-        The scan begins behind the row before: found by its id that may be, where the first is damaged.
+        The scan begins behind the row before: found by its id that may be, where the first is damaged. A damaged row
+        may have the id of its neighbour, so a row in its place is believed when the next one is in its place, too.
         """
         astray = 0
+        held: Row | None = None
         scanned = self._read(f"{self._query} > {first - 1} order by rowid")
         for place, row in zip(range(first, last + 1), scanned, strict=False):
-            astray = 0 if row[0] == place else astray + 1
+            in_place = row[0] == place
+            if held:
+                yield held if in_place else self.at(held[0]) or held
+            held = row if in_place else None
+            astray = 0 if in_place else astray + 1
             if astray > _ASTRAY:
                 return
-            yield row if not astray else self.at(place)
+            if not in_place:
+                yield self.at(place)
+        if held:
+            yield self.at(held[0]) or held
 
     def beyond(self, row_id: int) -> Row | None:
         """A readable row from one on, looked for in steps that double."""

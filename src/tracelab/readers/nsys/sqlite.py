@@ -45,7 +45,7 @@ class SqliteExport:
             first, last = (number(con, f"select {end}(rowid) from {quoted(table)}") for end in _ENDS)
             if first is None and self.is_sound(table):
                 return []
-            if first is None or last is None or stands_beyond(con, table, first, last):
+            if first is None or last is None or last < first or self._misnumbered(con, table, first, last):
                 rows = number(con, f"select count(*) from {quoted(table)}")
                 return [Part(table, min(1, first or 1), salvage.LAST, rows or 0, counted=rows is not None)]
         if last - first > self.path.stat().st_size:  # of numbers that far apart few can be rows
@@ -53,6 +53,10 @@ class SqliteExport:
         count = min(_PARTS, -(-(last - first + 1) // _PART_ROWS))
         edges = [first + (last - first + 1) * at // count for at in range(count + 1)]
         return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(edges)]
+
+    def _misnumbered(self, con: sqlite3.Connection, table: str, first: int, last: int) -> bool:
+        """Whether the first or the last row has a damaged id; nsys numbers from 1."""
+        return (first != 1 and not self.is_sound(table)) or stands_beyond(con, table, first, last)
 
     def is_sound(self, table: str) -> bool:
         """Whether SQLite finds nothing wrong with how the table's rows are stored; checked once."""
