@@ -90,7 +90,7 @@ def run_json(data: bytes) -> None:
     except ValueError:
         return
     if isinstance(content, dict):
-        run_table("runs", [row_of(content, findings)]).validate(full=True)
+        run_table("runs", [row_of(content, Path("run"), findings)]).validate(full=True)
         missing(content, Path("/nowhere"))
         run_table("ceilings", list(nvbandwidth.rows(content, findings))).validate(full=True)
     diagnostics(findings, OF_RUNS)

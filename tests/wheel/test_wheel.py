@@ -39,7 +39,9 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def answered(installed: Run) -> Run:
-    installed("ingest", RUN, CHECKOUT / "data" / "cpu", CHECKOUT / "data" / "generated" / "ncu-forward")
+    generated = RUN.parent
+    sweeps = [generated / "sweeps" / name for name in ("generated-scaling", "generated-training")]
+    installed("ingest", RUN, CHECKOUT / "data" / "cpu", generated / "ncu-forward", generated / "nvprof", *sweeps)
     return installed
 
 
@@ -67,8 +69,7 @@ def test_the_installed_library_is_the_checkouts(installed: Run) -> None:
 @pytest.mark.parametrize("name", library())
 def test_every_query_answers(answered: Run, name: str) -> None:
     query = library()[name]
-    named = [param.name for param in query.params if param.type == "run"] or ["run"]
-    runs = [word for each in named for word in (f"--{each}", RUN.name)] if "kernel_metrics" not in query.needs else []
+    runs = [word for param in query.params if param.type == "run" for word in (f"--{param.name}", RUN.name)]
     text = answered("query", name, "--format", "csv", *runs)
     assert next(csv.reader(io.StringIO(text))) == list(query.columns)
 
