@@ -96,6 +96,7 @@ _FLIP = st.tuples(st.floats(0, 0.999999), st.integers(0, 255))
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_FLIP, min_size=1, max_size=8))
+@example([(0.03125, 128)])  # a name that is no text
 def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, whole: Path, flips: list) -> None:
     broken = bytearray(whole.read_bytes())
     for place, value in flips:

@@ -50,7 +50,12 @@ def columns_of(con: sqlite3.Connection, table: str) -> dict[str, Kind]:
         rows = con.execute(f"pragma table_info({quoted(table)})").fetchall()
     except sqlite3.DatabaseError:
         return {}
-    return {text_of(row[1]): _kind(text_of(row[2])) for row in rows}
+    return {text_of(row[1]): _kind(text_of(row[2])) for row in rows if can_be_asked_for(text_of(row[1]))}
+
+
+def can_be_asked_for(name: str) -> bool:
+    """Whether a name is UTF-8: of a damaged one SQLite cannot be told."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _kind(declared: str) -> Kind:

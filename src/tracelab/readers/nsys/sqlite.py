@@ -15,7 +15,7 @@ from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers.findings import Findings
 from tracelab.readers.nsys import fast, salvage
 from tracelab.readers.nsys.cells import column
-from tracelab.readers.nsys.connection import columns_of, connect, is_cut, ranged, text_of
+from tracelab.readers.nsys.connection import can_be_asked_for, columns_of, connect, is_cut, ranged, text_of
 from tracelab.readers.nsys.export import Columns, Part, is_export
 from tracelab.readers.nsys.order import follow, is_whole, number, quoted, stands_beyond
 
@@ -144,7 +144,8 @@ def opened(path: Path) -> SqliteExport:
     try:
         with contextlib.closing(connect(path)) as con:
             names = con.execute("select name from sqlite_master where type = 'table'").fetchall()
-            tables: dict[str, Columns] = {text_of(name): columns_of(con, text_of(name)) for (name,) in names}
+            known = [text_of(name) for (name,) in names]
+            tables: dict[str, Columns] = {name: columns_of(con, name) for name in known if can_be_asked_for(name)}
     except sqlite3.DatabaseError as error:
         raise SourceError(path, f"the SQLite file is damaged ({error}); export the report again") from error
     tables = {name: columns for name, columns in tables.items() if columns}
