@@ -18,21 +18,24 @@ def run(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments: CliRunner().invoke(main, ["report", "--store", str(lab), *arguments])
 
 
-def test_it_is_written_whole_and_said(run: Run, tmp_path: Path, page: str) -> None:
-    result = run()
-    assert (result.exit_code, result.stderr) == (0, "Wrote report.html\n")
-    assert (tmp_path / "report.html").read_text("utf-8") == page
-
-
 def test_a_file_that_exists_is_left_alone_without_force(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.html").write_text("mine")
     result = run("-o", "mine.html")
     assert (result.exit_code, result.stderr) == (1, "tracelab: mine.html exists; add --force to overwrite it\n")
-    assert run("-o", "mine.html", "--force", "--run", "first").exit_code == 0
-    assert set(column(read((tmp_path / "mine.html").read_text("utf-8")), "gpu_breakdown", "run")) == {"first"}
+    assert (tmp_path / "mine.html").read_text() == "mine"
 
 
-def test_a_dash_is_stdout(run: Run, page: str) -> None:
+def test_only_the_chosen_run_is_in_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("an older one")
+    result = run("--run", "first", "--force")
+    assert (result.exit_code, result.stderr) == (0, "Wrote report.html\n")
+    found = read((tmp_path / "report.html").read_text("utf-8"))
+    assert "tracelab query gpu_breakdown --run first --format csv" in found.texts["gpu_breakdown"]
+    assert "run_difference" not in found.tables
+    assert set(column(found, "gpu_breakdown", "run")) == {"first"}
+
+
+def test_a_dash_is_stdout_and_the_same_store_gives_the_same_bytes(run: Run, page: str) -> None:
     result = run("-o", "-")
     assert (result.exit_code, result.stdout) == (0, page)
 
