@@ -26,5 +26,5 @@ where q.iterations is not null and q.expected_iterations is not null
 order by all;
 
 select
-    (select 'The study''s cell takes ' || string_agg(printf('%d iterations on %d GPU%s', corrected::bigint, gpus, case when gpus > 1 then 's' else '' end), ', ' order by gpus) from cells where run is null)
+    (select 'The study''s cell takes ' || string_agg(printf('%d iteration%s on %d GPU%s', corrected::bigint, case when corrected = 1 then '' else 's' end, gpus, case when gpus > 1 then 's' else '' end), ', ' order by gpus) from cells where run is null)
     || coalesce((select printf('; of %d cells at hand %d took as many as the formula says, the others were cut short', count(*), count(*) filter (study = corrected)) from cells where run is not null having count(*) > 0), '') || '.' as verdict

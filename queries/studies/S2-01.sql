@@ -1,5 +1,5 @@
--- Times of one epoch on a processor, one GPU and two. From one GPU to two is the step that costs a GPU, so it is told as a
--- share of what a GPU more could give. A network that needs more arithmetic cannot be the faster one on a processor unless
+-- Times of one epoch on a processor, one GPU and two. From one GPU to two is the step that costs a GPU, so its efficiency
+-- (speed-up / GPUs) is told. A network that needs more arithmetic cannot be the faster one on a processor unless
 -- something else, such as the loader, sets the time.
 -- /// study
 -- title = "Time of the first epoch"
@@ -52,7 +52,7 @@ pairs as (
     group by model
 )
 select
-    (select string_agg(printf('two GPUs make %s %.3f times faster, %.0f %% of what a GPU more could give', model, speedup, 100 * efficiency), '; ' order by model) from pairs)
+    (select string_agg(printf('two GPUs make %s %.3f times faster, an efficiency of %.0f %%', model, speedup, 100 * efficiency), '; ' order by model) from pairs)
     || (
         select coalesce('. On the processor ' || string_agg(printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model, a.flop / b.flop), '; ')
             || ': something else than arithmetic sets the time.', '.')
