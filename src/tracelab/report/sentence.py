@@ -13,6 +13,7 @@ from tracelab.report.asking import Asking
 from tracelab.report.prose import prose, text, value
 from tracelab.report.table import percent
 from tracelab.says import PLACEHOLDER, WHERE, Say
+from tracelab.units import unit
 from tracelab.values import exact, plain
 
 _SHARE = "\x1bshare "  # no column is called so
@@ -119,6 +120,12 @@ def _places(answer: pa.Table, rows: pa.Table, *, several: bool) -> list[str]:
     return [named(telling, list(row.values())) for row in rows.select(telling).to_pylist()]
 
 
+def _with_unit(column: str, shown: str) -> str:
+    """A rate with its unit, which stands in the column's name alone."""
+    symbol = unit(column)
+    return f"{shown} {symbol}" if symbol and shown != "NULL" else shown
+
+
 def _filled(said: str, found: _Found, row: int) -> str:
     """The sentence with a row's values, each exact on hover; a share with what it is of."""
 
@@ -127,7 +134,7 @@ def _filled(said: str, found: _Found, row: int) -> str:
         if part == WHERE:
             return f"<b>{text(found.places[row])}</b>"
         if whole is None:
-            return value(found.shown[part][row], found.exact[part][row])
+            return value(_with_unit(part, found.shown[part][row]), found.exact[part][row])
         share = found.exact[_SHARE + match[0]][row]
         terms = " of ".join(value(found.shown[name][row], found.exact[name][row]) for name in (part, whole))
         return f"{value(percent(float(share)), share)} ({terms})" if share else f"({terms})"
