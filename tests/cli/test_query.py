@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from click.testing import Result
 
+from tests.build import build_store
 from tests.cli.conftest import QUESTION
 from tracelab import query
 from tracelab.cli.query import Question
@@ -152,6 +153,16 @@ def test_a_plot_is_written_and_the_table_is_not(run: Run, question: Path, tmp_pa
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"Wrote {path}\n")
     signs = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     assert path.read_bytes().startswith(signs[suffix])
+
+
+def test_what_a_plot_has_no_room_for_is_said_with_the_option_that_narrows(
+    run: Run, question: Path, tmp_path: Path
+) -> None:
+    kernels = [{"run": f"r{number}", "source": "a", "device": 0, "name": "k", "dur_ns": 9} for number in range(30)]
+    store, path = build_store(tmp_path / "many", {"kernels": kernels}), tmp_path / "plot.png"
+    result = run("query", question, "--store", store, "--plot", path)
+    said = f"Wrote {path}\n{path}: 18 of 30 panels not drawn; --run NAME narrows\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", said)
 
 
 def test_a_hostile_name_is_no_markup_in_an_svg(run: Run, question: Path, tmp_path: Path) -> None:

@@ -289,3 +289,23 @@ def test_stacked_bars_stand_by_their_whole_length() -> None:
     rows = [{"kernel": "a", "first_ns": 5, "second_ns": 1}, {"kernel": "b", "first_ns": 2, "second_ns": 9}]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "kernel", "first_ns", "second_ns"))
     assert labels(drawn) == ["b", "a"]
+
+
+def test_rows_of_one_op_are_named_with_their_kernel() -> None:
+    long = "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x64"
+    rows = [
+        {"run": "r", "rank": 0, "device": 0, "op": op, "forward_op": forward, "kernel": name, "dur_ns": dur_ns}
+        for op, forward, name, dur_ns in (
+            ("aten::convolution_backward", "aten::conv2d", f"{long}_stage3", 9),
+            ("aten::convolution_backward", "aten::conv2d", "void cudnn::bn_bw<float>(int)", 8),
+            ("aten::mm", None, "volta_sgemm", 7),
+            ("aten::mm", None, None, 6),
+        )
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "op", "dur_ns"))
+    assert labels(drawn) == [
+        "aten::convoluti…ackward (aten::conv2d, sm80_xmma_fprop…_stage3)",
+        "aten::convolution_backward (aten::conv2d, cudnn::bn_bw<float>)",
+        "aten::mm (volta_sgemm)",
+        "aten::mm",
+    ]

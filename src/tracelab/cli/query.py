@@ -174,8 +174,11 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
     if picture is not None:
         from tracelab import plot
 
-        draw: Callable[[Any], None] = partial(plot.save, plot.figure(table, query), fmt=picture.suffix[1:].lower())
+        drawn = plot.picture(table, query)
+        draw: Callable[[Any], None] = partial(plot.save, drawn.figure, fmt=picture.suffix[1:].lower())
         written_whole(picture, draw, force=bool(given["force"]))
+        if drawn.not_drawn:
+            click.echo(f"{picture}: {'; '.join(drawn.not_drawn)}", err=True)
 
 
 def _check_picture(query: "Query", path: Path, *, force: bool) -> None:

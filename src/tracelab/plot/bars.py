@@ -1,6 +1,7 @@
 """Bars: lengths from one base, side by side or on top of each other; a panel for each process."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
 from tracelab.plot.labels import IDENTITY, counted, keys, labels, legend, named, varying, words
+from tracelab.plot.room import not_drawn, that_fit
 from tracelab.plot.style import DARK, REST, ZERO, color
 from tracelab.units import Quantity, quantity, significant
 
@@ -22,11 +24,21 @@ MOST_PANELS = 12
 IN_TIME = ("step", "epoch")
 """What has an order of its own, that of the answer's rows; other bars stand by length."""
 _LEAST_PLACES = 2
+_BAR_INCHES, _HEAD_INCHES = 0.24, 0.8
 _LEAST_BARS = 5
 _ROOM_FOR_A_SHARE = 0.059
 _ALIKE = 4  # panels whose longest bars differ by more have an axis each
 _LABEL = "\0label"  # no column has such a name
 _IS_REST = "\0rest"
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The bars of one process, and how many it would have, were there room."""
+
+    title: str
+    bars: list[Row]
+    of: int
 
 
 def bars(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
@@ -41,36 +53,43 @@ def stacked(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
 
 def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
     """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
-    panels, notes = _panels(rows, chart)
+    panels, several, notes = _panels(rows, chart)
     groups = measures(chart.y)
+    widest = 1 if stacked else max(map(len, groups))
+    tall = [max(len(panel.bars), _LEAST_PLACES) * widest**0.5 for panel in panels]
+    panels = panels[: that_fit(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
+    heights = tall[: len(panels)]
     colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
-    heights = [max(len(bars), _LEAST_PLACES) * (1 if stacked else max(map(len, groups))) ** 0.5 for _, bars in panels]
     own = any(_differ(panels, names, stacked=stacked) for names in groups)
-    inches = 0.24 * sum(heights) + (0.8 if own else 0.5) * len(panels) + 0.9
+    inches = _BAR_INCHES * sum(heights) + (_HEAD_INCHES if own else 0.5) * len(panels) + 0.9
     drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
     grid = drawn.subplots(
         len(panels), len(groups), squeeze=False, sharex=False if own else "col", height_ratios=heights
     )
     for column, names in enumerate(groups):
-        shared = fitted_axis(names, [bar for _, bars in panels for bar in bars], stacked=stacked)
+        shared = fitted_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked)
         apart = own and _differ(panels, names, stacked=stacked)
-        for (title, bars), axes in zip(panels, grid[:, column], strict=True):
+        for panel, axes in zip(panels, grid[:, column], strict=True):
+            bars = panel.bars
             axis = fitted_axis(names, bars, stacked=stacked) if apart else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
             axes.set_yticks(range(len(bars)), [bar[_LABEL] for bar in bars] if column == 0 else [""] * len(bars))
-            axes.set_title(title if column == 0 else "")
+            axes.set_title(panel.title if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
         handles = [Patch(color=shade, label=legend(chart, name)) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+    missing = sum(panel.of - len(panel.bars) for panel in panels)
+    of = sum(panel.of for panel in panels)
+    notes += not_drawn(len(panels), several, "panel") + not_drawn(of - missing, of, words(chart.x))
     return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
 
 
-def _differ(panels: Sequence[tuple[str, list[Row]]], names: Sequence[str], *, stacked: bool) -> bool:
+def _differ(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
     """Whether a panel's bars would be too short to read on the axis of another; shares always stand on one axis."""
     if quantity(names[0]) is Quantity.RATIO:
         return False
-    axes = [fitted_axis(names, bars, stacked=stacked) for _, bars in panels]
+    axes = [fitted_axis(names, bars, stacked=stacked) for bars in (panel.bars for panel in panels)]
     longest = [axis.width * axis.size for axis in axes]
     return max(longest) > _ALIKE * min(longest)
 
@@ -142,8 +161,8 @@ def _most_bars(counts: Sequence[int]) -> int:
     return next(fits, _LEAST_BARS)
 
 
-def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]], list[str]]:
-    """The rows as labelled bars in panels, sorted, no more than a page takes; and what was left out."""
+def _panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]]:
+    """The rows as labelled bars in panels, sorted, no more than a page takes; how many there are; and what is all 0."""
     told = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
     over_identity = chart.x in IDENTITY
     by = [name for name in told if name == chart.by] if over_identity else told
@@ -155,7 +174,6 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
     drawn = {key: members for key, members in groups.items() if _has_length(members, chart)} or groups
     empty = len(groups) - len(drawn)
     notes = [f"{empty} of {len(groups)} panels left out, all 0"] if empty else []
-    notes += [f"{MOST_PANELS} of {len(drawn)} panels shown"] if len(drawn) > MOST_PANELS else []
     shown = list(drawn.items())[:MOST_PANELS]
     most = _most_bars([len(members) for _, members in shown])
     panels = []
@@ -164,10 +182,10 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[tuple[str, list[Row]]],
         ordered = members if kept else sorted(members, key=lambda row: -_length(row, chart))
         bars, rest = ordered[:most], ordered[most:]
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
-        if rest and all(map(is_additive, chart.y)):
+        of = len(members)
+        if rest and not over_identity and all(map(is_additive, chart.y)):  # processes are compared, not added up
             sums = {name: sum(number(row[name]) for row in rest) for name in chart.y}
             bars.append({_LABEL: f"others ({counted(len(rest), words(chart.x))})", _IS_REST: True, **sums})
-        elif rest:
-            notes.append(f"{most} of {len(ordered)} shown")
-        panels.append((named(by, key), bars))
-    return panels, list(dict.fromkeys(notes))
+            of = len(bars)
+        panels.append(_Panel(named(by, key), bars, of))
+    return panels, len(drawn), notes

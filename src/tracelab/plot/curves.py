@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_finite
-from tracelab.plot.labels import words
+from tracelab.plot.labels import counted, words
 from tracelab.plot.multiples import MOST_PANELS, Panel, panels, text_of
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
 from tracelab.units import Quantity, quantity
@@ -52,8 +52,10 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_ylabel(axis.label if number % across == 0 or name in own else "")
     _finish(grid, rows, chart, len(told))
     if len(titles) > 1:
-        handles = [Line2D([], [], markersize=4, label=title, **styles[title]) for title in titles]
-        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(titles), 5))
+        handles = [Line2D([], [], markersize=4, label=title, **styles[title]) for title in titles[: len(OKABE_ITO)]]
+        if rest := len(titles) - len(handles):
+            handles.append(Line2D([], [], markersize=4, label=counted(rest, "other"), **_style(len(OKABE_ITO))))
+        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
     notes += ["each panel has its own axis"] if own else []
     return drawn, [*notes, *(["a line is the mean of several rows, each a dot"] if _is_mean(told.values()) else [])]
 

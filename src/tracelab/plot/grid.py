@@ -14,6 +14,7 @@ from tracelab.header import Chart
 from tracelab.plot.axis import is_finite
 from tracelab.plot.labels import words
 from tracelab.plot.multiples import Panel, panels, text_of
+from tracelab.plot.room import MOST_INCHES, not_drawn
 from tracelab.plot.style import REST
 from tracelab.units import significant
 
@@ -35,6 +36,8 @@ _MAP = "cividis"
 _LIGHT = 0.55
 _ACROSS = 3
 _CELL_INCHES = (0.62, 0.30)
+_HEAD_INCHES = 0.45
+_MOST_COLUMNS = 30
 
 
 def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
@@ -42,12 +45,18 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     rows = [row for row in rows if row[chart.x] is not None]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     shown, notes = panels(rows, chart)
-    columns = _ordered(row[chart.x] for row in rows)
-    lines = list(dict.fromkeys(row[chart.by] if chart.by else None for row in rows))
-    across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), _ACROSS)
+    every_x = _ordered(row[chart.x] for row in rows)
+    every_line = list(dict.fromkeys(row[chart.by] if chart.by else None for row in rows))
+    columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
+    across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
     down = len(shown) if len(drawn_y) > 1 else -(-len(shown) // across)
+    lines = every_line[: max(1, int((MOST_INCHES / down - _HEAD_INCHES) / _CELL_INCHES[1]))]
+    notes += not_drawn(len(columns), len(every_x), words(chart.x))
+    notes += not_drawn(len(lines), len(every_line), words(chart.by or ""))
     width, height = _CELL_INCHES[0] * len(columns), _CELL_INCHES[1] * len(lines)
-    drawn = Figure(figsize=(max(6.4, (width + 0.3) * across + 1.3), (height + 0.45) * down + 1.0), layout="constrained")
+    drawn = Figure(
+        figsize=(max(6.4, (width + 0.3) * across + 1.3), (height + _HEAD_INCHES) * down + 1.0), layout="constrained"
+    )
     places = drawn.subplots(down, across, squeeze=False)
     shades = {name: _shades([row[name] for row in rows]) for name in drawn_y}
     tasks = [(panel, name) for panel in shown for name in drawn_y]

@@ -16,19 +16,20 @@ Row = dict[str, Any]
 
 IDENTITY = ("run", "before", "after", "rank", "device")
 LABEL_CELLS = 44
+_JOINT_CELLS = 58
+"""What a label takes that is made of several names: room enough to know each by its beginning."""
 HOST = "host"
 
 
 def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """One label a row; where the columns named do not tell rows apart, other text of the row is added."""
-    texts = [_joined(columns, row) for row in rows]
+    texts = [[_joined(columns, row)] for row in rows]
     extras = [name for name in varying(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
-    if len(set(texts)) < len(texts) and extras:
-        between = " → " if extras[0].startswith("src_") else ", "
-        texts = [
-            f"{text} ({between.join(str(row[name]) for name in extras)})" for text, row in zip(texts, rows, strict=True)
-        ]
-    short = [drawable(_short(text)) for text in texts]
+    if len({text for (text,) in texts}) < len(texts):
+        for parts, row in zip(texts, rows, strict=True):
+            parts += [plain_kernel(visible(row[name])) or NO_NAME for name in extras if row[name] is not None]
+    between = " → " if extras and extras[0].startswith("src_") else ", "
+    short = [drawable(_fitted(parts, between)) for parts in texts]
     seen: dict[str, int] = {}
     for text in short:
         seen[text] = seen.get(text, 0) + 1
@@ -79,11 +80,23 @@ def _joined(columns: Sequence[str], row: Row) -> str:
     return named(columns, [row[name] for name in columns])
 
 
-def _short(text: str) -> str:
+def _fitted(parts: Sequence[str], between: str) -> str:
+    """A name and in brackets what else tells the row apart; the room that short parts leave goes to the long ones."""
+    if len(parts) == 1:
+        return _short(parts[0], LABEL_CELLS)
+    room, fitted = _JOINT_CELLS, list(parts)
+    for done, index in enumerate(sorted(range(len(parts)), key=lambda index: len(parts[index]))):
+        fitted[index] = _short(parts[index], room // (len(parts) - done))
+        room -= len(fitted[index])
+    first, *others = fitted
+    return f"{first} ({between.join(others)})"
+
+
+def _short(text: str, cells: int) -> str:
     """A label in the room there is: of a template its beginning, for that names the operation; of others both ends."""
-    if len(text) > LABEL_CELLS and "<" in text[:LABEL_CELLS] and text.endswith(">"):
-        return text[: LABEL_CELLS - 2] + "…>"
-    return shortened(text, LABEL_CELLS)
+    if len(text) > cells and "<" in text[:cells] and text.endswith(">"):
+        return text[: cells - 2] + "…>"
+    return shortened(text, cells)
 
 
 def drawable(text: str) -> str:

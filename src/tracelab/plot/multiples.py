@@ -7,6 +7,7 @@ from typing import Any
 from tracelab.header import Chart
 from tracelab.names import shortened, visible
 from tracelab.plot.labels import LABEL_CELLS, drawable, named, varying
+from tracelab.plot.room import not_drawn
 
 Row = dict[str, Any]
 
@@ -31,8 +32,7 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
         groups.setdefault(tuple(row[name] for name in told), []).append(row)
     found = [Panel(_title(key), members) for key, members in groups.items()]
     notes = [named(same, [rows[0][name] for name in same])] if same else []
-    if len(found) > most:
-        notes.append(f"{most} of {len(found)} panels shown")
+    notes += not_drawn(min(len(found), most), len(found), "panel")
     return found[:most], [*_sweep(rows), *notes]
 
 

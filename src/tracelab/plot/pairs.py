@@ -13,7 +13,8 @@ from tracelab.errors import NoDataError
 from tracelab.header import Chart
 from tracelab.plot.axis import number
 from tracelab.plot.bars import MOST_BARS_IN_ALL
-from tracelab.plot.labels import keys, labels, legend, varying
+from tracelab.plot.labels import keys, labels, legend, varying, words
+from tracelab.plot.room import not_drawn
 from tracelab.plot.style import REST, color
 from tracelab.units import significant
 
@@ -54,8 +55,9 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         for name, ink in colors.items()
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-    left_out = [f"{len(shown)} of {len(rows)} shown"] if len(shown) < len(rows) else []
-    return drawn, ["logarithmic", *left_out]
+    empty = len(rows) - len(drawable)
+    notes = [f"{empty} of {len(rows)} left out, no figure above 0"] if empty else []
+    return drawn, ["logarithmic", *notes, *not_drawn(len(shown), len(drawable), words(chart.x))]
 
 
 def _spots(row: Row, names: Sequence[str]) -> dict[str, float]:

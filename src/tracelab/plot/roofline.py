@@ -16,6 +16,7 @@ from tracelab.names import NO_NAME, plain_kernel, shortened, visible
 from tracelab.plot.labels import IDENTITY, drawable, named, varying
 from tracelab.plot.placing import Label, place
 from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, is_positive, roofs_of, view_of
+from tracelab.plot.room import not_drawn
 from tracelab.plot.style import OKABE_ITO, REST
 
 Row = dict[str, Any]
@@ -45,7 +46,9 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_title(named(by, key) if by else "")
         _panel(axes, members, chart, colors)
     _legend(drawn, [row for _, members in shown for row in members], colors)
-    notes = [f"{len(shown)} of {len(groups)} devices shown"] if len(shown) < len(groups) else []
+    empty = len(groups) - len(panels)
+    notes = [f"{empty} of {len(groups)} devices left out, no point to draw"] if empty else []
+    notes += not_drawn(len(shown), len(panels), "device")
     return drawn, [*_cards(rows), "area is time", *_taken(rows), *notes]
 
 

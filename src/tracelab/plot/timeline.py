@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from tracelab.header import Chart
 from tracelab.plot.axis import number
 from tracelab.plot.labels import keys, named, varying, words
+from tracelab.plot.room import not_drawn
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.units import Quantity, fitting, significant
 
@@ -48,14 +49,10 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     drawn.supylabel("share of the bin", fontsize=9)
     handles = [Patch(color=shade, label=words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
     drawn.legend(handles=handles, loc="outside lower center", ncols=3)
-    return drawn, [*_bin(rows), *_left_out(len(groups))]
+    return drawn, [*_bin(rows), *not_drawn(len(shown), len(groups), "device")]
 
 
 def _bin(rows: Sequence[Row]) -> list[str]:
     longest = max(number(row[_LENGTH]) for row in rows)
     scale = fitting([longest], Quantity.DURATION)
     return [f"a bin is {significant(longest / scale.size)} {scale.symbol}"]
-
-
-def _left_out(devices: int) -> list[str]:
-    return [f"{MOST_DEVICES} of {devices} devices shown"] if devices > MOST_DEVICES else []
