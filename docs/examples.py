@@ -21,6 +21,7 @@ from tracelab.layout import table_lines
 ROOT = Path(__file__).parents[1]
 RUN = "generated-4rank-ddp"
 CHANGED = "generated-4rank-nobroadcast"
+_MANY = ("sweeps", "nvprof")
 ROWS = 8
 WIDTH = 118
 COLOURS = 64
@@ -47,9 +48,15 @@ def printed(answer: pa.Table) -> str:
 
 @contextmanager
 def recorded() -> Iterator[Lab]:
+    """A store of single runs: among the hundred of the sweeps no picture would show one."""
+    with _store([ROOT / "data" / "cpu", *_generated(CHANGED, *_MANY)]) as lab:
+        yield lab
+
+
+@contextmanager
+def swept() -> Iterator[Lab]:
     """A store of everything in data/ but the run that is there for a comparison."""
-    generated = sorted(path for path in (ROOT / "data" / "generated").iterdir() if path.name != CHANGED)
-    with _store([ROOT / "data" / "cpu", *generated]) as lab:
+    with _store([ROOT / "data" / "cpu", *_generated(CHANGED)]) as lab:
         yield lab
 
 
@@ -58,6 +65,10 @@ def compared() -> Iterator[Lab]:
     """A store of the two runs that differ in one thing."""
     with _store([ROOT / "data" / "generated" / run for run in (RUN, CHANGED)]) as lab:
         yield lab
+
+
+def _generated(*but: str) -> list[Path]:
+    return sorted(path for path in (ROOT / "data" / "generated").iterdir() if path.name not in but)
 
 
 @contextmanager

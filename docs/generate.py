@@ -23,10 +23,12 @@ _SAME_PICTURE = 2.0
 def made() -> dict[str, bytes]:
     """Every generated file by its path in docs."""
     files = {f"reference/{name}": text.encode() for name, text in pages.pages().items()}
-    with examples.recorded() as lab, examples.compared() as pair:
+    with examples.recorded() as lab, examples.swept() as sweeps, examples.compared() as pair:
         for name, each in query.library().items():
             takes_two = any(param.type == "run" for param in each.params)
-            example = examples.drawn(each, examples.asked(pair if takes_two else lab, each))
+            of_sweeps = any(param.name == "sweep" for param in each.params)
+            asked = pair if takes_two else sweeps if of_sweeps else lab
+            example = examples.drawn(each, examples.asked(asked, each))
             others = {
                 tool: (other, examples.asked(lab, other)) for tool, other in query.variants().get(name, {}).items()
             }
