@@ -140,7 +140,7 @@ def test_speed_ups_are_those_of_plain_python_and_efficiency_times_gpus_is_speed_
     assert {row["run"] for row in said} == set(size)
     for row in said:
         bases = [run for run in speeds if size[run] == fewest and run.startswith(f"b{row['batch_size']}-")]
-        bases.sort(key=lambda run: (not run.endswith(row["parallelism"]), not run.endswith("none"), run))
+        bases.sort(key=lambda run: (not run.endswith("-" + row["parallelism"]), not run.endswith("-none"), run))
         speed, base = speeds.get(row["run"]), speeds.get(bases[0]) if bases else None
         assert row["base_run"] == (bases[0] if bases else None)
         assert _alike(row["speedup_factor"], speed / base if speed and base else None)

@@ -76,7 +76,7 @@ def test_every_query_answers(answered: Run, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "row", "column", "figure"), [(name, *rest) for name, rest in FIGURES.items()])
 def test_a_figure_is_the_generators(answered: Run, name: str, row: dict[str, str], column: str, figure: Any) -> None:
-    answer = rows(answered("query", name, "--format", "csv", "--rank", "0"))
+    answer = rows(answered("query", name, "--format", "csv", "--run", RUN.name, "--rank", "0"))
     assert [each[column] for each in answer if row.items() <= each.items()] == [str(figure)]
 
 
@@ -95,11 +95,14 @@ def test_a_report_is_written(answered: Run, tmp_path: Path) -> None:
     assert f"<td data-v={TRUTH['idle_ns']} " in (tmp_path / "report.html").read_text("utf-8")
 
 
-def test_the_wheel_holds_the_package_the_queries_and_the_collectors_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_the_queries_the_collectors_and_the_examples_and_nothing_else(wheel: Path) -> None:
     expected = {f"tracelab/{name}" for name in ours(CHECKOUT / "src" / "tracelab")}
     expected |= {f"tracelab/_queries/{name}" for name in ours(CHECKOUT / "queries")}
     expected |= {f"tracelab/_collectors/{name}" for name in ours(CHECKOUT / "collectors")}
-    metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    for shown in ("studies", "smoke", "generated/ncu-forward", "generated/nvprof", "generated/sweeps"):
+        expected |= {f"tracelab/_data/{shown}/{name}" for name in ours(CHECKOUT / "data" / shown)}
+    licences = ("licenses/LICENSE", "licenses/src/tracelab/report/assets/echarts.LICENSE")
+    metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", *licences)
     expected |= {f"tracelab-{tracelab.__version__}.dist-info/{name}" for name in metadata}
     assert set(zipfile.ZipFile(wheel).namelist()) == expected
 
