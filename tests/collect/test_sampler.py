@@ -57,7 +57,7 @@ def test_every_sample_has_a_row_a_card_and_one_of_the_host(tmp_path):
     assert [samples[2][name] for name in OF_NO_CARD] == [None] * 5
     assert samples[2]["rss_bytes"] > 1 << 20
     busy = [row["util_ratio"] for row in samples if row["device"] is None and row["util_ratio"] is not None]
-    assert 0 < max(busy) <= 1  # of the host: none where no tick of its clock lies between two samples
+    assert all(0 <= ratio <= 1 for ratio in busy)  # of the host; its clock may tick seldomer than it is asked
     assert (sampler.error, sampler.used_peaks) == (None, {0: 11_534_336, 1: 11_534_337})
 
 
