@@ -80,6 +80,7 @@ def test_a_chart_names_an_answer_or_columns_of_the_cells() -> None:
         ("", "a row needs `fits`"),
         ('-- fits = "kernels"\n-- colour = "red"\n', "unknown key 'colour'"),
         ('-- fits = "kernels"\n-- chart = { kind = "pie", x = "run" }\n', "chart needs x, and a kind"),
+        ('-- as = "S9-02"\n', "`as` needs the id of a row beside it"),
         ('-- fits = "kernels"\n-- [answers]\n-- shares = "nccl_share"\n', "answers needs a table of questions"),
     ],
 )
@@ -89,6 +90,26 @@ def test_a_header_that_is_wrong_is_told_with_its_place(tmp_path: Path, more: str
     with pytest.raises(UsageError, match=told) as caught:
         rows.parse(path)
     assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_a_row_as_another_has_its_sql_and_what_it_does_not_say_itself(tmp_path: Path) -> None:
+    (tmp_path / "S9-01.sql").write_text(HEADER.format(more='-- fits = "kernels"\n'))
+    (tmp_path / "S9-02.sql").write_text(
+        '-- The same, of copies.\n-- /// study\n-- as = "S9-01"\n-- fits = "memcpys"\n-- ///\n'
+    )
+    one, other = rows.parse(tmp_path / "S9-01.sql"), rows.parse(tmp_path / "S9-02.sql")
+    assert (other.id, other.prose, other.fits) == ("S9-02", "The same, of copies.", "memcpys")
+    assert (other.sql, other.title, other.capture) == (one.sql, "T", "tracelab collect sweep S0")
+
+
+def test_a_row_as_one_that_is_as_another_and_a_row_without_sql_are_refused(tmp_path: Path) -> None:
+    for name, header in (("S9-01", 'as = "S9-02"'), ("S9-02", 'as = "S9-03"'), ("S9-03", 'title = "T"')):
+        (tmp_path / f"{name}.sql").write_text(f"-- P.\n-- /// study\n-- {header}\n-- ///\n")
+    with pytest.raises(UsageError, match="`as` needs a row with SQL; S9-02 is as S9-03"):
+        rows.parse(tmp_path / "S9-01.sql")
+    (tmp_path / "S9-04.sql").write_text(HEADER.format(more='-- fits = "kernels"\n').partition("select")[0])
+    with pytest.raises(UsageError, match="a row needs its two SELECTs"):
+        rows.parse(tmp_path / "S9-04.sql")
 
 
 def test_a_row_and_a_study_are_found_in_any_case_and_a_misspelt_one_is_answered_with_the_nearest() -> None:

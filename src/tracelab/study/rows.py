@@ -14,7 +14,7 @@ from tracelab.resources import QUERIES
 ChartKind = Literal["bars", "line"]
 
 _TEXTS = ("title", "study", "corrected", "capture")
-_KEYS = (*_TEXTS, "fits", "alone", "example", "chart", "answers")
+_KEYS = (*_TEXTS, "fits", "alone", "example", "chart", "answers", "as")
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,22 @@ def of_study(name: str | None) -> list[Row]:
 def parse(path: Path) -> Row:
     """Read the file of a row; a header that is not as it must be is a UsageError with file and line."""
     found = header.parts(path, "study")
-    fields, place = found.fields, f"{path}:{found.first_line}"
+    fields, sql, place = found.fields, found.sql, f"{path}:{found.first_line}"
+    if "as" in fields:
+        fields, sql = _as_another(path, place, fields, sql)
     if wrong := [key for key in fields if key not in _KEYS]:
         raise UsageError(f"{place}: unknown key {wrong[0]!r}; the header of a row has {', '.join(_KEYS)}")
     if lacking := [key for key in _TEXTS if not isinstance(fields.get(key), str)]:
         raise UsageError(f"{place}: the header of a row needs {lacking[0]!r}, a text")
     if "fits" not in fields and fields.get("alone") is not True:
         raise UsageError(f"{place}: a row needs `fits`, SQL that picks its runs, or `alone = true`")
+    if not sql:
+        raise UsageError(f"{place}: a row needs its two SELECTs, or `as`, the row whose own it takes")
     texts = cast("dict[str, str]", fields)
     return Row(
         id=path.stem,
         prose=found.prose,
-        sql=found.sql,
+        sql=sql,
         fits=texts.get("fits"),
         alone=fields.get("alone") is True,
         example=tuple(cast("list[str]", fields.get("example", []))),
@@ -120,6 +124,17 @@ def parse(path: Path) -> Row:
         answers=_answers(place, fields.get("answers", {})),
         **{name: texts[name] for name in _TEXTS},
     )
+
+
+def _as_another(path: Path, place: str, fields: Mapping[str, Any], sql: str) -> tuple[dict[str, Any], str]:
+    """The header and the SQL of the row that one is `as`, with what it says otherwise itself."""
+    other = path.with_name(f"{fields['as']}.sql")
+    if sql or not other.is_file():
+        raise UsageError(f"{place}: `as` needs the id of a row beside it, and no SQL of its own")
+    model = header.parts(other, "study")
+    if "as" in model.fields:
+        raise UsageError(f"{place}: `as` needs a row with SQL; {fields['as']} is as {model.fields['as']}")
+    return {**model.fields, **fields}, model.sql
 
 
 def _chart(place: str, entry: object) -> Chart | None:
