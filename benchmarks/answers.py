@@ -61,7 +61,7 @@ def _trace(rank: int, kernels_each: int, folder: Path, kernels: int) -> int:
 
 def _gpu_only(rank: int) -> str:
     """Return a generated rank's trace without its CPU events, as that of `rank`; times keep their text."""
-    files = sorted(GENERATED.glob("*/rank*.json.gz"))
+    files = sorted((GENERATED / "generated-4rank-ddp").glob("rank*.json.gz"))
     with gzip.open(files[rank % len(files)], "rt") as file:
         head, key, rest = file.read().partition('"traceEvents": [')
     end = rest.rindex("]")

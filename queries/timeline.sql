@@ -61,73 +61,85 @@ executions as not materialized (
     from kernels
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-rows_seen as (  -- one number for each kind: 31 bits of a running sum count its rows
+rows_seen as (  -- one number for each kind: 25 bits of a running sum count its rows, 20 the graphs
     select
         run, source, rank, device, start_ns, end_ns,
-        case when class = 'communication' then 1::hugeint << 31 else 1 end as step
+        case when class = 'communication' then 1::hugeint << 25 else 1 end as step
     from classified('executions')
     where measured(start_ns, end_ns)
     union all
-    select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 93 else 1::hugeint << 62 end
+    select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 75 else 1::hugeint << 50 end
     from gpu_activity
     where kind <> 'kernel' and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
         and measured(start_ns, end_ns)
 ),
 lanes_seen as materialized (
-    select (row_number() over (order by run, source, rank, device))::integer as lane, run, source, rank, device
-    from (select distinct run, source, rank, device from rows_seen)
+    select
+        (row_number() over (order by run, source, rank, device))::integer as lane,
+        run, source, rank, device, seen.start_ns + p.shift_ns as start_ns, seen.end_ns + p.shift_ns as end_ns, shift_ns
+    from (
+        select run, source, rank, device, min(start_ns) as start_ns, max(end_ns) as end_ns
+        from rows_seen
+        group by run, source, rank, device
+    ) as seen
+    join placed as p using (run, source)
 ),
 laned as not materialized (
-    select l.lane, p.run, r.start_ns + p.shift_ns as start_ns, r.end_ns + p.shift_ns as end_ns, r.step
+    select l.lane, r.start_ns + l.shift_ns as start_ns, r.end_ns + l.shift_ns as end_ns, r.step
     from rows_seen as r
     join lanes_seen as l
         on r.run = l.run and r.source = l.source and r.rank = l.rank and r.device is not distinct from l.device
-    join placed as p on r.run = p.run and r.source = p.source
+    union all
+    select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, nothing else is idle time
+),
+edges as (  -- the bits above count the bins, from 1; the last edge sets them back to 0
+    select
+        l.lane,
+        bin_edge(number, a.first_ns, a.span_ns, a.bins) as at_ns,
+        case when number < a.bins then 1 else -a.bins end * (1::hugeint << 96) as step
+    from lanes_seen as l
+    join axes as a using (run), lateral (select unnest(range(a.bins + 1)) as number) as n
 ),
 events as (
     select lane, start_ns as at_ns, step from laned
     union all
     select lane, end_ns, -step from laned
-),
-stretches as (
-    select
-        l.run, s.lane, s.start_ns, s.end_ns,
-        (s.depth & 2147483647)::integer as computing,
-        ((s.depth >> 31) & 2147483647)::integer as communicating,
-        ((s.depth >> 62) & 2147483647)::integer as copying,
-        (s.depth >> 93)::integer as graphs
-    from swept('events') as s
-    join lanes_seen as l using (lane)
+    union all
+    from edges
 ),
 sums as (
     select
         lane, bin,
         sum(dur_ns) as recorded_ns,
         coalesce(sum(dur_ns) filter (computes), 0) as compute_ns,
-        coalesce(sum(dur_ns) filter (computes and communicating > 0), 0) as overlapped_comm_ns,
-        coalesce(sum(dur_ns) filter (not computes and communicating > 0), 0) as exposed_comm_ns,
-        coalesce(sum(dur_ns) filter (not computes and communicating = 0 and copying > 0), 0) as exposed_memory_ns,
-        coalesce(sum(dur_ns) filter (not computes and communicating = 0 and copying = 0), 0) as idle_ns,
-        sum(dur_ns::hugeint * (computing + communicating)) as kernel_ns,
-        max(computing + communicating) as max_kernels
-    from (
+        coalesce(sum(dur_ns) filter (computes and communicates), 0) as overlapped_comm_ns,
+        coalesce(sum(dur_ns) filter (not computes and communicates), 0) as exposed_comm_ns,
+        coalesce(sum(dur_ns) filter (not computes and not communicates and copies), 0) as exposed_memory_ns,
+        coalesce(sum(dur_ns) filter (not computes and not communicates and not copies), 0) as idle_ns,
+        sum(dur_ns * kernels) as kernel_ns,
+        max(kernels) as max_kernels
+    from (  -- of a state, of which a bin has few, all stretches at once
         select
-            lane, bin, communicating, copying, computing,
-            piece_end_ns - piece_start_ns as dur_ns,
-            computing > 0 or graphs > 0 as computes
-        from cut_to_bins('stretches', 'axes')
+            lane,
+            (state >> 96)::integer - 1 as bin,
+            (state & 33554431)::bigint + ((state >> 25) & 33554431)::bigint as kernels,
+            ((state >> 25) & 33554431) > 0 as communicates,
+            ((state >> 50) & 33554431) > 0 as copies,
+            (state & 33554431) > 0 or ((state >> 75) & 1048575) > 0 as computes,
+            dur_ns
+        from (select lane, depth as state, sum(dur_ns) as dur_ns from swept('events') group by lane, depth)
+        where state >> 96 > 0 and (state >> 95) & 1 = 1
     )
     group by lane, bin
 ),
 copies as (
     select
         m.run, l.lane, m.size_bytes,
-        m.start_ns + p.shift_ns as start_ns,
-        m.end_ns + p.shift_ns as end_ns
+        m.start_ns + l.shift_ns as start_ns,
+        m.end_ns + l.shift_ns as end_ns
     from memcpys as m
     join lanes_seen as l
         on m.run = l.run and m.source = l.source and m.rank = l.rank and m.device is not distinct from l.device
-    join placed as p on m.run = p.run and m.source = p.source
     where m.size_bytes is not null and m.dur_ns > 0 and measured(m.start_ns, m.end_ns)
 ),
 copied as (

@@ -53,7 +53,7 @@ with _clipped as (
     from query_table(relation) as r
     join query_table(axes) as a using (run)
 ),
-_placed as (
+_placed as materialized (
     select
         *,
         bin_of(piece_start_ns, first_ns, span_ns, bins) as first_bin,
