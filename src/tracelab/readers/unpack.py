@@ -14,6 +14,7 @@ from tracelab.readers.findings import Findings
 GZIP_MAGIC = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 20
 _UNPACKED_BYTES = 4 << 20
+_FIRST_BYTES = 1 << 18
 SNIFFED_BYTES = 1 << 16  # a text may begin with screens of its program's own output
 _Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP = 31  # zlib's window bits for a gzip member
@@ -75,10 +76,14 @@ class _Chunks(io.RawIOBase):
 
 def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"") -> bytearray:
     """The next bytes of a stream, behind those given; what was given alone at the end of the stream."""
-    buffer = bytearray(len(before) + size)
-    buffer[: len(before)] = before
-    filled = read_into(stream, buffer, len(before), size)
-    del buffer[filled:]
+    buffer = bytearray(before)
+    end = len(before) + size
+    while (filled := len(buffer)) < end:
+        buffer += bytes(min(end - filled, max(filled, _FIRST_BYTES)))  # what is made room for is also cleared
+        now = read_into(stream, buffer, filled, len(buffer) - filled)
+        if now < len(buffer):
+            del buffer[now:]
+            break
     return buffer
 
 
