@@ -93,9 +93,8 @@ def ingest(
     candidates = [item for item in looked if isinstance(item, Candidate)]
     results = {item.path: _refused(item) for item in looked if isinstance(item, Refused)}
     with runs.placed(candidates, store, run) as placed:
-        results |= {
-            item.path: _twice(item) for item in candidates if item.path not in {p.candidate.path for p in placed}
-        }
+        ours = {item.candidate.path for item in placed}
+        results |= {item.path: _twice(item) for item in candidates if item.path not in ours}
         for result in _read_all(placed, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
             results[result.path] = result
     return Report(tuple(results[item.path] for item in looked), leftovers)
