@@ -54,15 +54,15 @@ class Placed:
 def placed(candidates: list[Candidate], store: Path, run: str | None) -> Iterator[list[Placed]]:
     """Every file with its run: the one asked for, the one that has it already, its run.json's, or a new one.
 
-    Of files with the same content only the first is placed. New names are reserved until the end of the context, so
-    that another ingest at the same time cannot give them to something else.
+    Of files with the same content only the first is placed, or the first of each run folder. New names are reserved
+    until the end of the context, so that another ingest at the same time cannot give them to something else.
     """
     with ExitStack() as reserved:
         with stores.locked(store):
             stored = _stored_sources(store)
             hashes = _hashes(candidates, {row.size_bytes for row in stored})
-            different = _first_of_each(candidates, hashes)
-            beside = {folder: _name_beside(folder) for folder in {_folder(item) for item in different}}
+            beside = {folder: _name_beside(folder) for folder in {_folder(item) for item in candidates}}
+            different = _first_of_each(candidates, hashes, beside)
             if run:
                 chosen = {item.path: run for item in different}
             else:
@@ -106,16 +106,15 @@ def _hashes(candidates: list[Candidate], sizes: set[int]) -> dict[Path, str]:
     }
 
 
-def _first_of_each(candidates: list[Candidate], hashes: dict[Path, str]) -> list[Candidate]:
-    seen: set[str] = set()
-    first = []
+def _first_of_each(
+    candidates: list[Candidate], hashes: dict[Path, str], beside: dict[Path, str | None]
+) -> list[Candidate]:
+    """Of the files of one content the first; what lies in the folders of two runs is of both."""
+    first: dict[object, Candidate] = {}
     for item in candidates:
         sha256 = hashes.get(item.path)
-        if sha256 is None or sha256 not in seen:
-            first.append(item)
-        if sha256 is not None:
-            seen.add(sha256)
-    return first
+        first.setdefault((sha256, beside[_folder(item)]) if sha256 else item.path, item)
+    return list(first.values())
 
 
 def _chosen(
@@ -126,8 +125,14 @@ def _chosen(
     reserve: Callable[[str, Path], str],
 ) -> dict[Path, str]:
     """The run of every file; a new name is reserved for the folder of its files."""
-    home = {row.sha256: row.run for row in stored}
-    chosen = {item.path: home[hashes[item.path]] for item in candidates if hashes.get(item.path) in home}
+    homes: dict[str, set[str]] = {}
+    for row in stored:
+        homes.setdefault(row.sha256, set()).add(row.run)
+    chosen = {}
+    for item in candidates:
+        have_it, named = homes.get(hashes.get(item.path, ""), set()), beside[_folder(item)]
+        if have_it and (named is None or named in have_it):
+            chosen[item.path] = named or min(have_it)
     found = groups(item for item in candidates if item.path not in chosen)
     declared = [beside[_folder(group[0])] or _own_name(group) for group in found]
     nameless = [group for group, name in zip(found, declared, strict=True) if name is None]

@@ -226,3 +226,14 @@ def test_same_file_again_is_unchanged(tmp_path: Path) -> None:
     ingest_paths(tmp_path, [folder], run=None)
     report = ingest([folder], store=tmp_path / "lab")
     assert [result.status for result in report.files] == ["unchanged", "unchanged"]
+
+
+def test_files_of_one_content_are_of_each_run_in_whose_folder_they_lie(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "in" / run, run__json=RUN | {"run": run}) for run in ("a", "b")]
+    for folder in folders:
+        write_trace(folder / "rank0.pt.trace.json", kernels=3, rank=0)
+    ingest(folders[:1], store=tmp_path / "lab")
+    reports = [ingest(folders, store=tmp_path / "lab") for _ in range(2)]
+    assert [[result.status for result in report.files].count("stored") for report in reports] == [2, 0]
+    found = session.connect(tmp_path / "lab").sql("select run, count(*) from kernels group by run order by run")
+    assert found.fetchall() == [("a", 3), ("b", 3)]
