@@ -14,8 +14,9 @@ def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open
 
     Without a store: $TRACELAB_STORE, else ./lab, as on the command line.
     """
-    from tracelab.lab import Lab, store_path
+    from tracelab.lab import Lab
     from tracelab.notebook import tell_ipython
+    from tracelab.store import store_path
 
     tell_ipython()
     return Lab(store_path(store))

@@ -1,6 +1,5 @@
 """Python's door to a store: the verbs of the command line, with Arrow tables for answers that show themselves well."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,6 @@ import pyarrow as pa
 from tracelab import box, damage, doctor, schema, session
 from tracelab import query as library
 from tracelab.notebook import Titles, titled
-
-DEFAULT_STORE = Path("lab")
-
-
-def store_path(given: Path | str | None) -> Path:
-    """The store that is meant: the one given, else $TRACELAB_STORE, else ./lab."""
-    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
 
 
 @dataclass(frozen=True)

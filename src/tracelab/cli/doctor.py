@@ -96,7 +96,7 @@ def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
 def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
     """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
     from tracelab import damage
-    from tracelab.lab import store_path
+    from tracelab.store import store_path
 
     if not paths:
         yield store_path(given), False

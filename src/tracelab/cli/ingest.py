@@ -47,7 +47,7 @@ def command(
     import pyarrow as pa
 
     from tracelab.ingest import ingest
-    from tracelab.lab import store_path
+    from tracelab.store import store_path
 
     pa.set_memory_pool(pa.system_memory_pool())  # gives pages back less eagerly than Arrow's own: less to fault in anew
     with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:

@@ -166,7 +166,8 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
     if picture is None or given["fmt"] or given["output"]:
         answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
 
-    from tracelab.lab import Lab, store_path
+    from tracelab.lab import Lab
+    from tracelab.store import store_path
 
     table = Lab(store_path(given["store"])).ask(query, values)
     if answer is not None:

@@ -45,8 +45,8 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: b
     if not to_stdout:
         check_writable(output, force=force)
 
-    from tracelab.lab import store_path
     from tracelab.report import report
+    from tracelab.store import store_path
 
     page = report(store_path(store), runs).encode()
     if to_stdout:

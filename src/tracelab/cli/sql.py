@@ -30,7 +30,7 @@ def command(
     SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
     """
     from tracelab import box, session
-    from tracelab.lab import store_path
+    from tracelab.store import store_path
 
     if init:
         if statement is not None:
