@@ -1,10 +1,11 @@
 -- 12.4 s with a kernel in a recording of ten minutes mean a GPU that waits nearly all the time; the study looks at shares
--- within these 12.4 s.
+-- within these 12.4 s. Copies and fills do not make a GPU busy: the time that they fill alone is told beside it. Of the study
+-- only the profiler's time limit is known, so its window is the recording; at hand it is that of each device's activity.
 -- /// study
 -- title = "How busy the GPU is"
 -- study = "not looked at"
--- corrected = "time with a kernel / recorded time"
--- fits = "kernels"
+-- corrected = "time with a kernel or a graph / first to last activity of the device"
+-- fits = "kernels or graph_launches"
 -- alone = true
 -- capture = "tracelab collect sweep S3"
 -- example = ["generated/generated-4rank-ddp", "generated/sweeps/generated-shares"]
@@ -15,7 +16,8 @@
 select 'busy' as quantity, null as run, k.model, k.machine, k.batch_size, k.gpus, 'the study''s terms' as setting, 'ratio' as unit, null::double as study, k.value / t.value as corrected, t.claim, k.place
 from published as k join published as t on k.quantity = 'time of kernels' and t.quantity = 'recorded time'
 union all
-select 'busy', g.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', g.rank, g.device), 'ratio', null, 1 - g.idle_ns / nullif(g.window_ns, 0), printf('of %d ns', g.window_ns), null
+select 'busy', g.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', g.rank, g.device), 'ratio', null, (g.compute_ns + g.exposed_comm_ns) / nullif(g.window_ns, 0),
+    printf('of %d ns; copies and fills alone %d ns', g.window_ns, g.exposed_memory_ns), null
 from parts as g join fitting as f using (run)
 order by all;
 

@@ -1,0 +1,49 @@
+"""What rows set right comes out of runs as their formulas say; each number here is worked out by hand."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.build import build_store
+from tracelab.resources import DATA
+from tracelab.study import desk, example, rows
+from tracelab.study.answer import Answer, answered
+
+Cell = Mapping[str, object]
+Tables = Mapping[str, Sequence[Mapping[str, object]]]
+
+
+def of_tables(row: str, folder: Path, tables: Tables, *runs: str) -> Answer:
+    with desk.opened(build_store(folder / "lab", tables)) as con:
+        return answered(con, rows.find(row), runs)
+
+
+def of_example(row: str) -> Answer:
+    with example.store_of([rows.find(row)]) as store, desk.opened(store) as con:
+        return answered(con, rows.find(row))
+
+
+def cells(answer: Answer, **wanted: object) -> list[Cell]:
+    found = answer.cells.to_pylist()
+    return [cell for cell in found if all(cell[name] == value for name, value in wanted.items())]
+
+
+def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
+    kernel = {"name": "gemm", "device": 0, "stream": 7}
+    tables = {
+        "kernels": [kernel | {"start_ns": 0, "dur_ns": 100}, kernel | {"start_ns": 180, "dur_ns": 20}],
+        "memcpys": [{"device": 0, "stream": 8, "start_ns": 90, "dur_ns": 60, "direction": "HtoD", "size_bytes": 1}],
+    }
+    (busy,) = cells(of_tables("S3-16", tmp_path, tables), run="r")
+    assert (busy["corrected"], busy["claim"]) == (120 / 200, "of 200 ns; copies and fills alone 50 ns")
+
+
+def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> None:
+    truth = json.loads((DATA / "generated" / "truth.json").read_text("utf-8"))["ranks"]
+    busy = {str(cell["setting"]): cell["corrected"] for cell in cells(of_example("S3-16"), run="generated-4rank-ddp")}
+    assert busy == {
+        f"rank {rank}, GPU {rank}": pytest.approx(each["busy_ns"] / each["window_ns"]) for rank, each in truth.items()
+    }
+    assert round(float(str(busy["rank 0, GPU 0"])), 4) == 0.9293
