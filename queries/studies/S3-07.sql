@@ -15,13 +15,14 @@
 -- ///
 with broadcasts as (
     select
-        s.*, f.gpu as machine, f.gpus,
+        s.*, d.devices, f.gpu as machine, f.gpus,
         coalesce(s.step_bytes / d.devices, s.parameter_bytes) as moved_bytes,
         concat(case when s.step_bytes is not null then 'as the recording says' else 'as the model''s size says' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source,
         s.parameter_bytes = s.step_bytes / d.devices as is_parameters
     from shares as s
     join (
-        select run, count(distinct (rank, device)) as devices from kernels where regexp_matches(name, '(?i)broadcast') group by run
+        select run, count(distinct (rank, device)) / count(distinct rank) as devices  -- of a process: its steps are counted
+        from kernels where regexp_matches(name, '(?i)broadcast') group by run
     ) as d using (run)
     join fitting as f using (run)
     where s.share = 'broadcast' and s.calls > 0
@@ -34,7 +35,7 @@ from published
 union all
 select 'share of the GPU activity', run, model, machine, batch_size, gpus, layout, 'ratio', null, of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
 union all
-select 'time of a step''s broadcasts', run, model, machine, batch_size, gpus, layout, 'ns', null, null, step_ns, null, null from broadcasts
+select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, layout, 'ns', null, null, step_ns / devices, null, null from broadcasts
 union all
 select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, layout, 'bytes', null, null, moved_bytes, bytes_source, null from broadcasts
 union all

@@ -47,3 +47,25 @@ def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> N
         f"rank {rank}, GPU {rank}": pytest.approx(each["busy_ns"] / each["window_ns"]) for rank, each in truth.items()
     }
     assert round(float(str(busy["rank 0, GPU 0"])), 4) == 0.9293
+
+
+@pytest.mark.parametrize("parallelism", ["dp", "ddp"])
+def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_path: Path, parallelism: str) -> None:
+    ranks = {0: 0, 1: 0} if parallelism == "dp" else {0: 0, 1: 1}
+    step = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_ns": 900}
+    tables = {
+        "runs": [{"model": "net", "batch_size": 4, "gpus": 2, "parallelism": parallelism, "parameter_bytes": 4000}],
+        "annotations": [step | {"rank": rank} for rank in set(ranks.values())],
+        "kernels": [
+            {"rank": rank, "device": device, "name": "ncclDevKernel_Broadcast", "stream": 7, "start_ns": 0, "dur_ns": 90}
+            for device, rank in ranks.items()
+        ],
+        "collectives": [
+            {"rank": rank, "device": device, "on": "kernel", "collective": "broadcast", "size_bytes": 4000}
+            for device, rank in ranks.items()
+        ],
+    }
+    answer = of_tables("S3-07", tmp_path, tables)
+    found = {cell["quantity"]: cell["corrected"] for cell in cells(answer, run="r")}
+    assert found["time of a step's broadcasts, each GPU"] == 90
+    assert found["bytes of a step, device to device, each GPU"] == 4000

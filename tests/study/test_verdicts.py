@@ -150,8 +150,8 @@ def test_a_broadcast_carries_the_parameters_whatever_the_batch(tmp_path: Path) -
     assert found == {
         ("share of the GPU activity", 4): 90 / 130,
         ("share of the GPU activity", 64): 90 / 730,
-        ("time of a step's broadcasts", 4): 180,
-        ("time of a step's broadcasts", 64): 180,
+        ("time of a step's broadcasts, each GPU", 4): 90,
+        ("time of a step's broadcasts, each GPU", 64): 90,
         ("bytes of a step, device to device, each GPU", 4): 4000,
         ("bytes of a step, device to device, each GPU", 64): 4000,
         ("bytes of a step, from the host", 4): 40,
