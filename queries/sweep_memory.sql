@@ -2,10 +2,10 @@
 -- A row is one run, rank and device; the row without a device is the host, and a run that recorded no memory is one row
 -- with its status. `allocated_bytes` and `reserved_bytes` are the framework's own peaks, in the steps it wrote down and in
 -- the trace; `used_bytes` is what NVML or nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and
--- other people's processes are in it. `op_sum_bytes` is what key_averages() prints as an op's memory: allocations less
--- releases inside it, added up over its calls; the largest of all ops is no peak of anything, and it falls with the number of
--- calls. `imbalance_factor` compares a device with the mean of the others: DataParallel gathers outputs and sums gradients
--- on the first one.
+-- other people's processes are in it. A card that the run used is a row where only the sampler saw it, too. `op_sum_bytes` is
+-- what key_averages() prints as an op's memory: allocations less releases inside it, added up over its calls; the largest of
+-- all ops is no peak of anything, and it falls with the number of calls. `imbalance_factor` compares a device with the mean of
+-- the others: DataParallel gathers outputs and sums gradients on the first one.
 -- /// query
 -- title = "Memory of a sweep"
 -- needs = ["memory_peaks", "memory_events", "host_samples"]
@@ -101,10 +101,22 @@ allocations as (
     from events
     group by run, rank, device
 ),
-places as (
+of_framework as (
     select run, rank, device from recorded_peaks
     union
     select run, rank, device from written_peaks
+),
+only_sampled as (  -- cards of the run on which the framework told nothing: of several processes each has its own
+    select s.run, case when c.world_size > 1 then s.device else 0 end as rank, s.device
+    from cards as s
+    join asked as c on s.run = c.run
+    where s.device < coalesce(c.gpus, s.device + 1)
+        and (s.run, s.device) not in (select (run, device) from of_framework where device is not null)
+),
+places as (
+    from of_framework
+    union
+    from only_sampled
     union
     select run, 0 as rank, device from cards where device is null
 ),

@@ -57,7 +57,14 @@ def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_pa
         "runs": [{"model": "net", "batch_size": 4, "gpus": 2, "parallelism": parallelism, "parameter_bytes": 4000}],
         "annotations": [step | {"rank": rank} for rank in set(ranks.values())],
         "kernels": [
-            {"rank": rank, "device": device, "name": "ncclDevKernel_Broadcast", "stream": 7, "start_ns": 0, "dur_ns": 90}
+            {
+                "rank": rank,
+                "device": device,
+                "name": "ncclDevKernel_Broadcast",
+                "stream": 7,
+                "start_ns": 0,
+                "dur_ns": 90,
+            }
             for device, rank in ranks.items()
         ],
         "collectives": [
