@@ -25,7 +25,7 @@ select
     -c.outer_call.before as start_ns,
     c.outer_call.end_ns as end_ns,
     c.outer_call.tid as tid,
-    format('0x{:x}', row_number() over ()) as flow
+    format('0x{:x}', row_number() over (order by c.run, c.source, c.correlation, c.pid)) as flow  -- the same each time
 from _calls as c
 join _work as w
     on c.run = w.run and c.source = w.source and c.pid is not distinct from w.pid and c.correlation = w.correlation;

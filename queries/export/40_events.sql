@@ -55,4 +55,4 @@ join placed_tracks as t
 left join flows as f
     on r.run = f.run and r.source = f.source and r.pid is not distinct from f.pid and r.correlation = f.correlation
 where r.run = of_run and r.rank = of_rank
-order by t.number, r.start_ns, end_ns desc nulls last, r.place_in_file;
+order by t.number, r.start_ns, end_ns desc nulls last, r.place_in_file, text;

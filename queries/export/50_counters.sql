@@ -17,9 +17,8 @@ where shown(m.start_ns, m.end_ns, e.from_ns, e.to_ns) and (e.ranks is null or li
 
 create or replace temp view sampled_memory as
 select
-    row_number() over () as id, m.run, m.source, m.rank, m.pid, m.device, m.time_ns, m.size_bytes, m.allocated_bytes,
-    m.reserved_bytes
-from memory_events as m
+    m.id, m.run, m.source, m.rank, m.pid, m.device, m.time_ns, m.size_bytes, m.allocated_bytes, m.reserved_bytes
+from (select row_number() over () as id, * from memory_events) as m
 join exported as e using (run, source)
 where e.ranks is null or list_contains(e.ranks, m.rank);
 
@@ -100,7 +99,8 @@ select
     pid, device, at_ns, name, key, value
 from _all;
 
--- sample_texts: the samples in the time asked for, each as the JSON of a counter's event.
+-- sample_texts: the samples in the time asked for, counter by counter, each as the JSON of its event. Here as for events the
+-- order is settled to the last tie, so that an export is the same bytes each time: ingested twice it is one source.
 create or replace temp view sample_texts as
 select
     '{"pid":' || n.number || ',"ph":"C","name":' || to_json(s.name)::varchar || ',"ts":' || as_us(s.at_ns + e.shift_ns)
@@ -111,4 +111,5 @@ join numbered as n
     on s.run = n.run and s.rank = n.rank and s.place = n.place
     and n.part is not distinct from case when s.place = 'gpu' then s.device else s.pid end
 where s.value is not null and s.at_ns >= e.from_ns and s.at_ns <= e.to_ns
-    and (e.ranks is null or list_contains(e.ranks, s.rank));
+    and (e.ranks is null or list_contains(e.ranks, s.rank))
+order by n.number, s.name, s.key, s.at_ns, s.value;

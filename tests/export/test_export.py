@@ -11,6 +11,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.export import Exported, Request, write
 from tracelab.export.clocks import Span, clocks, told
 from tracelab.export.lanes import Lanes
+from tracelab.ingest import ingest
 
 UNIX = 1_700_000_000_000_000_000
 
@@ -259,6 +260,17 @@ def test_notes_of_a_run_folder_do_not_stretch_the_recording():
 def test_lanes_fill_up_from_the_first():
     placed = Lanes().place([1, 1, 1, 1], [True] * 4, [0, 1, 2, 5], [10, 5, 4, 6])
     assert placed == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_an_export_is_the_same_bytes_each_time(tmp_path):
+    generated = Path(__file__).parents[2] / "data" / "generated" / "generated-4rank-ddp"
+    ingest([generated], tmp_path / "lab")
+    written = []
+    for _ in range(4):
+        stream = io.BytesIO()
+        write(tmp_path / "lab", Request(), stream)
+        written.append(stream.getvalue())
+    assert written[1:] == written[:1] * 3
 
 
 def test_several_runs_must_be_named(tmp_path):

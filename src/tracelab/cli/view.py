@@ -53,11 +53,11 @@ def command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
     with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
         trace = Path(folder) / "trace.json.gz"
-        with trace.open("wb") as stream:
-            done = written(store, what, trace, stream)
-        for line in told(done):
-            click.echo(line, err=True)
-        with Server(served(trace), port) as server:
+        with Server(served(trace), port) as server:  # before the work: the port may be taken
+            with trace.open("wb") as stream:
+                done = written(store, what, trace, stream)
+            for line in told(done):
+                click.echo(line, err=True)
             _serve(server, no_browser=no_browser)
 
 
