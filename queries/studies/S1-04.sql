@@ -5,11 +5,11 @@
 -- title = "Table I"
 -- study = "share of memory as printed"
 -- corrected = "GB / GB of the card; accuracy beside that of guessing"
--- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar10' and gpu like '%P100%'"
+-- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar10' and gpu is not null and gpu not like '%3080%'"
 -- alone = true
 -- capture = "tracelab collect sweep S1 --fixed data_root=DIR"
 -- example = ["generated/sweeps/generated-machines"]
--- chart = { x = "model", by = "quantity" }
+-- chart = { x = "model", by = "machine" }
 -- [answers]
 -- speed = { query = "sweep_throughput" }
 -- accuracies = { query = "training_convergence" }
@@ -47,12 +47,26 @@ with chance as (
     select coalesce(run, model) as name from cells where quantity = 'accuracy' and study <= 1.2 * corrected
 ),
 memory as (
-    select model, max(published) as published, max(corrected) as corrected from cells where quantity = 'share of memory' and published is not null group by model
+    select model, published, corrected, abs(published - corrected) as error
+    from cells where quantity = 'share of memory' and published is not null
 ),
 ordered as (
     select median(corrected) as middle, max(corrected) as most, arg_max(model, corrected) as model from memory
+),
+elsewhere as (  -- the same model's memory, here and in the other tables
+    select o.model, p.value as gb, min(o.value) as least, max(o.value) as most, median(o.value) as middle
+    from figures as o
+    join published as p using (model, quantity)
+    where o.quantity = 'memory used' and o.row <> p.row and starts_with(o.row, 'S1-')
+    group by o.model, p.value
+),
+epochs as (
+    select min(corrected) as least, max(corrected) as most, count(distinct run) as runs
+    from cells where quantity = 'time of an epoch' and run is not null
 )
 select
     coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance having count(*) > 0), 'No model is at chance')
-    || printf('; the shares of memory are right within %.2g points', (select 100 * max(abs(published - corrected)) from memory))
-    || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered) || '.' as verdict
+    || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)', 100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error)) from memory)
+    || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered)
+    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables say %.1f to %.1f', model, gb, least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
+    || coalesce((select printf('; at hand an epoch takes %.3g to %.3g min in %d runs', least, most, runs) from epochs where runs > 0), '') || '.' as verdict

@@ -2,5 +2,5 @@
 -- /// study
 -- as = "S1-04"
 -- title = "Table II"
--- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar10' and gpu like '%3080%'"
+-- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar10' and gpu is not null and gpu not like '%P100%'"
 -- ///

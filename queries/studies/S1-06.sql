@@ -2,5 +2,5 @@
 -- /// study
 -- as = "S1-04"
 -- title = "Table III"
--- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar100' and gpu like '%P100%'"
+-- fits = "steps and pretrained and epochs = 1 and dataset = 'cifar100' and gpu is not null and gpu not like '%3080%'"
 -- ///

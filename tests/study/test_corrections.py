@@ -76,3 +76,30 @@ def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_pa
     found = {cell["quantity"]: cell["corrected"] for cell in cells(answer, run="r")}
     assert found["time of a step's broadcasts, each GPU"] == 90
     assert found["bytes of a step, device to device, each GPU"] == 4000
+
+
+@pytest.mark.parametrize(("row", "dataset", "epoch_min"), [("S1-04", "cifar10", 2.0), ("S1-07", "cifar100", 2.0)])
+def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
+    tmp_path: Path, row: str, dataset: str, epoch_min: float
+) -> None:
+    run = {"model": "alexnet", "dataset": dataset, "gpu": "NVIDIA H200", "gpus": 1, "pretrained": True, "epochs": 1}
+    step = {"epoch": 0, "start_ns": 0, "samples": 10}
+    tables = {
+        "runs": [run | {"sweep": "s", "batch_size": 10, "world_size": 1, "status": "ok"}],
+        "steps": [
+            step | {"phase": "train", "step": 0, "dur_ns": 60_000_000_000},
+            step | {"phase": "epoch", "dur_ns": 120_000_000_000},
+        ],
+        "host_samples": [{"host": "h", "device": 0, "time_ns": 1, "used_bytes": 35, "total_bytes": 140}],
+    }
+    answer = of_tables(row, tmp_path, tables)
+    found = {cell["quantity"]: (cell["machine"], cell["corrected"]) for cell in cells(answer, run="r")}
+    assert found == {"time of an epoch": ("NVIDIA H200", epoch_min), "share of memory": ("NVIDIA H200", 0.25)}
+    assert answer.verdict.endswith("; at hand an epoch takes 2 to 2 min in 1 runs.")
+
+
+def test_table_four_tells_of_the_memory_that_no_other_table_has(tmp_path: Path) -> None:
+    assert of_tables("S1-07", tmp_path, {"runs": [{}]}).verdict == (
+        "No model is at chance; the shares of memory are right within 0.83 points (vgg16_bn: 90 % printed, 89.2 %); "
+        "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables say 2.3 to 2.7."
+    )
