@@ -30,6 +30,7 @@ from tracelab import query
 from tracelab.report.asking import Answer, Asking, opened
 from tracelab.report.head import head
 from tracelab.report.health import health
+from tracelab.report.loaded import load
 from tracelab.report.page import page
 from tracelab.report.part import lacking, part_html
 from tracelab.report.section import Section
@@ -48,6 +49,7 @@ SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (
 def report(store: Path, runs: tuple[str, ...] = ()) -> str:
     """The report as HTML; NoDataError where the store is empty or lacks one of the runs."""
     with opened(store, runs) as asking:
+        load(asking.con, store)
         sections = list(_sections(asking))
         lacks = [line for section in sections for line in section.lacking]
         shown = [section for section in sections if section.body]
