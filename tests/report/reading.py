@@ -22,6 +22,7 @@ class _Reader(HTMLParser):
         self.found = Found()
         self.part = ""
         self.cell: list[str] | None = None
+        self.is_number = False
         self.written: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -38,8 +39,10 @@ class _Reader(HTMLParser):
                 self.cell = [""]
                 self.found.heads.setdefault(self.part, []).append("")
             case "td":
-                self.found.tables[self.part][-1].append(attributes.get("data-v") or "")
-                self.cell = None if attributes.get("data-v") else self.found.tables[self.part][-1]
+                is_number, exact = "class" not in attributes, (attributes.get("title") or "").split(" ")[0]
+                self.found.tables[self.part][-1].append(exact if is_number else "")
+                self.cell = None if is_number and exact else self.found.tables[self.part][-1]
+                self.is_number = is_number
             case "script":
                 self.written = self.found.blocks if attributes.get("type") == "application/json" else self.found.scripts
                 self.written.append("")
@@ -55,7 +58,8 @@ class _Reader(HTMLParser):
             self.found.heads[self.part][-1] += data.strip()
         elif self.lasttag == "td":
             if self.cell is not None:
-                self.cell[-1] += data.rstrip("\n")
+                said = data.rstrip("\n")
+                self.cell[-1] += said.split(" ")[0].replace(",", "") if self.is_number else said
         else:
             self.found.texts[self.part] = self.found.texts.get(self.part, "") + data
 

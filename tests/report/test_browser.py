@@ -64,7 +64,7 @@ def test_a_heading_sorts_by_exact_values_and_back(opened: Page) -> None:
     opened.run(f"{button}.click()")
     opened.run(f"{button}.click()")
     assert opened.run(HEAD.format("dur_ns") + ".getAttribute('aria-sort')") == "ascending"
-    values = opened.run(f"[...{KERNELS}.tBodies[0].rows].map(row => Number(row.cells[5].dataset.v))")
+    values = opened.run(f"[...{KERNELS}.tBodies[0].rows].map(row => tracelab.numberOf(row.cells[5]))")
     assert values == sorted(values)
     assert values[0] == 10_000
     opened.run(f"{button}.click()")

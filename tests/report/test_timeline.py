@@ -12,7 +12,7 @@ from tracelab import query
 from tracelab.report.asking import opened
 from tracelab.report.page import page
 from tracelab.report.section import Section
-from tracelab.report.timeline import _fitting_bins, timeline
+from tracelab.report.timeline import _fitting_bins, _table_bins, differences, timeline
 
 GEMM, NCCL = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 GPU = {"stream": 7, "device": 0}
@@ -46,7 +46,7 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     with opened(store, ()) as asking:
         answer = query.run(asking.con, query.find("timeline"), {"bins": 4096})
     assert {name: columns[name] for name in columns} == {name: answer.column(name).to_pylist() for name in columns}
-    assert run["edges"] == [1_000 * number for number in range(4097)]
+    assert run["edges"] == [0, *[1_000] * 4096]  # differences
     assert sum(columns["overlapped_comm_ns"]) == 1_024_000
     assert sum(columns["exposed_memory_ns"]) == 512_000
     assert "exposed_comm_ns" not in columns  # 0 throughout
@@ -61,6 +61,14 @@ def test_without_gpu_activity_there_is_no_section(tmp_path):
 
 def test_many_devices_have_fewer_bins_each():
     assert [_fitting_bins(devices) for devices in (1, 4, 5, 16, 48)] == [4096, 4096, 2048, 1024, 256]
+
+
+def test_the_table_of_many_devices_has_fewer_bins_each():
+    assert [_table_bins(devices) for devices in (1, 20, 21, 40, 48)] == [8, 8, 4, 4, 2]
+
+
+def test_levels_are_embedded_as_differences_and_what_is_unknown_stays_so():
+    assert differences([None, 500, 500, None, 700, 100]) == [None, 500, 0, None, 200, -600]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +115,14 @@ def test_pointing_tells_exact_nanoseconds_and_shares_of_the_bin(seen):
     told = chromium.run("document.querySelector('.timeline-tip').innerText")
     assert "communicating, hidden behind compute\t100 % of the bin: 4 µs (4,000 ns)" in told
     assert "kernels in flight\t2 on average, 2 at most" in told
+
+
+@needs_browser
+def test_the_track_of_kernels_tells_how_many_were_in_flight_at_once(seen):
+    chromium = drawn(seen)
+    chromium.until(f"{SURFACE}.getAttribute('aria-description')")
+    said = chromium.run(f"{SURFACE}.getAttribute('aria-description')")
+    assert said == "kernels in flight, up to 2; copied, up to 10 GB/s in a bin"
 
 
 @needs_browser

@@ -92,7 +92,7 @@ def test_a_plot_is_drawn(answered: Run, tmp_path: Path) -> None:
 
 def test_a_report_is_written(answered: Run, tmp_path: Path) -> None:
     answered("report", "--run", RUN.name, "-o", tmp_path / "report.html")
-    assert f"<td data-v={TRUTH['idle_ns']} " in (tmp_path / "report.html").read_text("utf-8")
+    assert f'<td title="{TRUTH["idle_ns"]} ns">' in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_the_wheel_holds_the_package_the_queries_the_collectors_and_the_examples_and_nothing_else(wheel: Path) -> None:

@@ -42,7 +42,10 @@ def shown_rows(answer: pa.Table, kind: str | None) -> list[int]:
 
 
 def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
-    """The rows as a table; its columns sort where a script runs, and a number's exact value is `data-v`."""
+    """The rows as a table; its columns sort where a script runs.
+
+    A cell without a class is a number: exact as its title says, or where it has none, as it stands.
+    """
     columns = [_cells(field, answer.column(index)) for index, field in enumerate(answer.schema)]
     heads = "".join(_head(field, meanings.get(field.name, "")) for field in answer.schema)
     rows = "\n".join("<tr>" + "".join(row) for row in zip(*columns, strict=True))
@@ -71,9 +74,10 @@ def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
 
 
 def _number(shown: str, whole: str, what: str) -> str:
-    rounded = what in _UNITS.values() or shown.endswith("%")
-    title = f' title="{f"{whole} {what}".strip()}"' if rounded and shown != f"{whole} ns" else ""
-    return f"<td data-v={whole}{title}>{escape(shown)}"
+    is_share = shown.endswith("%")
+    if not is_share and shown.split(" ")[0].replace(",", "") == whole:
+        return f"<td>{shown}"
+    return f'<td title="{whole} {what}">{shown}' if what and not is_share else f"<td title={whole}>{shown}"
 
 
 def percent(ratio: float) -> str:

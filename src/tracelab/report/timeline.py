@@ -16,9 +16,10 @@ from tracelab.units import Quantity, scaled
 MOST_BINS = 4096
 FEWEST_BINS = 256
 _BINS_IN_ALL = 16_384
-"""Of all devices together: a bin takes some 40 bytes of the page."""
+"""Of all devices together: a bin takes some 25 bytes of the page."""
 MOST_DEVICES = 48
 _TABLE_BINS = 8
+_TABLE_ROWS = 160
 _MOST_STEPS = 400
 PARTS = {
     "compute_alone_ns": ("compute", "computing alone"),
@@ -29,6 +30,8 @@ PARTS = {
 }
 """The parts that fill a bin with `outside_ns`: their colours, and what they are called."""
 _TRACKS = ("kernel_ns", "max_kernels", "copy_bytes", "allocated_bytes", "max_allocated_bytes", "reserved_bytes")
+_LEVELS = ("allocated_bytes", "max_allocated_bytes", "reserved_bytes")
+"""Columns that stay as they are from most bins to the next: embedded as differences."""
 _Key = tuple[str, int, int | None]
 
 
@@ -44,26 +47,28 @@ def timeline(asking: Asking) -> Section | None:
     embedded = _embedded(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
         run["steps"] = _steps(asking, run["run"])
-    coarse = asking.ask("timeline", bins=_TABLE_BINS).table
+    table_bins = _table_bins(len(devices[:MOST_DEVICES]))
+    coarse = asking.ask("timeline", bins=table_bins).table
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{text(answer.query.title)}</h3>',
         f"<p>{prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),
         _not_shown(len(devices)),
-        _table(coarse),
+        _table(coarse, table_bins),
         f"<details class=definition><summary>Definition</summary><p>{prose(answer.query.prose)}</p></details>",
         f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{text(answer.command)}</code></p>"
         f"<pre tabindex=0>{text_lines(answer.sql)}</pre></details></article>",
     ]
     colors = [[name, color, said] for name, (color, said) in PARTS.items()]
-    data = {"timeline": {"parts": colors, "runs": embedded}}
-    return Section("when", "Timeline", "\n".join(filter(None, body)), data, ("timeline.js",))
+    data = {"timeline": {"parts": colors, "levels": _LEVELS, "runs": embedded}}
+    return Section("when", "Timeline", "\n".join(filter(None, body)), data, ("bins.js", "timeline.js"))
 
 
 _EXPLAINED = (
-    "Each band is one device: its height is the whole of a moment, its colours are the shares of that moment. White is "
-    "time in which nothing was recorded of the device. All devices of a run share the axis. Zoom with the wheel while "
+    "Each band is one device: its height is the whole of a moment, its colours are the shares of that moment. Blank is "
+    "time in which nothing was recorded of the device. Of kernels in flight the pale part is the most at once, the full "
+    "one the mean. All devices of a run share the axis. Zoom with the wheel while "
     "holding Ctrl, with two fingers, the buttons, or + and −; move by dragging, or with the arrow keys. For single "
     "events run `tracelab view`."
 )
@@ -91,8 +96,19 @@ def _fitting_bins(devices: int) -> int:
     return bins
 
 
+def _table_bins(devices: int) -> int:
+    """How many bins of each device the table tells, so that of many devices it stays short."""
+    bins = _TABLE_BINS
+    while bins > 1 and bins * devices > _TABLE_ROWS:
+        bins //= 2
+    return bins
+
+
 def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]:
-    """By run: the edges of the bins, and of each device its columns; one that is 0 or NULL throughout is left out."""
+    """By run: the edges of the bins, and of each device its columns; one that is 0 or NULL throughout is left out.
+
+    Edges and levels are differences, for these have few digits.
+    """
     wanted = set(devices)
     runs: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[Any]] = {name: answer.column(name).to_pylist() for name in answer.column_names}
@@ -105,11 +121,23 @@ def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]
         run, rank, device = key
         edges = [columns["at_ns"][row] for row in rows]
         edges.append(edges[-1] + columns["bin_ns"][rows[-1]])
-        known = runs.setdefault(run, {"run": run, "edges": edges, "devices": []})
+        known = runs.setdefault(run, {"run": run, "edges": differences(edges), "devices": []})
         told = {name: [columns[name][row] for row in rows] for name in (*PARTS, *_TRACKS)}
-        shown = {name: values for name, values in told.items() if any(values)}
+        shown = {
+            name: differences(values) if name in _LEVELS else values for name, values in told.items() if any(values)
+        }
         known["devices"].append({"rank": rank, "device": device, "columns": shown})
     return list(runs.values())
+
+
+def differences(values: Sequence[int | None]) -> list[int | None]:
+    """Each value less the one before that is known, the first less 0; NULL stays NULL."""
+    found: list[int | None] = []
+    before = 0
+    for value in values:
+        found.append(None if value is None else value - before)
+        before = before if value is None else value
+    return found
 
 
 def _steps(asking: Asking, run: str) -> list[list[object]]:
@@ -130,12 +158,12 @@ def _legend() -> str:
 
 def _figure(number: int, run: dict[str, Any]) -> str:
     """The place where a script draws one run; what is read aloud instead is the table."""
-    edges = run["edges"]
-    whole, length = scaled(edges[-1] - edges[0], Quantity.DURATION), scaled(edges[1] - edges[0], Quantity.DURATION)
+    _, *lengths = run["edges"]
+    whole, length = scaled(sum(lengths), Quantity.DURATION), scaled(lengths[0], Quantity.DURATION)
     return (
         f'<figure class="timeline" data-timeline="{number}" data-run="{text(run["run"])}" role="group" '
         f'aria-label="Timeline of {text(run["run"])}"><h4>{text(run["run"])}</h4>'
-        f"<p class=brand>{whole} in {len(edges) - 1:,} bins of {length} for {len(run['devices'])} devices</p>"
+        f"<p class=brand>{whole} in {len(lengths):,} bins of {length} for {len(run['devices'])} devices</p>"
         '<div class="timeline-drawing"></div>'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
@@ -150,11 +178,11 @@ def _not_shown(devices: int) -> str:
     )
 
 
-def _table(coarse: pa.Table | None) -> str:
+def _table(coarse: pa.Table | None, bins: int) -> str:
     if coarse is None:
         return ""
     names = ["run", "rank", "device", "at_ns", "bin_ns", *PARTS, "outside_ns", "mean_kernels", "copy_bytes"]
     names += [name for name in ("max_allocated_bytes",) if any(coarse.column(name).to_pylist())]
-    shown = coarse.select(names).slice(0, MOST_DEVICES * _TABLE_BINS)
-    caption = f"What happened when, in {_TABLE_BINS} bins"
+    shown = coarse.select(names).slice(0, MOST_DEVICES * bins)
+    caption = f"What happened when, in {bins} bin{'s' * (bins != 1)} of each run"
     return f"<details class=data><summary>Table: {caption}</summary>{table_html(shown, caption, {})}</details>"

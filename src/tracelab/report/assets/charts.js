@@ -8,17 +8,17 @@
     const rows = table.asAnswered;
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
     const run = heads.indexOf("run");
-    const text = (cell) => cell.title && !cell.dataset.v ? cell.title : cell.textContent;
+    const text = (cell) => cell.className && cell.title ? cell.title : cell.textContent;
     return {
       text: (row, at) => rows[row].cells[at].textContent,
-      number: (row, at) => { const v = rows[row].cells[at].dataset.v; return v === undefined ? null : Number(v); },
+      number: (row, at) => tracelab.numberOf(rows[row].cells[at]),
       ofRun: (row, picked) => picked === null || run < 0 || text(rows[row].cells[run]) === picked,
       // Every cell of a row, those that the chart shows first, with the exact value where the text rounds it.
       told: (row, first) => {
         const order = [...first, ...heads.keys()].filter((at, place, all) => all.indexOf(at) === place);
         return order.slice(0, TOLD_COLUMNS).map((at) => {
           const cell = rows[row].cells[at];
-          const exact = cell.dataset.v && cell.title ? `${cell.textContent} (${grouped(cell.title)})` : text(cell);
+          const exact = !cell.className && cell.title ? `${cell.textContent} (${grouped(cell.title)})` : text(cell);
           return [heads[at], exact];
         });
       },

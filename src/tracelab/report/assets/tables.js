@@ -6,9 +6,12 @@
   const NEXT_OF_TEXT = { none: "ascending", ascending: "descending", descending: "none" };
   const collator = new Intl.Collator("en", { numeric: true });
 
+  // A cell without a class is a number, exact in its title, or where it has none, as it stands; null for any other cell.
+  tracelab.numberOf = (cell) => cell.className ? null : Number((cell.title || cell.textContent).split(" ")[0].replaceAll(",", ""));
+
   // A cell's value: a number exactly enough to sort by, a text, or null where there is none.
   function valueOf(cell) {
-    if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
+    if (!cell.className) return tracelab.numberOf(cell);
     return cell.classList.contains("u") ? null : cell.textContent;
   }
 

@@ -4,13 +4,23 @@
 (() => {
   const block = document.getElementById("json-timeline");
   if (!block) return;
-  const { parts, runs } = tracelab.json("timeline");
-  const BAND = 64, TRACK = 26, GAP = 4, AXIS = 22, LEFT = 8;
+  const { parts, levels, runs } = tracelab.json("timeline");
+  const { undone, binOf, sum, most } = tracelab.bins;
+  const BAND = 64, TRACK = 26, LABEL = 18, AXIS = 22, LEFT = 8;
   const TRACKS = [
-    { name: "kernels in flight", of: "kernel_ns", unit: "", ink: "compute", mean: true },
+    // The mean of a bin, before the most that were in flight at once: a bin hides how the mean came about.
+    { name: "kernels in flight", of: "kernel_ns", most: "max_kernels", unit: "", ink: "compute", mean: true },
     { name: "copied", of: "copy_bytes", unit: "GB/s", ink: "memory", mean: true },
     { name: "allocated memory", of: "max_allocated_bytes", unit: "B", ink: 3, mean: false },
   ];
+  const FAINT = 0.35;
+
+  for (const run of runs) {
+    run.edges = undone(run.edges);
+    for (const { columns } of run.devices) {
+      for (const name of levels) if (columns[name]) columns[name] = undone(columns[name]);
+    }
+  }
 
   for (const figure of document.querySelectorAll("[data-timeline]")) {
     const run = runs[Number(figure.dataset.timeline)];
@@ -116,7 +126,7 @@
     const title = `rank ${device.rank} · GPU ${device.device ?? "?"}`;
     const box = target.appendChild(tracelab.element("div", undefined, { class: "timeline-band" }));
     box.append(tracelab.element("h4", title));
-    const surface = canvas(box, BAND + tracks.length * (TRACK + GAP), `${title}; + and − zoom, arrow keys move`);
+    const surface = canvas(box, BAND + tracks.length * (LABEL + TRACK), `${title}; + and − zoom, arrow keys move`);
     surface.tabIndex = 0;
     return { device, tracks, title, canvas: surface };
   }
@@ -135,30 +145,14 @@
     return { power, length: run.edges[Math.min(1 << power, bins)] - run.edges[0] };
   }
 
-  function binOf(run, at) {
-    let low = 0, high = run.edges.length - 1;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (run.edges[middle] <= at) low = middle; else high = middle;
-    }
-    return low;
-  }
-
-  function sum(values, start, end) {
-    let total = 0;
-    if (values) for (let at = start; at < end; at++) total += values[at] ?? 0;
-    return total;
-  }
-
-  function most(values, start, end) {
-    let found = null;
-    if (values) for (let at = start; at < end; at++) if (values[at] !== null && (found === null || values[at] > found)) found = values[at];
-    return found;
-  }
-
   function level(track, device, start, end, length) {
     const values = device.columns[track.of];
     return track.mean ? sum(values, start, end) / length : most(values, start, end);
+  }
+
+  // The most that a track shows of some bins: of kernels how many were in flight at once, which is no mean.
+  function top(track, device, start, end, length) {
+    return track.most ? most(device.columns[track.most], start, end) : level(track, device, start, end, length);
   }
 
   function figureOf(track, device, start, end, length) {
@@ -197,12 +191,12 @@
     const stride = 1 << group.power;
     const begin = binOf(run, view.from) >> group.power << group.power, stop = Math.min(binOf(run, view.to - 1) + 1, run.edges.length - 1);
     const inks = parts.map(([, color]) => tracelab.color(color));
-    const tops = each.tracks.map((_, at) => BAND + GAP + at * (TRACK + GAP));
+    const tops = each.tracks.map((_, at) => BAND + LABEL + at * (LABEL + TRACK));
     const highest = each.tracks.map((track) => {
       let found = 0;
       for (let at = begin; at < stop; at += stride) {
         const end = Math.min(at + stride, run.edges.length - 1);
-        found = Math.max(found, level(track, each.device, at, end, run.edges[end] - run.edges[at]) ?? 0);
+        found = Math.max(found, top(track, each.device, at, end, run.edges[end] - run.edges[at]) ?? 0);
       }
       return found;
     });
@@ -225,28 +219,25 @@
       each.tracks.forEach((track, index) => {
         const value = level(track, each.device, at, end, length);
         if (!value || !highest[index]) return;
-        const tall = TRACK * value / highest[index];
+        const fill = (of, alpha) => {
+          const tall = TRACK * of / highest[index];
+          pen.globalAlpha = alpha;
+          pen.fillRect(left, tops[index] + TRACK - tall, wide, tall);
+        };
         pen.fillStyle = trackInks[index];
-        pen.fillRect(left, tops[index] + TRACK - tall, wide, tall);
+        if (track.most) fill(top(track, each.device, at, end, length), FAINT);
+        fill(value, 1);
       });
     }
     pen.restore();
-    const ink = tracelab.color("ink"), paper = tracelab.color("paper");
-    each.tracks.forEach((track, index) => {
-      const unit = track.unit === "B" ? tracelab.readable(highest[index], "B") : tracelab.readable(highest[index], track.unit);
-      label(pen, `${track.name}, up to ${unit}`, LEFT + 3, tops[index] + 10, ink, paper);
+    const said = each.tracks.map((track, index) => `${track.name}, up to ${tracelab.readable(highest[index], track.unit)}${track.mean && !track.most ? " in a bin" : ""}`);
+    each.canvas.setAttribute("aria-description", said.join("; "));
+    said.forEach((text, index) => {
+      pen.fillStyle = tracelab.color("ink");
+      pen.fillText(text, LEFT, tops[index] - 5);
       pen.fillStyle = tracelab.color("line");
-      pen.fillRect(LEFT, tops[index] + TRACK, width - 2 * LEFT, 1);
+      pen.fillRect(LEFT, tops[index] + TRACK - 1, width - 2 * LEFT, 1);
     });
-  }
-
-  function label(pen, text, x, y, ink, paper) {
-    pen.lineWidth = 3;
-    pen.lineJoin = "round";
-    pen.strokeStyle = paper;
-    pen.strokeText(text, x, y);
-    pen.fillStyle = ink;
-    pen.fillText(text, x, y);
   }
 
   function paintAxis(surface, run, view) {
