@@ -75,7 +75,7 @@ def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
 
 def _number(shown: str, whole: str, what: str) -> str:
     is_share = shown.endswith("%")
-    if not is_share and shown.split(" ")[0].replace(",", "") == whole:
+    if not is_share and shown.split(" ", maxsplit=1)[0].replace(",", "") == whole:
         return f"<td>{shown}"
     return f'<td title="{whole} {what}">{shown}' if what and not is_share else f"<td title={whole}>{shown}"
 

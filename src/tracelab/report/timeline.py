@@ -67,10 +67,9 @@ def timeline(asking: Asking) -> Section | None:
 
 _EXPLAINED = (
     "Each band is one device: its height is the whole of a moment, its colours are the shares of that moment. Blank is "
-    "time in which nothing was recorded of the device. Of kernels in flight the pale part is the most at once, the full "
-    "one the mean. All devices of a run share the axis. Zoom with the wheel while "
-    "holding Ctrl, with two fingers, the buttons, or + and −; move by dragging, or with the arrow keys. For single "
-    "events run `tracelab view`."
+    "time in which nothing was recorded of the device. Of kernels in flight the pale part is the most at once, the "
+    "full one the mean. All devices of a run share the axis. Zoom with the wheel while holding Ctrl, with two fingers, "
+    "the buttons, or + and −; move by dragging, or with the arrow keys. For single events run `tracelab view`."
 )
 
 
