@@ -16,7 +16,20 @@ from calls as q join fitting as f using (run)
 where q.op_calls is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-with spans as (
-    select model, max(study) / min(study) as of_epoch, max(corrected) / min(corrected) as of_step from cells where study > 0 and corrected > 0 group by model
+with counted as (
+    from cells where study > 0 and corrected > 0
+),
+changes as (
+    select 1 as place, 'A larger batch makes' as what, 'the batch size' as axis, at_most.study / at_least.study as of_epoch, at_most.corrected / at_least.corrected as of_step
+    from line_ends('counted', 'fitting', 'batch_size')
+    union all
+    select 2, 'More GPUs make', 'GPUs', at_most.study / at_least.study, at_most.corrected / at_least.corrected
+    from line_ends('counted', 'fitting', 'gpus')
+),
+told as (
+    select place, printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
+        spread(min(of_epoch), max(of_epoch)), spread(min(of_step), max(of_step)), count(*), case count(*) when 1 then '' else 's' end, axis) as change
+    from changes
+    group by place, what, axis
 )
-select string_agg(printf('%s: calls of an epoch differ %.3g times between cells, calls of a step %.3g times', coalesce(model, 'one model'), of_epoch, of_step), '; ' order by model) || '.' as verdict from spans
+select coalesce(string_agg(change, '. ' order by place), 'No two cells differ in the batch size alone, or in GPUs alone') || '.' as verdict from told

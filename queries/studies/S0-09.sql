@@ -18,7 +18,30 @@ select 'effect of the GPUs', null, q.model, q.batch_size, q.processors, concat_w
 from marginals as q where q.gpus_elasticity is not null
 order by all;
 
+with lines as (  -- of marginals that share sweep, layout and variant, nothing but the batch size differs, the machine neither
+    select
+        coalesce(model, 'one model') as model, case when contains(layout, 'CPU') then 'a processor' else 'GPUs' end as kind,
+        arg_min(batch_elasticity, batch_size) as batch_first, arg_max(batch_elasticity, batch_size) as batch_last,
+        arg_min(gpus_elasticity, batch_size) as gpus_first, arg_max(gpus_elasticity, batch_size) as gpus_last,
+        arg_min(batch_elasticity - gpus_elasticity, batch_size) as first_lead, arg_max(batch_elasticity - gpus_elasticity, batch_size) as last_lead
+    from marginals
+    group by sweep, model, layout, variant
+    having count(batch_elasticity) + count(gpus_elasticity) > 0
+),
+models as (
+    select printf('%s on %s: ', model, kind) || concat_ws(', ',
+        'a larger batch gives ' || spread(min(batch_first), max(batch_first)) || ' at the smallest and ' || spread(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
+        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || spread(min(gpus_first), max(gpus_first)) || ' and ' || spread(min(gpus_last), max(gpus_last))) as told
+    from lines
+    group by model, kind
+)
 select
-    coalesce((select printf('A larger batch gives %.2g at the smallest and %.2g at the largest batch sizes', arg_min(corrected, batch_size), arg_max(corrected, batch_size)) from cells where quantity = 'effect of the batch size' having count(*) > 0), 'No two batch sizes of one layout are at hand')
-    || coalesce((select printf('; more GPUs give %.2g and %.2g', arg_min(corrected, batch_size), arg_max(corrected, batch_size)) from cells where quantity = 'effect of the GPUs' having count(*) > 0), '; no two numbers of GPUs are at hand')
-    || ' (1: proportional, 0: none).' as verdict
+    coalesce(
+        (select listed(list(told order by told)) || ' (1: proportional, 0: none)' from models),
+        'No two cells differ in the batch size alone, or in GPUs alone'
+    )
+    || coalesce((
+        select printf('; of %d layouts with both effects the batch brings more at the smallest sizes in %d, the GPUs at the largest in %d',
+            count(*), count(*) filter (first_lead > 0), count(*) filter (last_lead < 0))
+        from lines where first_lead is not null having count(*) > 0
+    ), '') || '.' as verdict

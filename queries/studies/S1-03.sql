@@ -15,7 +15,8 @@
 -- ///
 select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time of one epoch, of 14 in 3 min', null, null, null, 128, 1, null, 'min', null, any_value(value) / 14, null, null, null from published where quantity = 'time of 14 epochs'
+select 'time of one epoch', null, null, null, batch_size, gpus, null, 'min', null, value / regexp_extract(quantity, '\d+')::double, null, printf('of %s in %.3g min', regexp_extract(quantity, '\d+'), value), null
+from published where regexp_matches(quantity, 'time of \d+ epochs')
 union all
 select 'samples a second', q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')), 'samples/s', null, null, q.samples_per_s, null, null
 from speed as q join fitting as f using (run) where q.samples_per_s is not null
@@ -24,7 +25,31 @@ select 'best accuracy', a.run, a.model, f.gpu, a.batch_size, f.gpus, concat_ws('
 from accuracies as a join fitting as f using (run) where a.best_accuracy is not null
 order by all;
 
+with told_epoch as (
+    select c.study, c.claim, t.value as listed_time
+    from cells as c, (select min(value) as value from figures where row = 'S1-04' and quantity = 'time of an epoch') as t
+    where c.quantity = 'time of one epoch'
+),
+speeds as (
+    select run, study, corrected from cells where unit = 'samples/s'
+),
+best_accuracies as (
+    select run, study, corrected from cells where quantity = 'best accuracy' and run is not null
+),
+bests as (
+    select 1 as place, 'the fastest' as what, printf('%.4g samples/s', best) as how, told, least, most, best_point, best = worst as is_even from line_bests('speeds', 'fitting', 'batch_size')
+    union all
+    select 2, 'the most accurate', printf('%.3g %%', 100 * best), told, least, most, best_point, best = worst from line_bests('best_accuracies', 'fitting', 'batch_size')
+),
+changes as (
+    select place, case count(*)
+        when 1 then printf('%s: of batches %d to %d, %d is %s with %s', any_value(told), any_value(least), any_value(most), any_value(best_point), what, any_value(how))
+        else printf('of %d lines of cells that differ in the batch size alone the largest batch is %s in %d, the smallest in %d, all alike in %d', count(*), what,
+            count(*) filter (best_point = most and not is_even), count(*) filter (best_point = least and not is_even), count(*) filter (is_even))
+    end as change
+    from bests
+    group by place, what
+)
 select
-    printf('3 min for 14 epochs are %.2g min an epoch, %.0f times less than table I''s 5.3', (select max(study) from cells), 5.3 / (select max(study) from cells))
-    || coalesce((select printf('; at hand batch %d is the fastest with %.4g samples/s', arg_max(batch_size, corrected), max(corrected)) from cells where unit = 'samples/s' having count(*) > 0), '')
-    || coalesce((select printf(', batch %d the most accurate with %.3g %%', arg_max(batch_size, corrected), 100 * max(corrected)) from cells where quantity = 'best accuracy' and run is not null having count(*) > 0), '') || '.' as verdict
+    (select printf('An epoch %s takes %.2g min, 1/%.0f of table I''s %.3g', claim, study, listed_time / study, listed_time) from told_epoch)
+    || coalesce((select '; at hand, ' || string_agg(change, '; ' order by place) from changes), '; no two cells at hand differ in the batch size alone') || '.' as verdict

@@ -1,4 +1,5 @@
--- When accuracy no longer changes is a matter of what counts as a change and for how long: both are parameters.
+-- When accuracy no longer changes is a matter of what counts as a change and for how long: both are parameters. That of a
+-- model that guesses does not change either, and is no convergence: such runs are told apart.
 -- /// study
 -- title = "Convergence"
 -- study = "by trying numbers of epochs"
@@ -10,13 +11,24 @@
 -- [answers]
 -- accuracies = { query = "training_convergence" }
 -- epochs = { query = "training_accuracy" }
+-- health = { query = "training_health" }
 -- ///
+with chances as (  -- whatever the loss does: one that is no number leaves the accuracy where it was
+    select run, coalesce(accuracy <= chance_accuracy + 3 * standard_error, verdict = 'at_guessing') as is_chance from health
+)
 select 'epochs until convergence' as quantity, null as run, null as model, null as machine, null as batch_size, 'the study' as setting, unit, value as published, value as study, null::double as corrected, claim, place from published
 union all
-select 'epochs until convergence', a.run, a.model, f.gpu, a.batch_size, concat_ws(', ', a.layout, nullif(a.variant, '')), 'count', null, a.epochs, a.converged_epoch, printf('%.3g after %d epochs', a.last_accuracy, a.epochs), null
-from accuracies as a join fitting as f using (run)
+select 'epochs until convergence', a.run, a.model, f.gpu, a.batch_size, concat_ws(', ', a.layout, nullif(a.variant, '')), 'count', null, a.epochs, case when is_chance then null else a.converged_epoch + 1 end,
+    printf('%.3g after %d epochs%s', a.last_accuracy, a.epochs, case when is_chance then ', at chance' else '' end), null
+from accuracies as a join fitting as f using (run) left join chances as c using (run)
 order by all;
 
+with counts as (
+    select count(*) as runs, count(corrected) as converged, min(corrected) as least, max(corrected) as most, count(*) filter (ends_with(claim, 'at chance')) as guessing
+    from cells where run is not null
+)
 select
-    printf('%d of %d runs at hand converge', count(*) filter (corrected is not null), count(*)) || coalesce(printf(', after %d to %d epochs', min(corrected)::bigint, max(corrected)::bigint), '') || '; the study says 100.' as verdict
-from cells where run is not null
+    printf('%d of %d runs at hand converge', converged, runs) || coalesce(printf(', after %s epochs', spread(least, most)), '')
+    || case when guessing > 0 then printf('; %d stay%s at chance, which is no convergence', guessing, case guessing when 1 then 's' else '' end) else '' end
+    || (select printf('; the study says %.0f.', published) from cells where run is null) as verdict
+from counts

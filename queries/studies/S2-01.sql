@@ -12,6 +12,7 @@
 -- chart = { x = "gpus", by = "model" }
 -- [answers]
 -- scaling = { query = "sweep_scaling" }
+-- speed = { query = "sweep_throughput" }
 -- ///
 with published_pairs as (
     select m.model, m.machine, m.gpus, f.value / m.value as speedup, m.gpus / nullif(f.gpus, 0) as gpus_factor, m.place
@@ -21,22 +22,33 @@ with published_pairs as (
     )
 ),
 at_hand as (
-    select s.run, s.model, f.gpu as machine, s.batch_size, f.gpus, s.layout, s.speedup_factor as speedup, s.processor_factor as gpus_factor
+    select s.*, f.gpu as machine, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')) as setting
     from scaling as s
     join fitting as f using (run)
-    where s.base_run <> s.run
 ),
 pairs as (
     select null as run, model, machine, null::bigint as batch_size, gpus, 'published' as setting, speedup, gpus_factor, place from published_pairs
     union all
-    select run, model, machine, batch_size, gpus, layout, speedup, gpus_factor, null from at_hand
+    select run, model, machine, batch_size, gpus, setting, speedup_factor, processor_factor, null from at_hand where base_run <> run
+),
+first_epochs as (  -- as long as on the slowest rank
+    select run, max(dur_ns) / 1e9 as seconds
+    from steps where phase = 'epoch' and dur_ns >= 0 and run in (select run from fitting)
+    group by run, epoch
+    qualify row_number() over (partition by run order by epoch) = 1
 )
-select 'first epoch' as quantity, null as run, model, machine, null as batch_size, gpus, 'published' as setting, unit, value as published, null as study, null as corrected, place
+select 'first epoch' as quantity, null as run, model, machine, null as batch_size, gpus, 'published' as setting, unit, value as published, null as study, null as corrected, claim, place
 from published
 union all
-select 'speed-up', run, model, machine, batch_size, gpus, setting, 'x', null, speedup, null, place from pairs
+select case when t.iterations < t.expected_iterations then 'first epoch, cut short' else 'first epoch' end, e.run, f.model, f.gpu, f.batch_size, f.gpus,
+    concat_ws(', ', t.layout, nullif(t.variant, '')), 's', null, e.seconds, null, coalesce(printf('%d of %d iterations', t.iterations, t.expected_iterations), printf('%d iterations', t.iterations)), null
+from first_epochs as e join fitting as f using (run) join speed as t using (run)
 union all
-select 'efficiency', run, model, machine, batch_size, gpus, setting, 'ratio', null, null, speedup / gpus_factor, place from pairs where gpus_factor is not null
+select 'speed-up over the processor', run, model, machine, batch_size, gpus, setting, 'x', null, over_cpu_factor, null, null, null from at_hand where gpus > 0 and over_cpu_factor is not null
+union all
+select 'speed-up', run, model, machine, batch_size, gpus, setting, 'x', null, speedup, null, null, place from pairs
+union all
+select 'efficiency', run, model, machine, batch_size, gpus, setting, 'ratio', null, null, speedup / gpus_factor, null, place from pairs where gpus_factor is not null
 order by all;
 
 with times as (
@@ -45,16 +57,30 @@ with times as (
 costs as (
     select model, t.cpu, m.flop from times as t join models as m using (model)
 ),
-pairs as (
+published_two as (
     select model, max(study) filter (quantity = 'speed-up') as speedup, max(corrected) as efficiency
     from cells
     where setting = 'published' and gpus = 2
     group by model
+),
+at_hand as (
+    select f.sweep, c.machine, c.model, c.batch_size, c.setting,
+        avg(c.study) filter (c.quantity = 'speed-up over the processor') as over_cpu,
+        avg(c.study) filter (c.quantity = 'speed-up') as speedup, avg(c.corrected) filter (c.quantity = 'efficiency') as efficiency
+    from cells as c join fitting as f using (run)
+    group by all
+),
+told as (
+    select concat_ws(', ', model, 'batch ' || batch_size, setting, case when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep) end) || ': ' || concat_ws(', ',
+        printf('%.3g times as fast as the processor', over_cpu), printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as told
+    from at_hand
+    where over_cpu is not null or speedup is not null
 )
 select
-    (select string_agg(printf('two GPUs make %s %.3f times faster, an efficiency of %.0f %%', model, speedup, 100 * efficiency), '; ' order by model) from pairs)
+    (select string_agg(printf('Two GPUs make %s %.3f times as fast, an efficiency of %.0f %%', model, speedup, 100 * efficiency), '. ' order by model) from published_two)
     || (
         select coalesce('. On the processor ' || string_agg(printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model, a.flop / b.flop), '; ')
-            || ': something else than arithmetic sets the time.', '.')
+            || ': something else than arithmetic sets the time', '')
         from costs as a join costs as b on a.flop > b.flop and a.cpu < b.cpu
-    ) as verdict
+    )
+    || coalesce((select '. At hand ' || listed(list(told order by told)) from told having count(*) > 0), '') || '.' as verdict

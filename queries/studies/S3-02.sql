@@ -40,7 +40,11 @@ join fitting as f on c.run = f.run
 order by all;
 
 select
-    printf('The study''s own terms give %s %%, not 0 %%', (select printf('%.6g', 100 * corrected) from cells where run is null))
+    (select printf('The study''s own terms give %.6g %%, ', 100 * corrected) || case
+        when abs(corrected - published) <= 1e-6 * corrected then 'as it says'
+        when round(100 * corrected) = round(100 * published) then printf('which it rounds to %.3g %%', 100 * published)
+        else printf('not the %.3g %% that it says', 100 * published)
+    end from cells where run is null)
     || coalesce((
         select case
             when count(*) filter (study > corrected * 1.01 + 1e-9) > 0 then printf(

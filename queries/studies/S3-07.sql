@@ -16,9 +16,9 @@
 with broadcasts as (
     select
         s.*, d.devices, f.gpu as machine, f.gpus,
+        concat_ws(', ', s.layout, nullif(s.variant, '')) as setting,
         coalesce(s.step_bytes / d.devices, s.parameter_bytes) as moved_bytes,
-        concat(case when s.step_bytes is not null then 'as the recording says' else 'as the model''s size says' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source,
-        s.parameter_bytes = s.step_bytes / d.devices as is_parameters
+        concat(case when s.step_bytes is not null then 'as the recording says' else 'as the model''s size says' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source
     from shares as s
     join (
         select run, count(distinct (rank, device)) / count(distinct rank) as devices  -- of a process: its steps are counted
@@ -33,47 +33,51 @@ from_host as (
 select 'share of the GPU activity' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting, unit, value as published, null::double as study, null::double as corrected, claim, place
 from published
 union all
-select 'share of the GPU activity', run, model, machine, batch_size, gpus, layout, 'ratio', null, of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
+select 'share of the GPU activity', run, model, machine, batch_size, gpus, setting, 'ratio', null, of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
 union all
-select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, layout, 'ns', null, null, step_ns / devices, null, null from broadcasts
+select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, setting, 'ns', null, null, step_ns / devices, null, null from broadcasts
 union all
-select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, layout, 'bytes', null, null, moved_bytes, bytes_source, null from broadcasts
+select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, setting, 'bytes', null, null, moved_bytes, bytes_source, null from broadcasts
 union all
-select 'bytes of a step, from the host', b.run, b.model, b.machine, b.batch_size, b.gpus, b.layout, 'bytes', null, null, h.size_bytes / nullif(b.recorded_steps, 0), null, null
+select 'bytes of a step, from the host', b.run, b.model, b.machine, b.batch_size, b.gpus, b.setting, 'bytes', null, null, h.size_bytes / nullif(b.recorded_steps, 0), null, null
 from broadcasts as b join from_host as h using (run)
 order by all;
 
-with wide as (
-    select
-        run, model, batch_size, gpus,
-        max(study) filter (quantity = 'share of the GPU activity') as share,
-        max(corrected) filter (starts_with(quantity, 'time')) as step_ns,
-        max(corrected) filter (contains(quantity, 'device to device')) as device_bytes,
-        max(corrected) filter (contains(quantity, 'from the host')) as host_bytes
-    from cells
-    where run is not null
-    group by all
+with activity as (
+    select run, study, corrected from cells where quantity = 'share of the GPU activity' and run is not null
 ),
-ends as (
-    select
-        model,
-        min(batch_size) as least, max(batch_size) as most,
-        arg_min(share, batch_size) as share_least, arg_max(share, batch_size) as share_most,
-        arg_max(step_ns, batch_size) / arg_min(step_ns, batch_size) as ns_factor,
-        max(device_bytes) / min(device_bytes) as bytes_factor,
-        arg_max(host_bytes, batch_size) / nullif(arg_min(host_bytes, batch_size), 0) as host_factor
-    from wide
-    group by model, gpus
+times as (
+    select run, study, corrected from cells where starts_with(quantity, 'time of a step')
 ),
-known as (
-    select count(*) as cells, count(*) filter (c.corrected = m.parameter_bytes) as as_parameters
-    from cells as c join fitting as m using (run)
-    where contains(c.quantity, 'device to device')
+carried as (  -- where only the model's size tells the bytes, that they stay the same tells nothing
+    select c.run, c.study, c.corrected, c.corrected = f.parameter_bytes as is_parameters
+    from cells as c join fitting as f using (run)
+    where contains(c.quantity, 'device to device') and starts_with(c.claim, 'as the recording says')
+),
+copied as (
+    select run, study, corrected from cells where contains(quantity, 'from the host') and corrected > 0
+),
+lines as (
+    select
+        s.told, s.least, s.most, s.at_least.study as first, s.at_most.study as last,
+        t.at_most.corrected / nullif(t.at_least.corrected, 0) as time_factor,
+        b.at_most.corrected / nullif(b.at_least.corrected, 0) as bytes_factor,
+        h.at_most.corrected / nullif(h.at_least.corrected, 0) as host_factor
+    from line_ends('activity', 'fitting', 'batch_size') as s
+    left join line_ends('times', 'fitting', 'batch_size') as t using (line, least, most)
+    left join line_ends('carried', 'fitting', 'batch_size') as b using (line, least, most)
+    left join line_ends('copied', 'fitting', 'batch_size') as h using (line, least, most)
 )
 select
-    case when max(most) > min(least) then printf('From batch %d to %d broadcasts take %.1f–%.1f %% of the activity, then %.1f–%.1f %%, while a step''s broadcasts take %.2f times as long and carry %.2f times the bytes', min(least), max(most),
-        100 * min(share_least), 100 * max(share_least), 100 * min(share_most), 100 * max(share_most), max(ns_factor), max(bytes_factor))
-        else printf('Broadcasts take %.1f–%.1f %% of the activity', 100 * min(share_least), 100 * max(share_least)) end
-    || printf(', in %d of %d cells exactly the parameters'', from GPU to GPU', any_value(as_parameters), any_value(cells))
-    || coalesce(printf('; what comes from the host grows %.1f times', max(host_factor) filter (most > least)), '') || '.' as verdict
-from ends, known
+    coalesce(
+        (select listed(list(
+            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', told, least, most, 100 * first, 100 * last)
+            || coalesce(printf(', a step''s take %.2f times as long', time_factor), '') || coalesce(printf(', carry %.2f times the bytes', bytes_factor), '')
+            || coalesce(printf(', and %.1f times as much comes from the host', host_factor), '')
+            order by told)) from lines),
+        (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity', 100 * min(study), 100 * max(study)) from activity)
+    )
+    || (select case count(*)
+        when 0 then '. No recording says how many bytes a broadcast carries'
+        else printf('. Of %d recording%s with the bytes of broadcasts, %d ha%s exactly the parameters'', from GPU to GPU', count(*), case count(*) when 1 then '' else 's' end, count(*) filter (is_parameters), case count(*) filter (is_parameters) when 1 then 's' else 've' end)
+    end from carried) || '.' as verdict

@@ -23,10 +23,10 @@ where s.share in ('winograd', 'other_convolution')
 group by s.run, s.model, f.gpu, s.batch_size, f.gpus, s.layout
 order by s.model, s.batch_size, s.run;
 
-select string_agg(told, '; ' order by model) || '.' as verdict
-from (
-    select model, printf('%s: Winograd takes %.1f %% at batch %d and %.1f %% at %d, convolutions of all kinds %.1f %% and %.1f %%', coalesce(model, 'one model'),
-        100 * arg_min(study, batch_size), min(batch_size), 100 * arg_max(study, batch_size), max(batch_size), 100 * arg_min(corrected, batch_size), 100 * arg_max(corrected, batch_size)) as told
-    from cells
-    group by model
-)
+select
+    coalesce(
+        listed(list(printf('%s: Winograd takes %.1f %% at batch %d and %.1f %% at %d, convolutions of all kinds %.1f %% and %.1f %%', told,
+            100 * at_least.study, least, 100 * at_most.study, most, 100 * at_least.corrected, 100 * at_most.corrected) order by told)),
+        (select printf('No two cells differ in the batch size alone; Winograd takes %.1f to %.1f %%, convolutions of all kinds %.1f to %.1f %%', 100 * min(study), 100 * max(study), 100 * min(corrected), 100 * max(corrected)) from cells)
+    ) || '.' as verdict
+from line_ends('cells', 'fitting', 'batch_size')

@@ -18,14 +18,21 @@ select 'time of a sample', s.run, s.model, f.gpu, s.batch_size, f.gpus, s.layout
 from shares as s join fitting as f using (run) where s.share = 'max_pool_backward'
 order by all;
 
-with told as (
-    select
-        model,
-        arg_min(study, batch_size) filter (study is not null) as first, arg_max(study, batch_size) filter (study is not null) as last,
-        arg_min(corrected, batch_size) filter (corrected is not null) as first_ns, arg_max(corrected, batch_size) filter (corrected is not null) as last_ns
-    from cells
-    group by model
+with shares as (
+    select run, study, null::double as corrected from cells where study is not null
+),
+times as (
+    select run, null::double as study, corrected from cells where corrected is not null
+),
+lines as (
+    select s.told, s.least, s.most, s.at_least.study as first, s.at_most.study as last, t.at_least.corrected as first_ns, t.at_most.corrected as last_ns
+    from line_ends('shares', 'fitting', 'batch_size') as s
+    left join line_ends('times', 'fitting', 'batch_size') as t using (line, least, most)
 )
-select string_agg(printf('%s: the share goes from %.2f %% to %.2f %%, the time of a sample from %.4g µs to %.4g µs', coalesce(model, 'one model'), 100 * first, 100 * last, first_ns / 1e3, last_ns / 1e3), '; ' order by model) || '.' as verdict
-from told
-where first is not null
+select
+    coalesce(
+        listed(list(printf('%s: from batch %d to %d the share goes from %.2f %% to %.2f %%', told, least, most, 100 * first, 100 * last)
+            || coalesce(printf(', the time of a sample from %.4g µs to %.4g µs', first_ns / 1e3, last_ns / 1e3), '') order by told)),
+        (select printf('No two cells differ in the batch size alone; the share is %.2f %% to %.2f %%', 100 * min(study), 100 * max(study)) from cells)
+    ) || '.' as verdict
+from lines

@@ -16,7 +16,7 @@ select 'mean count of a kernel' as quantity, c.run, c.model, f.gpu as machine, c
     p.value as published, c.name_mean_flop as study, c.launch_mean_flop as corrected, p.claim, p.place
 from counts as c
 join fitting as f using (run)
-left join published as p on c.model = p.model and c.batch_size = p.batch_size
+left join published as p on c.model = p.model and c.batch_size = p.batch_size and contains(f.gpu, p.machine)
 where c.counted_from <> 'model' and c.launches is not null
 union all
 select 'FLOPs of a batch, forward', c.run, c.model, f.gpu, c.batch_size, f.gpus, c.counted_from, 'flop', null, c.flop, coalesce(f.flop_per_sample, m.flop) * c.batch_size,
@@ -27,16 +27,20 @@ left join models as m on c.model = m.model
 where c.counted_from <> 'model' and c.flop is not null
 order by all;
 
-with double_only as (
-    select
-        count(*) filter (setting = 'flop_count_dp' and quantity = 'mean count of a kernel') as logs,
-        min(corrected / nullif(study, 0)) filter (quantity = 'mean count of a kernel') as least,
-        max(corrected / nullif(study, 0)) filter (quantity = 'mean count of a kernel') as most,
-        min(study / nullif(corrected, 0)) filter (setting = 'flop_count_dp' and quantity like 'FLOPs%') as least_of,
-        max(study / nullif(corrected, 0)) filter (setting = 'flop_count_dp' and quantity like 'FLOPs%') as most_of
-    from cells
+with means as (
+    select setting, corrected / nullif(study, 0) as factor, study is not null as is_told, study = 0 as is_nothing from cells where quantity = 'mean count of a kernel'
+),
+doubles as (
+    select count(*) as logs, count(*) filter (is_nothing) as empty from means where setting = 'flop_count_dp'
+),
+sums as (
+    select min(study / nullif(corrected, 0)) as least, max(study / nullif(corrected, 0)) as most from cells where setting = 'flop_count_dp' and quantity like 'FLOPs%'
 )
-select
-    case when logs > 0 then printf('%d logs count double precision in code of single precision: all their invocations together hold %.2g %% to %.2g %% of the FLOPs of one batch''s forward pass; ', logs, 100 * least_of, 100 * most_of) else '' end
-    || printf('weighted by invocations the mean of a kernel is %.2g to %.2g times that over names.', least, most) as verdict
-from double_only
+select concat_ws('; ',
+    (select printf('%d log%s count%s double precision in code of single precision', logs, case logs when 1 then '' else 's' end, case logs when 1 then 's' else '' end)
+        || case when empty = logs then ', and find' || case logs when 1 then 's' else '' end || ' none' when empty > 0 then printf(', of which %d find%s none', empty, case empty when 1 then 's' else '' end) else '' end
+        || case when least is null or empty = logs then '' else printf(': all their invocations together hold %.2g %% to %.2g %% of the FLOPs of one batch''s forward pass', 100 * least, 100 * most) end
+        from doubles, sums where logs > 0),
+    (select printf('weighted by invocations the mean of a kernel is %s times that over names', spread(min(factor), max(factor))) from means having count(factor) > 0),
+    (select 'a mean of nothing but zeros is the same over names and over invocations' from means having count(*) > 0 and count(factor) = 0)
+) || '.' as verdict

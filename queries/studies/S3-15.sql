@@ -1,4 +1,5 @@
--- The order of the models is right, and follows from their layers; no profiler is needed to tell it.
+-- The order of the models is right, and follows from their layers; no profiler is needed to tell it. What the study counted
+-- orders them one way at one batch size, and another way at another: models are compared at one, on one machine.
 -- /// study
 -- title = "Complexity of the models"
 -- study = "order by counted double-precision operations"
@@ -11,19 +12,27 @@
 -- [answers]
 -- counts = { query = "sweep_flop" }
 -- ///
-select 'FLOPs of an image' as quantity, m.model, p.machine, 'flop' as unit, null::double as study, m.flop as corrected, p.claim, p.place
+select 'FLOPs of an image' as quantity, m.model, p.machine, null::bigint as batch_size, 'flop' as unit, null::double as study, m.flop as corrected, p.claim, p.place
 from published as p join models as m using (model)
 union all
-select 'parameters', m.model, p.machine, 'count', null, m.parameters, null, null from published as p join models as m using (model)
+select 'parameters', m.model, p.machine, null, 'count', null, m.parameters, null, null from published as p join models as m using (model)
 union all
-select 'mean count of a kernel', c.model, f.gpu, 'flop', avg(c.name_mean_flop), null, 'over the batch sizes at hand', null
-from counts as c join fitting as f using (run) where c.counted_from = 'flop_count_dp' group by c.model, f.gpu
+select 'mean count of a kernel', c.model, f.gpu, c.batch_size, 'flop', avg(c.name_mean_flop), null, null, null
+from counts as c join fitting as f using (run) where c.counted_from = 'flop_count_dp' group by c.model, f.gpu, c.batch_size
 order by all;
 
 with ordered as (
     select string_agg(model, ' > ' order by corrected desc) as right_one, max(corrected) / min(corrected) as span from cells where quantity = 'FLOPs of an image'
 ),
+equals as (
+    select machine, batch_size, study, string_agg(model, ' = ' order by model) as names, count(*) as models from cells where quantity = 'mean count of a kernel' group by machine, batch_size, study
+),
 counted as (
-    select string_agg(model, ' > ' order by study desc) as by_count from cells where quantity = 'mean count of a kernel'
+    select printf('at batch %d%s ', batch_size, coalesce(' on ' || machine, '')) || string_agg(names, ' > ' order by study desc) as told
+    from equals
+    group by machine, batch_size
+    having sum(models) > 1
 )
-select printf('%s by FLOPs, %.0f times between the ends', right_one, span) || coalesce('; by the study''s counter ' || by_count, '') || '.' as verdict from ordered, counted
+select
+    (select printf('%s by FLOPs, %.0f times between the ends', right_one, span) from ordered)
+    || coalesce((select '; by the study''s counter ' || listed(list(told order by told)) from counted having count(*) > 0), '; no two models at hand were counted on one machine at one batch size') || '.' as verdict

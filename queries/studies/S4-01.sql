@@ -17,13 +17,27 @@ from accuracies as q join fitting as f using (run)
 where q.best_accuracy is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-with by_gpus as (
-    select batch_size, max(study) - min(study) as span from cells group by model, batch_size, setting in (select setting from cells) having count(distinct gpus) > 1
+with alike as (  -- processes that each take a batch of their own see more samples a step; accuracy compares after as many epochs
+    select f.* replace (coalesce(f.global_batch_size, f.batch_size * case when f.parallelism in ('ddp', 'fsdp') then f.world_size else 1 end) as batch_size, coalesce(f.model, 'one model') || ' ' || c.claim as model)
+    from fitting as f join cells as c using (run)
+),
+by_gpus as (
+    select l.line, l.point, avg(c.study) as study from cells as c join lines_along('alike', 'gpus') as l using (run) group by all
 ),
 by_batch as (
-    select gpus, max(study) - min(study) as span from cells group by model, gpus having count(distinct batch_size) > 1
+    select l.line, l.point, avg(c.study) as study, max(c.study) - min(c.study) as strayed, count(*) as runs
+    from cells as c join lines_along('alike', 'batch_size') as l using (run) group by all
+),
+spans as (
+    select 'gpus' as axis, max(study) - min(study) as span from by_gpus group by line having count(*) > 1
+    union all
+    select 'batch', max(study) - min(study) from by_batch group by line having count(*) > 1
+    union all
+    select 'repeats', strayed from by_batch where runs > 1
 )
 select
-    printf('%d cells have an accuracy; ', (select count(*) from cells))
-    || coalesce((select printf('at one batch size it differs by up to %.3g points between GPUs, ', 100 * max(span)) from by_gpus having count(*) > 0), '')
-    || coalesce((select printf('on one number of GPUs by up to %.3g points between batch sizes', 100 * max(span)) from by_batch having count(*) > 0), 'no two batch sizes are at hand') || '.' as verdict
+    printf('%d run%s %s an accuracy; ', (select count(*) from cells), case (select count(*) from cells) when 1 then '' else 's' end, case (select count(*) from cells) when 1 then 'has' else 'have' end)
+    || coalesce(printf('between cells that differ in GPUs alone it differs by up to %.3g points', round(100 * max(span) filter (axis = 'gpus'), 9)), 'no two cells differ in GPUs alone')
+    || coalesce(printf(', between cells that differ in the batch size alone by up to %.3g points', round(100 * max(span) filter (axis = 'batch'), 9)), ', no two in the batch size alone')
+    || coalesce(printf(', between repeats of one cell by up to %.3g points', round(100 * max(span) filter (axis = 'repeats'), 9)), ', and no cell is repeated') || '.' as verdict
+from spans

@@ -19,8 +19,17 @@ select 'loss', h.run, h.model, f.gpu, h.batch_size, f.gpus, h.verdict, 'loss', n
 from health as h join fitting as f using (run)
 order by all;
 
+with judged as (
+    select setting as verdict, count(*) as runs, string_agg(run, ', ' order by run) as names from cells where run is not null group by setting
+),
+words(verdict, place, what, is_named) as (
+    values ('at_guessing', 1, 'with a loss of guessing', true), ('at_chance', 2, 'with the accuracy of chance', true), ('diverges', 3, 'with a loss that rises', true),
+        ('flat', 4, 'with a loss that hardly changes', false), ('no_loss', 5, 'with a step whose loss is no number', true), ('learns', 6, 'that learn', false)
+),
+told as (
+    select string_agg(printf('%d %s%s', runs, coalesce(what, 'of which nothing is known'), case when is_named then ' (' || names || ')' else '' end), ', ' order by place) as runs_told
+    from judged left join words using (verdict)
+)
 select
-    printf('2.1 is %.2g of the loss of guessing among ten classes', (select study / corrected from cells where run is null))
-    || coalesce((select printf('; of %d runs at hand %d guess%s', count(*), count(*) filter (setting in ('at_guessing', 'at_chance', 'diverges')),
-        coalesce(' (' || string_agg(run || ': ' || setting, ', ' order by run) filter (setting in ('at_guessing', 'at_chance', 'diverges')) || ')', ''))
-        || printf(', the loss of %d hardly changes', count(*) filter (setting = 'flat')) from cells where run is not null having count(*) > 0), '') || '.' as verdict
+    (select printf('%.3g is %.2g of the loss of guessing among ten classes', study, study / corrected) from cells where run is null)
+    || coalesce((select printf('; at hand: %s', runs_told) from told), '') || '.' as verdict

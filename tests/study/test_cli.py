@@ -70,7 +70,7 @@ def test_programs_get_exact_cells_with_the_verdict(run: Run, concurrent: Path) -
     (ours,) = (row for row in rows if row["run"] == "r")
     assert (ours["row"], ours["corrected"], ours["unit"]) == ("S3-02", 10 / 190, "ratio")
     assert {row["verdict"] for row in rows} == {
-        "The study's own terms give 0.00546079 %, not 0 %; "
+        "The study's own terms give 0.00546079 %, which it rounds to 0 %; "
         "of 1 devices at hand the most that runs at once is 5.26316 %."
     }
 
