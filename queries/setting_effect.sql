@@ -64,26 +64,10 @@
 -- most = 4
 -- text = "{setting} = {value} instead of {base_value} changes the speed of {model} by a factor of {speedup_factor}, over {pairs} pairs of cells that differ in nothing else."
 -- ///
-with asked as materialized (
-    select
-        *,
-        settings[$setting] as value,
-        settings_but(settings, [$setting] || string_split(replace(coalesce($ignore, ''), ' ', ''), ',')) as alike
-    from cell_speeds
-    where picked(sweep, $sweep) and picked(model, $model) and settings[$setting] is not null
+with asked as (
+    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
 ),
-ranked as (
-    select
-        *,
-        row_number() over (
-            partition by sweep, alike
-            order by
-                $base_value is not null and value is distinct from $base_value, value not in ('false', 'none', 'fp32', 'sgd'),
-                try_cast(value as double) nulls last, value, run
-        ) as place
-    from asked
-    where samples_per_s is not null
-),
+pairs as materialized (from paired_cells('asked', $setting, $base_value, $ignore)),
 copies as (
     select
         run, src_memory,
@@ -101,21 +85,21 @@ best as (
 ),
 facts as (
     select
-        r.*, k.main.memory as h2d_memory, k.main.gb_per_s as h2d_gb_per_s, a.best_accuracy, m.allocated_bytes
-    from ranked as r
+        r.run, k.main.memory as h2d_memory, k.main.gb_per_s as h2d_gb_per_s, a.best_accuracy, m.allocated_bytes
+    from (select run from pairs union select base_run from pairs) as r
     left join main_copies as k on r.run = k.run
     left join best as a on r.run = a.run
     left join run_memory as m on r.run = m.run
 ),
 paired as (
     select
-        c.*,
-        b.value as base_value, b.samples_per_s as base_samples_per_s, b.step_ns as base_step_ns, b.run as base_run,
-        b.h2d_memory as base_h2d_memory, b.h2d_gb_per_s as base_h2d_gb_per_s, b.data_wait_ns as base_data_wait_ns,
-        b.train_sum_ns as base_train_sum_ns, b.best_accuracy as base_best_accuracy, b.allocated_bytes as base_allocated_bytes
-    from facts as c
-    join facts as b on c.sweep is not distinct from b.sweep and c.alike = b.alike and b.place = 1
-    where c.value <> b.value and ($base_value is null or b.value = $base_value)
+        p.*,
+        c.h2d_memory, c.h2d_gb_per_s, c.best_accuracy, c.allocated_bytes,
+        b.h2d_memory as base_h2d_memory, b.h2d_gb_per_s as base_h2d_gb_per_s,
+        b.best_accuracy as base_best_accuracy, b.allocated_bytes as base_allocated_bytes
+    from pairs as p
+    join facts as c on p.run = c.run
+    join facts as b on p.base_run = b.run
 )
 select
     sweep, model,

@@ -1,13 +1,14 @@
--- Workers help where the loop waits for data, and only there. How long it waits is recorded with every step.
+-- Workers help where the loop waits for data, and only there. How long it waits is recorded with every step. Compared are
+-- cells of a sweep that differ in the workers and in nothing else.
 -- /// study
 -- title = "Loader workers"
 -- study = "time by number of workers"
 -- corrected = "share of the steps' time that waits for the loader"
--- fits = "steps and status = 'ok' and sweep in (select sweep from runs group by sweep having count(distinct workers) > 1)"
+-- fits = "steps and run in (select unnest([base_run, run]) from paired_cells('cell_speeds', 'workers', null, null))"
 -- alone = true
 -- capture = "tracelab collect sweep S1"
--- example = ["generated/sweeps/generated-settings", "smoke"]
--- chart = { x = "model", by = "quantity" }
+-- example = ["generated/sweeps/generated-settings", "smoke/S1-smoke"]
+-- chart = { x = "setting", by = "model" }
 -- [answers]
 -- effects = { query = "setting_effect", setting = "workers" }
 -- ///
@@ -20,5 +21,18 @@ select 'waiting for data', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, con
 from effects as e join fitting as f on e.this_run = f.run where e.data_wait_ratio is not null
 order by all;
 
+with machines as (  -- a mean over unlike machines would be of none
+    select
+        coalesce(machine, case gpus when 0 then 'a processor' else 'a GPU' end) as machine,
+        avg(study) filter (unit = 'ratio') as fewer, avg(corrected) filter (unit = 'ratio') as more,
+        min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs
+    from cells where run is not null group by 1
+)
 select
-    coalesce((select printf('Waiting for data takes %.3g %% of the steps'' time with fewer and %.3g %% with more workers', 100 * avg(study), 100 * avg(corrected)) from cells where quantity = 'waiting for data' having count(*) > 0), 'No pair of cells that differ in workers alone is at hand; where no effect is seen, nothing waited for data or something else did') || '.' as verdict
+    coalesce((
+        select 'At hand ' || string_agg(
+            printf('on %s steps with fewer workers take %.3g to %.3g times as long in %d pairs of cells', machine, least, most, pairs)
+            || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more', 100 * fewer, 100 * more), ''),
+            '; ' order by machine)
+        from machines where pairs > 0
+    ), 'No pair of cells that differ in workers alone is at hand; where no effect is seen, nothing waited for data or something else did') || '.' as verdict

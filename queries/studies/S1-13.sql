@@ -3,11 +3,11 @@
 -- title = "Mixed precision"
 -- study = "proposed"
 -- corrected = "time, memory and accuracy of paired cells"
--- fits = "steps and status = 'ok' and sweep in (select sweep from runs group by sweep having count(distinct precision) > 1)"
+-- fits = "steps and run in (select unnest([base_run, run]) from paired_cells('cell_speeds', 'precision', null, null))"
 -- alone = true
 -- capture = "tracelab collect sweep S1"
--- example = ["generated/sweeps/generated-settings", "smoke"]
--- chart = { x = "model", by = "quantity" }
+-- example = ["generated/sweeps/generated-settings", "smoke/S1-smoke"]
+-- chart = { x = "setting", by = "model" }
 -- [answers]
 -- effects = { query = "setting_effect", setting = "precision" }
 -- ///

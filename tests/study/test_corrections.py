@@ -9,7 +9,7 @@ import pytest
 from tests.build import build_store
 from tracelab.resources import DATA
 from tracelab.study import desk, example, rows
-from tracelab.study.answer import Answer, answered
+from tracelab.study.answer import Answer, answered, states
 
 Cell = Mapping[str, object]
 Tables = Mapping[str, Sequence[Mapping[str, object]]]
@@ -101,5 +101,84 @@ def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
 def test_table_four_tells_of_the_memory_that_no_other_table_has(tmp_path: Path) -> None:
     assert of_tables("S1-07", tmp_path, {"runs": [{}]}).verdict == (
         "No model is at chance; the shares of memory are right within 0.83 points (vgg16_bn: 90 % printed, 89.2 %); "
-        "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables say 2.3 to 2.7."
+        "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables say 2.3 to "
+        "2.7."
     )
+
+
+TRAINED = {"sweep": "s", "model": "net", "batch_size": 8, "world_size": 1, "gpus": 1, "status": "ok"}
+
+
+def trained(run: str, settings: Mapping[str, object], accuracy: float | None = None, dur_ns: int = 10) -> Tables:
+    """The rows of a run of one step, with an accuracy after it where there is one."""
+    step = {"run": run, "epoch": 0, "start_ns": 0, "samples": 8}
+    steps = [step | {"phase": "train", "step": 0, "dur_ns": dur_ns, "data_wait_ns": 2}]
+    if accuracy is not None:
+        steps.append(step | {"phase": "validate", "step": 0, "dur_ns": 1, "accuracy": accuracy})
+    return {"runs": [TRAINED | {"run": run} | dict(settings)], "steps": steps}
+
+
+def together(*parts: Tables) -> Tables:
+    return {name: [row for part in parts for row in part.get(name, [])] for name in {*parts[0], *parts[-1]}}
+
+
+def state(row: str, folder: Path, tables: Tables) -> tuple[str, int]:
+    with desk.opened(build_store(folder / "lab", tables)) as con:
+        (found,) = states(con, [rows.find(row)])
+    return found.state, len(found.runs)
+
+
+def test_rates_are_compared_within_an_optimizer_and_optimizers_at_one_rate(tmp_path: Path) -> None:
+    accuracies = {"sgd": (0.3, 0.6, 0.7), "adam": (0.9, 0.5, 0.2)}
+    tables = together(
+        *(
+            trained(f"{optimizer}-{rate}", {"optimizer": optimizer, "learning_rate": rate}, accuracy)
+            for optimizer, found in accuracies.items()
+            for rate, accuracy in zip((0.001, 0.01, 0.1), found, strict=True)
+        )
+    )
+    answer = of_tables("S1-12", tmp_path, tables)
+    found = {cell["setting"]: (cell["study"], cell["corrected"]) for cell in cells(answer, quantity="best accuracy")}
+    assert found == {
+        "sgd, learning rate 0.001 → 0.01": (0.3, 0.6),
+        "sgd, learning rate 0.001 → 0.1": (0.3, 0.7),
+        "adam, learning rate 0.001 → 0.01": (0.9, 0.5),
+        "adam, learning rate 0.001 → 0.1": (0.9, 0.2),
+        "learning rate 0.001, sgd → adam": (0.3, 0.9),
+        "learning rate 0.01, sgd → adam": (0.6, 0.5),
+        "learning rate 0.1, sgd → adam": (0.7, 0.2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "one", "other"),
+    [
+        ("S1-02", {"workers": 0}, {"workers": 2}),
+        ("S1-12", {"learning_rate": 0.1}, {"learning_rate": 0.01}),
+        ("S1-12", {"optimizer": "sgd"}, {"optimizer": "adam"}),
+        ("S1-13", {"precision": "fp32"}, {"precision": "bf16"}),
+    ],
+)
+def test_runs_fit_where_they_differ_in_that_setting_alone(
+    tmp_path: Path, row: str, one: dict[str, object], other: dict[str, object]
+) -> None:
+    paired = together(trained("a", one), trained("b", other))
+    unlike = together(trained("a", one), trained("b", other | {"batch_size": 4}))
+    assert state(row, tmp_path / "paired", paired) == ("answered", 2)
+    assert state(row, tmp_path / "unlike", unlike) == ("published", 0)
+
+
+@pytest.mark.parametrize("row", ["S0-09", "S4-02"])
+def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Path, row: str) -> None:
+    line: dict[str, object] = {"optimizer": "sgd", "parallelism": "dp"}
+    tables = together(
+        *(
+            trained(f"x-b{batch}-g{gpus}", line | {"batch_size": batch, "gpus": gpus}, dur_ns=10 * batch // gpus + gpus)
+            for batch in (4, 8)
+            for gpus in (1, 2)
+        ),
+        trained("y-g1", line | {"sweep": "B", "gpus": 1}),
+    )
+    assert {cell["model"] for cell in cells(of_tables(row, tmp_path / "all", tables))} >= {"net"}
+    alone = of_tables(row, tmp_path / "one", tables, "y-g1")
+    assert (alone.runs, [cell for cell in cells(alone) if cell["model"] == "net"]) == (("y-g1",), [])

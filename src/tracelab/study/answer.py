@@ -68,7 +68,8 @@ def answered(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str] = ())
     if not found and not row.alone:
         raise NoDataError(unanswered(row))
     with _laid_out(con, row, found):
-        charted = {name: _asked(con, name, asked, found) for name, asked in row.answers.items()}
+        with _alone(con, runs):
+            charted = {name: _asked(con, name, asked, found) for name, asked in row.answers.items()}
         statements = [statement.query for statement in con.extract_statements(row.sql)]
         if len(statements) != 2:  # noqa: PLR2004  the cells, and the verdict
             raise TracelabError(f"{row.id}: its file holds {len(statements)} statements; it needs cells and a verdict")
@@ -104,6 +105,23 @@ def _laid_out(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> 
     finally:
         for name in (*row.answers, "cells"):
             con.unregister(name)
+
+
+@contextmanager
+def _alone(con: duckdb.DuckDBPyConnection, runs: Sequence[str]) -> Iterator[None]:
+    """Let questions about sweeps see the runs named and no others; without names, all.
+
+    Some of their answers (a crossover, say) name no run to choose by. They all ask the view `cells`, and a temporary
+    table of that name hides it.
+    """
+    if not runs:
+        yield
+        return
+    con.execute("create temp table cells as from cells where run in (select unnest(?))", [list(runs)])
+    try:
+        yield
+    finally:
+        con.execute("drop table temp.cells")
 
 
 def _asked(con: duckdb.DuckDBPyConnection, name: str, asked: Asked, runs: Sequence[str]) -> pa.Table:
