@@ -5,7 +5,7 @@
 -- title = "Pinned memory"
 -- study = "time unpinned / time pinned"
 -- corrected = "bandwidth of copies to the GPU, by kind of memory"
--- fits = "steps and status = 'ok' and sweep in (select sweep from runs group by sweep having count(distinct pin_memory) > 1)"
+-- fits = "steps and run in (select unnest([base_run, run]) from paired_cells('cell_speeds', 'pin_memory', null, null))"
 -- alone = true
 -- capture = "tracelab collect sweep S1"
 -- example = ["generated/sweeps/generated-settings", "smoke"]
