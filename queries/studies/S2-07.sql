@@ -1,48 +1,78 @@
 -- With --set full ncu runs every kernel many times over, with caches flushed and, unless told otherwise, at base clocks:
--- its counts are right, its times are not those of training. Launch for launch the two are compared here where a timeline
--- of the same program is at hand.
+-- its counts are right, its times are not those of training. Where a timeline of the same program is at hand, each profiled
+-- launch stands beside the mean of the executions that it is found again as, one timeline at a time; a launch that is not
+-- found is left out on both sides. Times at clocks that nobody told stand beside none.
 -- /// study
 -- title = "The report of ncu"
--- study = "time of the profiled launches"
--- corrected = "time of the same kernels on the timeline"
+-- study = "time of the profiled launches that are on the timeline"
+-- corrected = "time of the same kernels on the timeline, launch for launch"
 -- fits = "kernel_metrics"
 -- capture = "tracelab collect sweep S2"
 -- example = ["generated/ncu-forward"]
 -- ///
-with profiled as (
-    select
-        run, launch,
-        max(value) filter (metric = 'gpu__time_duration.sum') as dur_ns,
-        count(distinct metric) as metrics,
-        any_value(clock_control) as clock_control
+with launches as materialized (
+    select * from ncu_launches where run in (select run from fitting)
+),
+timelines as (
+    select f.run as ncu_run, r.run
+    from fitting as f
+    join runs as r on f.program = r.program and f.run <> r.run
+    where r.run in (select run from kernels) and f.run in (select run from launches where clock_control is not null)
+),
+executions as (
+    select k.*, t.ncu_run from kernels as k join timelines as t on k.run = t.run where measured(k.start_ns, k.end_ns)
+),
+found as (
+    select ncu_run, run, id, sum(dur_ns) / sum(executions) as mean_ns
+    from matched('executions', 'launches')
+    where match in ('exact', 'periodic', 'shape', 'other_memory', 'function')
+    group by ncu_run, run, id
+),
+sums as (
+    select run, clock_control, count(*) as launches, complete_sum(exact_ns) as dur_ns from launches group by run, clock_control
+),
+compared as (
+    select l.run, l.clock_control, f.run as timeline, count(*) as launches, sum(l.exact_ns) as dur_ns, sum(f.mean_ns) as mean_ns
+    from launches as l
+    join found as f on l.id = f.id
+    where l.clock_control is not null and l.exact_ns is not null
+    group by l.run, l.clock_control, f.run
+),
+metrics as (
+    select run, count(distinct metric) as metrics
     from kernel_metrics
     where run in (select run from fitting)
-    group by run, launch
+    group by run, source, pid, launch
 )
 select
-    'time of the launches' as quantity, p.run, f.model, f.gpu as machine, f.batch_size,
-    coalesce(any_value(p.clock_control), 'clocks not told') as setting, 'ns' as unit,
-    sum(p.dur_ns) as study,
-    (
-        select sum(k.dur_ns) from kernels as k
-        join runs as r on k.run = r.run
-        where r.program = f.program and k.run <> p.run
-    ) as corrected
-from profiled as p
+    'time of the launches' as quantity, s.run, f.model, f.gpu as machine, f.batch_size,
+    concat_ws(', beside ', coalesce('clocks: ' || s.clock_control, 'clocks not told'), c.timeline) as setting, 'ns' as unit,
+    coalesce(c.dur_ns, s.dur_ns) as study,
+    c.mean_ns as corrected,
+    printf('%d of %d launches', coalesce(c.launches, s.launches), s.launches) as claim
+from sums as s
 join fitting as f using (run)
-group by p.run, f.model, f.gpu, f.batch_size, f.program
+left join compared as c on s.run = c.run and s.clock_control = c.clock_control
 union all
-select 'metrics of a launch', p.run, f.model, f.gpu, f.batch_size, null, 'count', avg(p.metrics), null
-from profiled as p
+select 'metrics of a launch', m.run, f.model, f.gpu, f.batch_size, null, 'count', avg(m.metrics), null, null
+from metrics as m
 join fitting as f using (run)
-group by p.run, f.model, f.gpu, f.batch_size
+group by m.run, f.model, f.gpu, f.batch_size
 order by all;
 
+with counts as (
+    select avg(study) as metrics from cells where quantity = 'metrics of a launch'
+),
+compared as (
+    select string_agg(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected), '; ' order by model, run, setting) as told
+    from cells
+    where corrected > 0
+)
 select
-    printf('%.0f metrics a launch were taken; ', avg(study) filter (quantity = 'metrics of a launch'))
+    printf('%.0f metrics a launch were taken; ', metrics)
     || case
-        when count(corrected) > 0 then printf('the launches took %.2f times the time that their kernels take on the timeline.', sum(study) filter (corrected is not null) / sum(corrected))
-        when bool_or(setting = 'clocks not told') then 'at which clocks is not told, so their times stand beside no timeline.'
-        else 'no timeline of the same program is at hand to compare their times with.'
+        when told is not null then told || '.'
+        when (select bool_or(setting = 'clocks not told') from cells) then 'at which clocks is not told, so their times stand beside no timeline.'
+        else 'no timeline of the same program that has these kernels is at hand.'
     end as verdict
-from cells
+from counts, compared

@@ -182,3 +182,50 @@ def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Pa
     assert {cell["model"] for cell in cells(of_tables(row, tmp_path / "all", tables))} >= {"net"}
     alone = of_tables(row, tmp_path / "one", tables, "y-g1")
     assert (alone.runs, [cell for cell in cells(alone) if cell["model"] == "net"]) == (("y-g1",), [])
+
+
+def counted(clocks: str | None, *timelines: str) -> Tables:
+    """Two launches under ncu, 30 and 50 ns, and timelines that have the first alone, with 20 ns on average."""
+    metric = {"run": "ncu", "device": 0, "metric": "gpu__time_duration.sum", "unit": "ns", "clock_control": clocks}
+    shape = {f"{name}_{axis}": 1 for name in ("grid", "block") for axis in "xyz"}
+    return {
+        "runs": [{"run": run, "program": "train", "model": "net"} for run in ("ncu", *timelines)],
+        "kernel_metrics": [
+            metric | shape | {"launch": launch, "kernel": name, "value": value}
+            for launch, (name, value) in enumerate((("f(int)", 30.0), ("g(int)", 50.0)))
+        ],
+        "kernels": [
+            shape | {"run": run, "name": name, "device": 0, "stream": 7, "start_ns": start, "dur_ns": dur}
+            for run in timelines
+            for name, start, dur in (("void f(int)", 0, 10), ("void f(int)", 100, 30), ("void h(int)", 200, 500))
+        ],
+    }
+
+
+def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_path: Path) -> None:
+    answer = of_tables("S2-07", tmp_path, counted("none", "t1", "t2"))
+    found = {cell["setting"]: (cell["study"], cell["corrected"], cell["claim"]) for cell in cells(answer, unit="ns")}
+    assert found == {
+        "clocks: none, beside t1": (30, 20, "1 of 2 launches"),
+        "clocks: none, beside t2": (30, 20, "1 of 2 launches"),
+    }
+    assert answer.verdict == (
+        "1 metrics a launch were taken; of net (clocks: none, beside t1) 1 of 2 launches took 1.5 times the time of the "
+        "same kernels; of net (clocks: none, beside t2) 1 of 2 launches took 1.5 times the time of the same kernels."
+    )
+
+
+@pytest.mark.parametrize(
+    ("clocks", "timelines", "setting", "told"),
+    [
+        (None, ["t1"], "clocks not told", "at which clocks is not told, so their times stand beside no timeline."),
+        ("base", [], "clocks: base", "no timeline of the same program that has these kernels is at hand."),
+    ],
+)
+def test_times_of_unknown_clocks_stand_beside_no_timeline(
+    tmp_path: Path, clocks: str | None, timelines: list[str], setting: str, told: str
+) -> None:
+    answer = of_tables("S2-07", tmp_path, counted(clocks, *timelines))
+    found = [(cell["setting"], cell["study"], cell["corrected"]) for cell in cells(answer, unit="ns")]
+    assert found == [(setting, 80, None)]
+    assert answer.verdict == f"1 metrics a launch were taken; {told}"
