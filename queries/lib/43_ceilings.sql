@@ -66,6 +66,39 @@ join _taken as t
 where n.nearness is not null
 group by n.run, n.rank, n.device, n.ceiling, n.of_run;
 
+-- measured_links(cards): the bandwidth of copies from and to pinned memory as measured, the best repetition, of a relation of
+-- card_facts. The measurement is one of the same run, else the newest on the same card (uuid), else the newest on a card of
+-- the same name. A row is one card and direction.
+create or replace macro measured_links(cards) as table
+with _links as (
+    select
+        c.run, c.uuid, c.device_name, c.best, coalesce(epoch_us(r.started_at), 0) as age,
+        case c.what when 'h2d_pinned' then 'HtoD' when 'd2h_pinned' then 'DtoH' end as direction
+    from ceilings as c
+    left join runs as r using (run)
+    where c.what in ('h2d_pinned', 'd2h_pinned') and c.unit = 'gb_per_s' and c.best > 0
+),
+_near as (
+    select
+        c.run, c.rank, c.device, m.direction, m.run as of_run, m.best, m.age,
+        case when m.run = c.run then 1 when m.uuid = c.uuid then 2 when m.device_name = c.name then 3 end as nearness
+    from query_table(cards) as c
+    cross join _links as m
+),
+_taken as (
+    select run, rank, device, direction, arg_min(of_run, (nearness, -age, of_run)) as of_run
+    from _near
+    where nearness is not null
+    group by run, rank, device, direction
+)
+select n.run, n.rank, n.device, n.direction, n.of_run, max(n.best) as gb_per_s
+from _near as n
+join _taken as t
+    on n.run = t.run and n.rank = t.rank and n.device is not distinct from t.device and n.direction = t.direction
+    and n.of_run = t.of_run
+where n.nearness is not null
+group by n.run, n.rank, n.device, n.direction, n.of_run;
+
 -- launch_peaks(relation): the peaks that a report itself tells, at the clock of the launch. A row is one launch of a
 -- relation of ncu_launches, and one ceiling.
 create or replace macro launch_peaks(relation) as table

@@ -210,8 +210,8 @@ def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_pa
         "clocks: none, beside t2": (30, 20, "1 of 2 launches"),
     }
     assert answer.verdict == (
-        "1 metrics a launch were taken; of net (clocks: none, beside t1) 1 of 2 launches took 1.5 times the time of the "
-        "same kernels; of net (clocks: none, beside t2) 1 of 2 launches took 1.5 times the time of the same kernels."
+        "1 metrics a launch were taken; of net (clocks: none, beside t1) 1 of 2 launches took 1.5 times the time of "
+        "the same kernels; of net (clocks: none, beside t2) 1 of 2 launches took 1.5 times the time of the same kernels."
     )
 
 
@@ -229,3 +229,26 @@ def test_times_of_unknown_clocks_stand_beside_no_timeline(
     found = [(cell["setting"], cell["study"], cell["corrected"]) for cell in cells(answer, unit="ns")]
     assert found == [(setting, 80, None)]
     assert answer.verdict == f"1 metrics a launch were taken; {told}"
+
+
+@pytest.mark.parametrize(
+    ("measured", "share", "peak"),
+    [(None, 0.4, (10, "the fastest size of the run")), (40.0, 1, (40, "measured in limits"))],
+)
+def test_a_slow_copy_is_one_below_half_of_the_link_as_it_was_measured(
+    tmp_path: Path, measured: float | None, share: float, peak: tuple[float, str]
+) -> None:
+    copy = {"device": 0, "stream": 7, "direction": "HtoD"}
+    limit = {"run": "limits", "uuid": "GPU-1", "what": "h2d_pinned", "best": measured, "unit": "gb_per_s"}
+    tables = {
+        "devices": [{"rank": 0, "device": 0, "uuid": "GPU-1", "name": "Card"}],
+        "ceilings": [limit] if measured else [],
+        "memcpys": [
+            copy | {"start_ns": 0, "dur_ns": 60, "size_bytes": 600},
+            copy | {"start_ns": 90, "dur_ns": 40, "size_bytes": 100},
+        ],
+    }
+    answer = of_tables("S3-04", tmp_path, tables)
+    (slow,) = cells(answer, quantity="share of the time that is slow", run="r")
+    (top,) = cells(answer, quantity="peak that slow is half of")
+    assert (slow["corrected"], (top["corrected"], top["claim"])) == (share, peak)
