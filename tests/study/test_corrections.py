@@ -1,38 +1,21 @@
 """What rows set right comes out of runs as their formulas say; each number here is worked out by hand."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.build import build_store
+from tests.study.asking import Tables, cells, of_example, of_tables
 from tracelab.resources import DATA
-from tracelab.study import desk, example, rows
-from tracelab.study.answer import Answer, answered, states
-
-Cell = Mapping[str, object]
-Tables = Mapping[str, Sequence[Mapping[str, object]]]
-
-
-def of_tables(row: str, folder: Path, tables: Tables, *runs: str) -> Answer:
-    with desk.opened(build_store(folder / "lab", tables)) as con:
-        return answered(con, rows.find(row), runs)
-
-
-def of_example(row: str) -> Answer:
-    with example.store_of([rows.find(row)]) as store, desk.opened(store) as con:
-        return answered(con, rows.find(row))
-
-
-def cells(answer: Answer, **wanted: object) -> list[Cell]:
-    found = answer.cells.to_pylist()
-    return [cell for cell in found if all(cell[name] == value for name, value in wanted.items())]
+from tracelab.study import desk, rows
+from tracelab.study.answer import states
 
 
 def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
     kernel = {"name": "gemm", "device": 0, "stream": 7}
-    tables = {
+    tables: Tables = {
         "kernels": [kernel | {"start_ns": 0, "dur_ns": 100}, kernel | {"start_ns": 180, "dur_ns": 20}],
         "memcpys": [{"device": 0, "stream": 8, "start_ns": 90, "dur_ns": 60, "direction": "HtoD", "size_bytes": 1}],
     }
@@ -53,7 +36,7 @@ def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> N
 def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_path: Path, parallelism: str) -> None:
     ranks = {0: 0, 1: 0} if parallelism == "dp" else {0: 0, 1: 1}
     step = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_ns": 900}
-    tables = {
+    tables: Tables = {
         "runs": [{"model": "net", "batch_size": 4, "gpus": 2, "parallelism": parallelism, "parameter_bytes": 4000}],
         "annotations": [step | {"rank": rank} for rank in set(ranks.values())],
         "kernels": [
@@ -84,7 +67,7 @@ def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
 ) -> None:
     run = {"model": "alexnet", "dataset": dataset, "gpu": "NVIDIA H200", "gpus": 1, "pretrained": True, "epochs": 1}
     step = {"epoch": 0, "start_ns": 0, "samples": 10}
-    tables = {
+    tables: Tables = {
         "runs": [run | {"sweep": "s", "batch_size": 10, "world_size": 1, "status": "ok"}],
         "steps": [
             step | {"phase": "train", "step": 0, "dur_ns": 60_000_000_000},
@@ -184,53 +167,6 @@ def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Pa
     assert (alone.runs, [cell for cell in cells(alone) if cell["model"] == "net"]) == (("y-g1",), [])
 
 
-def counted(clocks: str | None, *timelines: str) -> Tables:
-    """Two launches under ncu, 30 and 50 ns, and timelines that have the first alone, with 20 ns on average."""
-    metric = {"run": "ncu", "device": 0, "metric": "gpu__time_duration.sum", "unit": "ns", "clock_control": clocks}
-    shape = {f"{name}_{axis}": 1 for name in ("grid", "block") for axis in "xyz"}
-    return {
-        "runs": [{"run": run, "program": "train", "model": "net"} for run in ("ncu", *timelines)],
-        "kernel_metrics": [
-            metric | shape | {"launch": launch, "kernel": name, "value": value}
-            for launch, (name, value) in enumerate((("f(int)", 30.0), ("g(int)", 50.0)))
-        ],
-        "kernels": [
-            shape | {"run": run, "name": name, "device": 0, "stream": 7, "start_ns": start, "dur_ns": dur}
-            for run in timelines
-            for name, start, dur in (("void f(int)", 0, 10), ("void f(int)", 100, 30), ("void h(int)", 200, 500))
-        ],
-    }
-
-
-def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_path: Path) -> None:
-    answer = of_tables("S2-07", tmp_path, counted("none", "t1", "t2"))
-    found = {cell["setting"]: (cell["study"], cell["corrected"], cell["claim"]) for cell in cells(answer, unit="ns")}
-    assert found == {
-        "clocks: none, beside t1": (30, 20, "1 of 2 launches"),
-        "clocks: none, beside t2": (30, 20, "1 of 2 launches"),
-    }
-    assert answer.verdict == (
-        "1 metrics a launch were taken; of net (clocks: none, beside t1) 1 of 2 launches took 1.5 times the time of "
-        "the same kernels; of net (clocks: none, beside t2) 1 of 2 launches took 1.5 times the time of the same kernels."
-    )
-
-
-@pytest.mark.parametrize(
-    ("clocks", "timelines", "setting", "told"),
-    [
-        (None, ["t1"], "clocks not told", "at which clocks is not told, so their times stand beside no timeline."),
-        ("base", [], "clocks: base", "no timeline of the same program that has these kernels is at hand."),
-    ],
-)
-def test_times_of_unknown_clocks_stand_beside_no_timeline(
-    tmp_path: Path, clocks: str | None, timelines: list[str], setting: str, told: str
-) -> None:
-    answer = of_tables("S2-07", tmp_path, counted(clocks, *timelines))
-    found = [(cell["setting"], cell["study"], cell["corrected"]) for cell in cells(answer, unit="ns")]
-    assert found == [(setting, 80, None)]
-    assert answer.verdict == f"1 metrics a launch were taken; {told}"
-
-
 @pytest.mark.parametrize(
     ("measured", "share", "peak"),
     [(None, 0.4, (10, "the fastest size of the run")), (40.0, 1, (40, "measured in limits"))],
@@ -240,7 +176,7 @@ def test_a_slow_copy_is_one_below_half_of_the_link_as_it_was_measured(
 ) -> None:
     copy = {"device": 0, "stream": 7, "direction": "HtoD"}
     limit = {"run": "limits", "uuid": "GPU-1", "what": "h2d_pinned", "best": measured, "unit": "gb_per_s"}
-    tables = {
+    tables: Tables = {
         "devices": [{"rank": 0, "device": 0, "uuid": "GPU-1", "name": "Card"}],
         "ceilings": [limit] if measured else [],
         "memcpys": [

@@ -1,0 +1,26 @@
+"""Rows asked in tests: of literal tables, or of a row's example."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.build import build_store
+from tracelab.study import desk, example, rows
+from tracelab.study.answer import Answer, answered
+
+Cell = Mapping[str, object]
+Tables = Mapping[str, Sequence[Mapping[str, object]]]
+
+
+def of_tables(row: str, folder: Path, tables: Tables, *runs: str) -> Answer:
+    with desk.opened(build_store(folder / "lab", tables)) as con:
+        return answered(con, rows.find(row), runs)
+
+
+def of_example(row: str) -> Answer:
+    with example.store_of([rows.find(row)]) as store, desk.opened(store) as con:
+        return answered(con, rows.find(row))
+
+
+def cells(answer: Answer, **wanted: object) -> list[Cell]:
+    found = answer.cells.to_pylist()
+    return [cell for cell in found if all(cell[name] == value for name, value in wanted.items())]
