@@ -64,7 +64,7 @@ with counts as (
     select avg(study) as metrics from cells where quantity = 'metrics of a launch'
 ),
 compared as (
-    select string_agg(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected), '; ' order by model, run, setting) as told
+    select listed(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as told
     from cells
     where corrected > 0
 )
