@@ -37,14 +37,15 @@
 -- [report]
 -- part = "summary"
 -- place = 2
--- fine = "No rule of the Visual Profiler advises anything here."
+-- fine = "No rule of the Visual Profiler asks for anything: each is within its threshold, or too little of the window is at stake."
+-- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
 -- [[report.says]]
--- when = "verdict = 'act'"
+-- when = "nullif(verdict, 'nothing to judge') = 'act'"
 -- by = "at_stake_ns"
 -- each = "rule"
 -- most = 6
--- text = "`{rule}`, most of all in {where}: {part_ns of whole_ns}, against a threshold of {threshold}. At stake is at most {at_stake_ns of window_ns} of the window."
--- try = "{advice}"
+-- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. At stake is at most {at_stake_ns of window_ns} of the window."
+-- try = "To gain it, {advice}."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns

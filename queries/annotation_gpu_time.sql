@@ -31,10 +31,12 @@
 -- [report]
 -- part = "time"
 -- place = 3
+-- fine = "No range launches more than 30 % of a device's work itself: it is spread over many ranges, or over ranges within them."
+-- unknown = "What the ranges launch is not known: no work of a device was launched inside one."
 -- [[report.says]]
--- when = "exclusive_gpu_ns > 0.3 * gpu_sum_ns"
+-- when = "exclusive_gpu_ns > 0.3 * nullif(gpu_sum_ns, 0)"
 -- by = "exclusive_gpu_ns"
--- text = "{where}: the ranges {annotation} launch, outside ranges within them, {exclusive_gpu_ns of gpu_sum_ns} of the work on the GPU."
+-- text = "[{where}: ]the ranges {annotation} launch, outside ranges within them, {exclusive_gpu_ns of gpu_sum_ns} of the work on the GPU."
 -- try = "Look for the kernels of that range first; mark finer ranges inside it."
 -- ///
 with marked as materialized (

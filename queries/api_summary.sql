@@ -30,15 +30,17 @@
 -- [report]
 -- part = "host"
 -- place = 1
+-- fine = "No synchronisation takes more than 20 % of the time in API calls, and no allocation of device memory more than 10 %."
+-- unknown = "Which calls take the time is not known: no call has a duration above 0."
 -- [[report.says]]
--- when = "name ilike '%synchronize%' and dur_ns > 0.2 * api_sum_ns"
+-- when = "name ilike '%synchronize%' and dur_ns > 0.2 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
--- text = "{where}: {name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
+-- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
 -- try = "Waiting is not work: the share says that the host is ahead. Take out synchronisations that nothing needs, such as `.item()` and prints in the loop."
 -- [[report.says]]
--- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * api_sum_ns"
+-- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
--- text = "{where}: {name} takes {dur_ns of api_sum_ns} of the time in API calls."
+-- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls."
 -- try = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///
 with asked as (

@@ -47,10 +47,12 @@
 -- place = 2
 -- worth = "busbw_gb_per_s is not null"
 -- without = "no collective has a known size: profile a distributed job with PyTorch 2.1 or newer, or annotate with NCCL in nsys"
+-- fine = "No collective's kernels wait for the last rank for more than 30 % of their time."
+-- unknown = "How long the collectives wait for the last rank is not known: no kernel was matched over all ranks of its group. Ingest the traces of all ranks as one run."
 -- [[report.says]]
--- when = "wait_ns > 0.3 * matched_dur_ns"
+-- when = "wait_ns > 0.3 * nullif(matched_dur_ns, 0)"
 -- by = "wait_ns"
--- text = "{where}: of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
+-- text = "[{where}: ]of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
 -- try = "That is no matter of bandwidth: find the rank that comes late, and what it does meanwhile."
 -- ///
 with executions as not materialized (

@@ -39,6 +39,13 @@
 -- part = "launches"
 -- place = 3
 -- needs = ["graph_launches"]
+-- fine = "Every graph keeps its device busy for at least half of the time from its first node to its last."
+-- unknown = "How busy the graphs keep their devices is not known: no work of theirs was recorded with its time."
+-- [[report.says]]
+-- when = "busy_ns < 0.5 * nullif(span_ns, 0)"
+-- by = "span_ns - busy_ns"
+-- text = "[{where}: ]{what} has something running for only {busy_ns of span_ns} of the time from its first node to its last, in {launches} launches."
+-- try = "Nodes wait for each other: look at the dependencies that were captured, and capture independent work on streams of its own."
 -- ///
 with graph_calls as (
     select run, source, rank, pid, correlation, max(end_ns) - min(start_ns) as api_ns

@@ -29,10 +29,11 @@
 -- part = "host"
 -- place = 3
 -- fine = "No step waits for data for more than 10 % of its time."
+-- unknown = "How long the steps wait for data is not known: no wait of a step for its loader was recorded, which is no proof that the loader is fast. Iterate over PyTorch's DataLoader inside the profiler, or record with `tracelab collect`."
 -- [[report.says]]
--- when = "wait_ns > 0.1 * step_ns"
+-- when = "wait_ns > 0.1 * nullif(step_ns, 0)"
 -- by = "wait_ns"
--- text = "{where}: step {step} waits for data for {wait_ns of step_ns} of its time."
+-- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time."
 -- try = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///
 with marked as (

@@ -29,18 +29,19 @@
 -- part = "time"
 -- place = 1
 -- fine = "No device idles for more than 20 % of its window, or communicates or copies for more than 10 % of it while nothing computes."
+-- unknown = "Where the time goes is not known: nothing that ran on a device took any time that is known."
 -- [[report.says]]
--- when = "idle_ns > 0.2 * window_ns"
+-- when = "idle_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "idle_ns"
 -- text = "{where} is idle for {idle_ns of window_ns} of its window."
 -- try = "See the causes of idle time below: a late host, waiting for other work, or overhead."
 -- [[report.says]]
--- when = "exposed_comm_ns > 0.1 * window_ns"
+-- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
 -- text = "{where} communicates for {exposed_comm_ns of window_ns} of its window while nothing computes."
 -- try = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the rank that comes late."
 -- [[report.says]]
--- when = "exposed_memory_ns > 0.1 * window_ns"
+-- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_memory_ns"
 -- text = "{where} copies for {exposed_memory_ns of window_ns} of its window while nothing else runs."
 -- try = "Pin host memory and copy the next batch while this one computes."

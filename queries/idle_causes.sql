@@ -40,21 +40,27 @@
 -- part = "launches"
 -- place = 1
 -- fine = "No cause leaves a device idle for more than 10 % of its window."
+-- unknown = "Why the devices idle is not known: nothing that ran on one took any time that is known."
 -- [[report.says]]
--- when = "host_ns > 0.1 * window_ns"
+-- when = "host_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "host_ns"
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window."
 -- try = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronisations and the data loader out of the way."
 -- [[report.says]]
--- when = "dependency_ns > 0.1 * window_ns"
+-- when = "dependency_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "dependency_ns"
 -- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronisation hold it up."
 -- try = "See communication and copies."
 -- [[report.says]]
--- when = "overhead_ns > 0.1 * window_ns"
+-- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "overhead_ns"
 -- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next."
 -- try = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
+-- [[report.says]]
+-- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "unknown_ns"
+-- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch was not recorded, so that the cause is not known."
+-- try = "Record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation

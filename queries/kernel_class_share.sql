@@ -31,15 +31,18 @@
 -- [report]
 -- part = "kernels"
 -- place = 1
+-- fine = "Nearly all of the kernel time is communication."
+-- unknown = "Which class takes the most time is not known: no kernel that computes has a duration above 0."
 -- [[report.says]]
--- when = "unclassified_ns > 0.1 * kernel_sum_ns and class = 'unclassified'"
+-- when = "unclassified_ns > 0.1 * nullif(kernel_sum_ns, 0) and class = 'unclassified'"
 -- by = "unclassified_ns"
--- text = "{where}: no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
+-- text = "[{where}: ]no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
 -- try = "Add rules to `classes.csv` in the store; they are read first."
 -- [[report.says]]
--- when = "class not in ('communication', 'unclassified')"
+-- when = "class not in ('communication', 'unclassified') and nullif(dur_ns, 0) > 0"
 -- by = "dur_ns"
--- text = "{where}: the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
+-- text = "[{where}: ]the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
+-- try = "Which kernels of it take the time stands below: begin with those."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns

@@ -26,6 +26,7 @@
 -- part = "concurrency"
 -- place = 1
 -- fine = "Every device runs two kernels at once for 10 % of its busy time or more."
+-- unknown = "How often two kernels run at once is not known: no kernel has a duration above 0."
 -- [[report.says]]
 -- when = "concurrency_ratio < 0.1"
 -- by = "busy_ns"

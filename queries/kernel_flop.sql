@@ -9,7 +9,7 @@
 -- /// query
 -- title = "FLOPs and bytes of a timeline's kernels"
 -- needs = ["kernels"]
--- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
+-- chart = { kind = "bars", x = "kernel", y = ["dur_ns", "flop", "dram_bytes"], by = "run" }
 -- [params]
 -- run = { type = "text", about = "only this run" }
 -- rank = { type = "integer", about = "only this rank" }
@@ -46,6 +46,17 @@
 -- needs = ["kernel_metrics"]
 -- worth = "match <> 'none'"
 -- without = "no kernel of a timeline was matched with a count of ncu: profile the same program with ncu, and ingest its report beside the timeline"
+-- unknown = "How fast the kernels computed is not known: a metric of ncu that counts their operations is missing, see `flop_missing`."
+-- [[report.says]]
+-- when = "achieved_gflop_per_s > 0"
+-- by = "dur_ns"
+-- text = "[{where}: ]of the kernels whose operations are known, {kernel} takes the longest, {dur_ns of kernel_sum_ns} of the kernel time, at {achieved_gflop_per_s}[ and {intensity_flop_per_byte}]."
+-- try = "The roofline above says whether memory or arithmetic holds such a kernel back."
+-- [[report.says]]
+-- when = "matched_ns < 0.9 * nullif(kernel_sum_ns, 0)"
+-- by = "kernel_sum_ns - matched_ns"
+-- text = "[{where}: ]the counts are those of the very kernels for only {matched_ns of kernel_sum_ns} of the kernel time."
+-- try = "Profile a whole step with ncu, of the same program with the same batch size."
 -- ///
 with pairs as materialized (
     from paired_runs($ncu)

@@ -41,11 +41,12 @@
 -- [report]
 -- part = "kernels"
 -- place = 3
--- fine = "Kernels with fewer blocks than the device has multiprocessors take less than 5 % of the kernel time each."
+-- fine = "Kernels that compute with fewer blocks than the device has multiprocessors take at most 5 % of the kernel time each."
+-- unknown = "Which kernels leave multiprocessors free is not known: the recording does not say how many there are, or how many blocks were launched."
 -- [[report.says]]
--- when = "blocks_per_sm < 1 and dur_ns > 0.05 * kernel_sum_ns"
+-- when = "blocks_per_sm < 1 and dur_ns > 0.05 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
--- text = "{where}: {kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
+-- text = "[{where}: ]{kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
 -- try = "A larger batch fills the device; else run independent kernels beside it on another stream."
 -- ///
 with executions as (

@@ -30,10 +30,16 @@
 -- part = "kernels"
 -- place = 2
 -- fine = "No single kernel takes more than 20 % of its device's kernel time."
+-- unknown = "Which kernel takes the most time is not known: no kernel has a duration above 0."
 -- [[report.says]]
--- when = "dur_ns > 0.2 * kernel_sum_ns"
+-- when = "dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel ilike 'nccl%'"
 -- by = "dur_ns"
--- text = "{where}: {kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls of {mean_ns} on average."
+-- text = "[{where}: ]{kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls[ of {mean_ns} on average]."
+-- try = "It communicates, and its time holds the waiting for other ranks: see the parts about communication."
+-- [[report.says]]
+-- when = "dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
+-- by = "dur_ns"
+-- text = "[{where}: ]{kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls[ of {mean_ns} on average]."
 -- try = "A kernel of this share is worth a profile by ncu, and its place under the roofline."
 -- ///
 with executions as (

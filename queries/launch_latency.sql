@@ -40,11 +40,13 @@
 -- [report]
 -- part = "launches"
 -- place = 2
+-- fine = "Every stream has a launch waiting for half of its span or more: the host keeps ahead of the device."
+-- unknown = "How far the host is ahead of the device is not known: of no stream a launch was recorded together with its kernel. Record the calls of the CUDA runtime and driver beside the kernels."
 -- [[report.says]]
--- when = "empty_ns > 0.5 * span_ns"
+-- when = "empty_ns > 0.5 * nullif(span_ns, 0)"
 -- by = "empty_ns"
--- text = "{where}: stream {stream} has no launch waiting for {empty_ns of span_ns} of its span; the queue holds {mean_queue_depth} on average."
--- try = "The host is only just ahead of the device: it launches too slowly, or synchronises too often."
+-- text = "[{where}: ]stream {stream} has no launch waiting for {empty_ns of span_ns} of its span[; the queue holds {mean_queue_depth} launches on average]."
+-- try = "The host is only just ahead of the device: launch fewer, larger kernels (fuse, compile, CUDA graphs), and synchronise less often."
 -- ///
 with work as not materialized (
     select

@@ -48,10 +48,17 @@
 -- part = "sweeps"
 -- place = 13
 -- needs = ["steps"]
+-- unknown = "How the machines compare is not known: no two cells that differ in the machine alone have a time of a step or an epoch."
 -- [[report.says]]
--- when = "model is not null"
+-- when = "saved_ns > 0"
 -- by = "saved_ratio"
--- text = "{machine} against {base_machine}: {model} takes {this_ns} instead of {base_ns}, which saves {saved_ns of base_ns}; that is a speed-up of {speedup_factor}, not of 1 plus the saving."
+-- text = "{machine} against {base_machine}[: {model}] takes {this_ns} instead of {base_ns}, which saves {saved_ns of base_ns}; that is a speed-up of {speedup_factor}, not of 1 plus the saving."
+-- try = "Compare what the machines cost, too: a speed-up is worth it where it is more than the factor of the price."
+-- [[report.says]]
+-- when = "saved_ns <= 0"
+-- by = "-saved_ratio"
+-- text = "{machine} against {base_machine}[: {model}] takes {this_ns}, and there {base_ns}: it saves nothing."
+-- try = "Ask the parts above, of one run at a time, where the time goes on the slower one."
 -- ///
 with lasts as (
     select run, max_by(accuracy, epoch) filter (accuracy is not null) as accuracy from run_learning group by run

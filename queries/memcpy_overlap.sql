@@ -30,10 +30,11 @@
 -- part = "copies"
 -- place = 2
 -- fine = "Kernels hide at least half of the copying on every device."
+-- unknown = "Whether kernels hide the copying is not known: no copy has a duration above 0."
 -- [[report.says]]
 -- when = "hidden_ratio < 0.5"
 -- by = "copy_busy_ns - overlap_ns"
--- text = "{where}: kernels run beside {overlap_ns of copy_busy_ns} of the copying."
+-- text = "[{where}: ]kernels run beside {overlap_ns of copy_busy_ns} of the copying."
 -- try = "Use pinned memory, `non_blocking=True` and a stream of its own to copy the next batch meanwhile."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns

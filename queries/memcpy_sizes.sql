@@ -35,10 +35,12 @@
 -- [report]
 -- part = "copies"
 -- place = 3
+-- fine = "No size of copies up to 64 KiB takes more than 10 % of the time of all copies in its direction."
+-- unknown = "Which sizes of copies take the time is not known: no copy has both a size and a duration."
 -- [[report.says]]
--- when = "to_bytes <= 65536 and dur_ns > 0.1 * all_dur_ns"
+-- when = "to_bytes <= 65536 and dur_ns > 0.1 * nullif(all_dur_ns, 0)"
 -- by = "dur_ns"
--- text = "{where}: {direction} copies of {mean_bytes} on average take {dur_ns of all_dur_ns} of the time of all copies."
+-- text = "[{where}: ]{direction} copies of {mean_bytes} on average take {dur_ns of all_dur_ns} of the time of all such copies."
 -- try = "A copy below 64 KiB costs its latency, not its bytes: put several into one."
 -- ///
 with copies as (

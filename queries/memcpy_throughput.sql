@@ -32,10 +32,11 @@
 -- part = "copies"
 -- place = 1
 -- fine = "No direction spends more than 10 % of its copying time in small copies."
+-- unknown = "How much time small copies take is not known: no copy has both a size and a duration."
 -- [[report.says]]
--- when = "small_dur_ns > 0.1 * dur_ns"
+-- when = "small_dur_ns > 0.1 * nullif(sized_dur_ns, 0)"
 -- by = "small_dur_ns"
--- text = "{where}: {direction} copies spend {small_dur_ns of dur_ns} of their time in small ones ({small_copies} of {copies})."
+-- text = "[{where}: ]{direction} copies spend {small_dur_ns of sized_dur_ns} of their time in small ones ({small_copies} of {copies})."
 -- try = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
 -- ///
 with copies as (

@@ -26,11 +26,18 @@
 -- [report]
 -- part = "memory"
 -- place = 3
+-- fine = "No op allocated more than 10 % of the memory at the peak within one range: most of it was there before the recording began, or many ops share it."
+-- unknown = "What the memory at the peak was allocated for is not known: nothing was allocated."
 -- [[report.says]]
--- when = "live_bytes > 0.1 * peak_bytes"
+-- when = "op is not null and live_bytes > 0.1 * nullif(peak_bytes, 0)"
 -- by = "live_bytes"
--- text = "{where}: at the peak {op} holds {live_bytes of peak_bytes}, in {blocks} blocks."
+-- text = "[{where}: ]at the peak {op} holds {live_bytes of peak_bytes}, in {blocks} blocks[, allocated in the range {annotation}]."
 -- try = "Activations can be recomputed (checkpointing) or kept in half precision; gradients and optimizer states can be sharded."
+-- [[report.says]]
+-- when = "op is null and live_bytes > 0.1 * nullif(peak_bytes, 0)"
+-- by = "live_bytes"
+-- text = "[{where}: ]at the peak {live_bytes of peak_bytes} are in {blocks} blocks that no recorded op allocated[; the range was {annotation}]."
+-- try = "Record ops beside memory to see what allocates them; fewer and larger blocks, or buffers that are used again, lower the peak."
 -- ///
 with asked as materialized (
     select

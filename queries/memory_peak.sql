@@ -38,7 +38,12 @@
 -- [[report.says]]
 -- when = "device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
--- text = "{where}: at most {peak_bytes} are allocated, of {peak_reserved_bytes} reserved at most; then {op} runs."
+-- text = "[{where}: ]at most {peak_bytes} are allocated[, and at most {peak_reserved_bytes} reserved][; at that moment {op} runs]."
+-- try = "What it was allocated for stands below."
+-- [[report.says]]
+-- when = "device is null and peak_bytes is not null"
+-- by = "peak_bytes"
+-- text = "[{where}: ]at most {peak_bytes} of the host's memory are allocated[; at that moment {op} runs]."
 -- try = "What it was allocated for stands below."
 -- ///
 with asked as materialized (

@@ -28,6 +28,13 @@
 -- [report]
 -- part = "memory"
 -- place = 2
+-- fine = "Memory does not jump: within no slice of time does it change by more than a quarter of its peak."
+-- unknown = "How memory changes is not known: nothing was allocated."
+-- [[report.says]]
+-- when = "allocated_bytes - least_allocated_bytes > 0.25 * nullif(max(allocated_bytes) over (partition by run, rank, device), 0)"
+-- by = "allocated_bytes - least_allocated_bytes"
+-- text = "[{where}: ]at {at_ns} memory jumps between {least_allocated_bytes} and {allocated_bytes} within one slice of time."
+-- try = "What is allocated and released at once makes the peak: smaller batches or pieces, operations in place, or checkpointing of that part lower it."
 -- ///
 with asked as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes

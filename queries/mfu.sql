@@ -55,6 +55,16 @@
 -- needs = ["kernel_metrics"]
 -- worth = "mfu_ratio is not null"
 -- without = "no run has both a count of its FLOPs and the peak of its GPU: give --flop-per-step, or ingest what ncu counted of the same program"
+-- [[report.says]]
+-- when = "mfu_ratio is not null"
+-- by = "-mfu_ratio"
+-- text = "{where} uses {mfu_ratio %} of its peak for arithmetic: {achieved_gflop_per_s} of {peak_gflop_per_s}[, in steps of {step_ns}]."
+-- try = "What is missing is idle time, exposed communication or kernels below their roof: the parts above say which."
+-- [[report.says]]
+-- when = "refused is not null"
+-- by = "kernel_ns"
+-- text = "[{where}: ]there is no figure: {refused}."
+-- try = "Give `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
 -- ///
 with calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns

@@ -36,16 +36,17 @@
 -- place = 1
 -- worth = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
--- fine = "Communication that nothing hides takes less than 10 % of every device's window."
+-- fine = "Communication that nothing hides takes at most 10 % of every device's window, and broadcasts at most 5 %."
+-- unknown = "How much communication is exposed is not known: nothing that ran on a device took any time that is known."
 -- [[report.says]]
--- when = "collective = 'all' and exposed_ns > 0.1 * window_ns"
+-- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
--- text = "{where}: communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
+-- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
 -- try = "The second figure is what overlapping can gain; see below which collective it is, and how much of it is waiting."
 -- [[report.says]]
--- when = "collective = 'broadcast' and busy_ns > 0.05 * window_ns"
+-- when = "collective = 'broadcast' and busy_ns > 0.05 * nullif(window_ns, 0)"
 -- by = "busy_ns"
--- text = "{where}: broadcasts take {busy_ns of window_ns} of the window."
+-- text = "[{where}: ]broadcasts take {busy_ns of window_ns} of the window."
 -- try = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns

@@ -30,10 +30,13 @@
 -- [report]
 -- part = "kernels"
 -- place = 4
+-- fine = "No kernel that an op launches to compute takes more than 20 % of its device's kernel time."
+-- unknown = "Which op launches which kernel is not known: no kernel belongs to a recorded op. Record the processor beside the GPU: `activities=[CPU, CUDA]` of the PyTorch profiler."
 -- [[report.says]]
--- when = "op is not null and dur_ns > 0.2 * kernel_sum_ns"
+-- when = "case when op is not null then dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%' end"
 -- by = "dur_ns"
--- text = "{where}: {op} launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
+-- text = "[{where}: ]{op}[, of the backward of {forward_op},] launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
+-- try = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` give it another kernel."
 -- ///
 with executions as not materialized (
     select

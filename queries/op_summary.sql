@@ -33,10 +33,13 @@
 -- [report]
 -- part = "host"
 -- place = 2
+-- fine = "No op takes more than 20 % of the processor's time in ops."
+-- unknown = "Which op takes the processor's time is not known: no op has a duration above 0."
 -- [[report.says]]
--- when = "self_ns > 0.2 * op_self_sum_ns"
+-- when = "self_ns > 0.2 * nullif(op_self_sum_ns, 0)"
 -- by = "self_ns"
--- text = "{where}: {op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
+-- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
+-- try = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronisations."
 -- ///
 with calls as materialized (
     select

@@ -30,12 +30,13 @@
 -- part = "summary"
 -- place = 1
 -- fine = "Every event of the files was kept."
+-- unknown = "Whether every event was kept is not known: the files do not say how many they held."
 -- [[report.says]]
 -- when = "events_skipped > 0"
 -- by = "events_skipped"
 -- each = "run"
 -- most = 3
--- text = "{where}: {events_skipped} events of its files could not be read; {events_kept} were kept."
+-- text = "{run}: {events_skipped} events of its files could not be read[; {events_kept} were kept]."
 -- try = "See the health of the data for what and why."
 -- ///
 with events as (

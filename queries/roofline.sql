@@ -67,10 +67,11 @@
 -- [report]
 -- part = "roofline"
 -- place = 1
+-- unknown = "Whether memory or arithmetic holds the kernels back is not known: it takes their operations (see `flop_missing`), their bytes, and ceilings of the device, which `tracelab collect ceilings` measures."
 -- [[report.says]]
--- when = "precision = 'all' and bound is not null"
+-- when = "case when precision = 'all' then bound in ('memory', 'compute') end"
 -- by = "dur_ns"
--- text = "{where}: of the kernels counted, {kernel} takes the longest: it is bound by {bound}, at {achieved_gflop_per_s} with an intensity of {intensity_flop_per_byte}."
+-- text = "[{where}: ]of the kernels counted, {kernel} takes the longest: it is bound by {bound}, at {achieved_gflop_per_s} with an intensity of {intensity_flop_per_byte}[, {of_ceiling_ratio %} of what is attainable there]."
 -- try = "Bound by memory: move fewer bytes (fuse, lower precision). Bound by compute: tensor cores, or less arithmetic. Far below both: launch shape and latency."
 -- ///
 with profiled as (

@@ -29,10 +29,13 @@
 -- [report]
 -- part = "roofline"
 -- place = 4
+-- fine = "Additions alone are at least half of the floating-point operations."
+-- unknown = "How many operations a count of additions misses is not known: a metric is missing, see `flop_missing`."
 -- [[report.says]]
 -- when = "flop > 2 * fadd"
 -- by = "underestimate_factor"
--- text = "{where}: counting additions alone gives {fadd of flop} of the FLOPs."
+-- text = "[{where}: ]counting additions alone gives {fadd of flop} of the FLOPs."
+-- try = "Count multiplications and fused multiply-adds, too, and the tensor cores: the roofline above does."
 -- ///
 with launches as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of

@@ -45,10 +45,12 @@
 -- [report]
 -- part = "comparison"
 -- place = 1
+-- unknown = "How the kernels of the two runs differ is not known: no kernel of theirs was compared."
 -- [[report.says]]
--- when = "section = 'kernels'"
+-- when = "case when section = 'kernels' then difference_ns <> 0 end"
 -- by = "abs(difference_ns)"
--- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns}, from {before_ns} to {after_ns}."
+-- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns}[, from {before_each_ns}][ to {after_each_ns}]."
+-- try = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both."
 -- ///
 with chosen as materialized (
     select

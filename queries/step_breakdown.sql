@@ -44,10 +44,11 @@
 -- part = "time"
 -- place = 2
 -- fine = "No step leaves its device idle for more than 20 % of it."
+-- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device."
 -- [[report.says]]
--- when = "idle_ns > 0.2 * step_ns"
+-- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
 -- by = "idle_ns"
--- text = "{where}: in step {step} the device is idle for {idle_ns of step_ns}."
+-- text = "[{where}: ]in step {step} the device is idle for {idle_ns of step_ns}."
 -- try = "Compare with waiting for data, and with the causes of idle time."
 -- ///
 with marked as (

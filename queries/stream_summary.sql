@@ -36,11 +36,18 @@
 -- [report]
 -- part = "concurrency"
 -- place = 2
+-- fine = "Streams run beside each other: for 5 % of the busy time or more two of a device run at once."
+-- unknown = "How streams share their devices is not known: nothing that ran has a duration above 0."
 -- [[report.says]]
--- when = "alone_ns > 0.95 * device_busy_ns"
+-- when = "alone_ns > 0.95 * nullif(device_busy_ns, 0)"
 -- by = "alone_ns"
--- text = "{where}: stream {stream} runs alone for {alone_ns of device_busy_ns} of the time in which the device is busy."
+-- text = "[{where}: ]stream {stream} runs alone for {alone_ns of device_busy_ns} of the time in which the device is busy."
 -- try = "Copies and communication overlap with computing only on streams of their own."
+-- [[report.says]]
+-- when = "shared_ns < 0.05 * nullif(device_busy_ns, 0) and alone_ns <= 0.95 * device_busy_ns"
+-- by = "device_busy_ns - shared_ns"
+-- text = "[{where}: ]two streams run at once for only {shared_ns of device_busy_ns} of the time in which the device is busy: they take turns."
+-- try = "Look for what makes one wait for the other: an event, a synchronisation, the default stream, or kernels that each fill the device."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select

@@ -45,6 +45,13 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "No run calls 1,000 ops or more in a step."
+-- unknown = "How many ops a step calls is not known: no run has a recording with both."
+-- [[report.says]]
+-- when = "op_calls_per_step >= 1000"
+-- by = "op_calls_per_step"
+-- text = "{run} calls {op_calls_per_step} ops[ and launches {kernels_per_step} kernels] in a step."
+-- try = "Each call costs the processor some microseconds: fuse or compile, or use CUDA graphs, where the GPU is faster than that."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

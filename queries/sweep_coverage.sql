@@ -31,12 +31,13 @@
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 -- fine = "Every cell that was ingested ran to its end."
+-- unknown = "How the cells ended is not known: none has a status."
 -- [[report.says]]
 -- when = "status <> 'ok'"
 -- by = "batch_size"
 -- each = "status"
 -- most = 4
--- text = "Cells ended as {status}, the largest batch among them {model} with {batch_size} on {layout}."
+-- text = "Cells ended as {status}[, the largest batch among them {model}][ with {batch_size}][ on {layout}]."
 -- try = "Averages over the sweep leave them out: compare only cells that exist on both sides."
 -- ///
 select

@@ -34,6 +34,17 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- unknown = "From which batch size on more GPUs are faster is not known: no batch size has a speed on both."
+-- [[report.says]]
+-- when = "crossover_batch_size is null and batch_sizes > 0"
+-- by = "largest_batch_size"
+-- text = "{layout} is slower than fewer processors ({base_processors})[ with {model}], also at the largest batch size that both ran, {largest_batch_size}."
+-- try = "Larger batches are worth trying, as far as memory allows; else run the job on fewer GPUs."
+-- [[report.says]]
+-- when = "crossover_batch_size > 0"
+-- by = "crossover_batch_size"
+-- text = "{layout} is faster than fewer processors ({base_processors})[ with {model}] from a batch size of {crossover_batch_size} on; at {largest_batch_size} by a factor of {largest_speedup_factor}."
+-- try = "Below that batch size use fewer GPUs: what they tell each other costs more than what they save."
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

@@ -37,6 +37,14 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- unknown = "How many operations a sample takes is not known: neither the model, nor a profiler, counted them."
+-- [[report.says]]
+-- when = "flop_per_sample > 0"
+-- by = "flop_per_sample"
+-- each = "counted_from"
+-- most = 4
+-- text = "By {counted_from}, a sample[ of {model}] takes at most {flop_per_sample} FLOPs[, at batch {batch_size}][ on {layout}]."
+-- try = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and `--batches`. Compare only counts of one kind."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

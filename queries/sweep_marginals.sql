@@ -34,6 +34,13 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "Where the batch doubles, training gets faster by a quarter or more."
+-- unknown = "What a larger batch brings is not known: no layout has a speed at two batch sizes."
+-- [[report.says]]
+-- when = "batch_elasticity < 0.322"
+-- by = "-batch_elasticity"
+-- text = "[{model}, ]{layout}: going from batch {smaller_batch_size} to {batch_size} hardly pays; samples a second go from {smaller_batch_samples_per_s} to {samples_per_s}, an elasticity of {batch_elasticity}."
+-- try = "The device is full, or something else is slow: stay with the smaller batch, and see what the step waits for."
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

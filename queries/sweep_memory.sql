@@ -44,6 +44,18 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "No run takes more than 90 % of a card's memory."
+-- unknown = "How full the cards are is not known: no run sampled what is in use on a card. Record with `tracelab collect`, which asks NVML."
+-- [[report.says]]
+-- when = "case when device is not null then of_total_ratio > 0.9 end"
+-- by = "of_total_ratio"
+-- text = "{run} takes {used_bytes of total_bytes} of the memory of GPU {device}, with whatever else runs there."
+-- try = "The next larger batch will not fit: checkpoint activations, use half precision, or shard the optimizer's state."
+-- [[report.says]]
+-- when = "imbalance_factor > 1.2"
+-- by = "imbalance_factor"
+-- text = "{run} allocates {allocated_bytes} on GPU {device}, {imbalance_factor} times the mean of its other devices."
+-- try = "DataParallel gathers outputs and gradients on the first device: DistributedDataParallel loads all alike."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

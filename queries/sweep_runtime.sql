@@ -43,6 +43,13 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "In every recorded run the GPUs are busy for at least 80 % of their windows."
+-- unknown = "How busy the GPUs are is not known: no run of the sweep has a recording of GPU work."
+-- [[report.says]]
+-- when = "of_window_ratio < 0.8"
+-- by = "-of_window_ratio"
+-- text = "{run} keeps its GPUs busy for only {gpu_busy_ns of gpu_window_ns} of their windows."
+-- try = "A larger batch, or fewer and larger launches, give the GPUs more to do; the causes of idle time, of that run, say which."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

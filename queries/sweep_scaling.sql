@@ -44,15 +44,17 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- unknown = "What more GPUs bring is not known: no cell has a speed beside one of fewer GPUs."
 -- [[report.says]]
 -- when = "speedup_factor < 1 and processor_factor > 1"
 -- by = "batch_size"
 -- text = "More GPUs are slower than {base_processors}: {model} at batch {batch_size} on {layout} reaches {samples_per_s} samples/s against {base_samples_per_s}, a factor of {speedup_factor}."
 -- try = "Below the crossover batch size communication costs more than it saves."
 -- [[report.says]]
--- when = "efficiency_ratio is not null and processor_factor > 1"
+-- when = "efficiency_ratio > 0 and processor_factor > 1"
 -- by = "efficiency_ratio"
--- text = "The best efficiency: {model} at batch {batch_size} on {layout}, a speed-up of {speedup_factor} with {processor_factor} times the processors (efficiency {efficiency_ratio})."
+-- text = "The best efficiency: {model} at batch {batch_size} on {layout}, a speed-up of {speedup_factor} with {processor_factor} times the processors (efficiency {efficiency_ratio %})."
+-- try = "Where the others lose: compare exposed communication and idle time of their runs."
 -- ///
 with asked as (
     from cell_speeds where picked(sweep, $sweep) and picked(model, $model)

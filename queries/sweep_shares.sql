@@ -50,6 +50,13 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "Broadcasts take at most 10 % of the GPU work of every run."
+-- unknown = "Which share broadcasts have is not known: no run of the sweep has a recording of GPU work."
+-- [[report.says]]
+-- when = "case when gpu_activity_ns > 0 then share = 'broadcast' and dur_ns > 0.1 * gpu_activity_ns end"
+-- by = "of_gpu_activity_ratio"
+-- text = "{run} spends {dur_ns of gpu_activity_ns} of its GPU work in broadcasts."
+-- try = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)

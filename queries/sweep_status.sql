@@ -26,6 +26,22 @@
 -- place = 1
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- fine = "Every run of a sweep that has a status ended well."
+-- unknown = "How the runs of the sweeps ended is not known: none has a status."
+-- [[report.says]]
+-- when = "case when sweep is not null then ok < nullif(runs - unknown, 0) end"
+-- by = "runs - unknown - ok"
+-- each = "sweep"
+-- most = 3
+-- text = "{sweep}: {ok} of {runs} runs ended well."
+-- try = "The cells below say which did not, and why; averages over the sweep leave them out."
+-- [[report.says]]
+-- when = "case when sweep is not null then coalesce(missing, 0) > 0 end"
+-- by = "missing"
+-- each = "sweep"
+-- most = 3
+-- text = "{sweep}: {missing} of {expected} runs are not in the store."
+-- try = "Ingest the folder of the whole sweep, or run the cells that are missing."
 -- ///
 with counts as (
     select

@@ -40,6 +40,17 @@
 -- needs = ["steps"]
 -- worth = "sweep is not null"
 -- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- unknown = "How fast the runs trained is not known: none wrote down its steps."
+-- [[report.says]]
+-- when = "samples_per_s > 0"
+-- by = "samples_per_s"
+-- text = "The fastest is {run}[, {model}][ at batch {batch_size}][ on {layout}], with {samples_per_s} samples/s."
+-- try = "Compare samples a second, or whole epochs, not steps: a larger batch has fewer of them."
+-- [[report.says]]
+-- when = "data_wait_ns > 0.1 * nullif(train_sum_ns, 0)"
+-- by = "data_wait_ratio"
+-- text = "{run} waits for data for {data_wait_ns of train_sum_ns} of its steps."
+-- try = "More loader workers, or a cache of what is decoded: until then the sweep compares loaders."
 -- ///
 select
     c.run, c.sweep, c.model,

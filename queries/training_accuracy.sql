@@ -34,6 +34,17 @@
 -- part = "training"
 -- place = 1
 -- needs = ["steps"]
+-- unknown = "How good the runs got is not known: no epoch has an accuracy. Record with `tracelab collect train`."
+-- [[report.says]]
+-- when = "accuracy is not null"
+-- by = "accuracy"
+-- text = "The best accuracy: {run} with {accuracy %} after epoch {epoch}[, measured on {measured_on}][; {elapsed_ns} from the start]."
+-- try = "How long each run took for it, and whether it is better than guessing, stands below."
+-- [[report.says]]
+-- when = "measured_on = 'validation' and training_accuracy - accuracy > 0.1"
+-- by = "training_accuracy - accuracy"
+-- text = "{run}: after epoch {epoch} the accuracy is {training_accuracy %} in training and {accuracy %} in validation, so it learns its samples by heart."
+-- try = "More data, augmentation, or regularisation; training longer does not help."
 -- ///
 select
     c.run, c.sweep, c.model,

@@ -38,6 +38,16 @@
 -- part = "training"
 -- place = 2
 -- needs = ["steps"]
+-- [[report.says]]
+-- when = "converged_epoch is null and epochs > 0"
+-- by = "last_accuracy - first_accuracy"
+-- text = "{run} had not converged after {epochs} epochs: its accuracy went from {first_accuracy %} to {last_accuracy %}."
+-- try = "Train it longer before comparing accuracies; figures of speed are not affected."
+-- [[report.says]]
+-- when = "target_ns is not null"
+-- by = "-target_ns"
+-- text = "The first to reach the target accuracy: {run}, in {target_ns}, after epoch {target_epoch}."
+-- try = "Another goal: `--target`."
 -- ///
 with epochs as materialized (
     select

@@ -41,12 +41,20 @@
 -- part = "training"
 -- place = 3
 -- needs = ["steps"]
+-- fine = "Every run learns: by its loss, and by its accuracy where that can be judged."
+-- unknown = "Whether the runs learn is not known: no run has a loss that is a number in every step."
 -- [[report.says]]
--- when = "verdict not in ('learns', 'no_loss')"
+-- when = "nullif(verdict, 'no_loss') <> 'learns'"
 -- by = "first_loss"
 -- each = "verdict"
 -- most = 3
--- text = "{run}: {verdict}; the loss went from {first_loss} to {last_loss}, and guessing among {classes} classes gives {guessing_loss}."
+-- text = "{run}: {verdict}[; the loss went from {first_loss}][ to {last_loss}][; guessing among {classes} classes gives {guessing_loss}]."
+-- try = "Check the learning rate, the labels and the normalisation of the inputs first; speed figures of a run that does not learn still hold."
+-- [[report.says]]
+-- when = "verdict = 'no_loss'"
+-- by = "lossless_steps"
+-- text = "{run}: {lossless_steps} of {steps} steps have a loss that is no number."
+-- try = "Lower the learning rate, or scale the loss where it is computed in half precision."
 -- ///
 with ordered as (
     select

@@ -22,8 +22,11 @@ PARTS: dict[str, str] = {
 }
 """The parts of the report in their order, by the name that a header gives; with their headings."""
 
-PLACEHOLDER = re.compile(r"\{(?P<part>\w+)(?: of (?P<whole>\w+))?\}")
-"""`{column}`, `{part_ns of whole_ns}`, `{where}` in a sentence."""
+PLACEHOLDER = re.compile(r"\{(?P<part>\w+)(?: of (?P<whole>\w+)| (?P<percent>%))?\}")
+"""`{column}`, `{ratio %}`, `{part_ns of whole_ns}`, `{where}` in a sentence."""
+
+CLAUSE = re.compile(r"\[([^][]*)\]")
+"""A clause in a sentence that is left out where a value in it is NULL, or `{where}` has nothing to tell apart."""
 
 WHERE = "where"
 _LAST = 99
@@ -35,7 +38,7 @@ class Say:
 
     `when` and `by` are SQL over the answer's columns. `attempt` (`try` in the header) is what to do about it. Of the
     rows at most `most` are told, with `each` the first one for every value of that column; how many rows there are in
-    all is counted.
+    all is counted. A row is passed over where a value is NULL that stands outside of the clauses in `[ ]`.
     """
 
     when: str
@@ -45,6 +48,13 @@ class Say:
     most: int
     each: str | None
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns without whose values nothing can be said of a row."""
+        found = PLACEHOLDER.finditer(CLAUSE.sub("", f"{self.text} {self.attempt or ''}"))
+        names = [name for each in found for name in (each["part"], each["whole"]) if name not in (None, WHERE)]
+        return tuple(dict.fromkeys(names))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -52,7 +62,7 @@ class Report:
 
     It enters only where one of the tables `needs` has rows (none named: of those that the query needs), and where
     `worth`, SQL over the answer's columns, holds for a row; `without` says what to do where it holds for none. `fine`
-    is said where no sentence fits.
+    is said where no rule holds, and each is false for some row; `unknown` where one is not even false: it is NULL.
     """
 
     part: str
@@ -60,22 +70,28 @@ class Report:
     needs: tuple[str, ...]
     says: tuple[Say, ...]
     fine: str | None
+    unknown: str | None
     worth: str | None
     without: str
 
 
 def report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
     """Read the table `[report]` of a header; a ValueError says what is wrong with it."""
-    if unknown := set(entry) - {"part", "place", "needs", "says", "fine", "worth", "without"}:
-        raise ValueError(f"[report] has an unknown key {sorted(unknown)[0]!r}")
+    if others := set(entry) - {"part", "place", "needs", "says", "fine", "unknown", "worth", "without"}:
+        raise ValueError(f"[report] has an unknown key {sorted(others)[0]!r}")
     part, place, needs = entry.get("part"), entry.get("place", _LAST), entry.get("needs", [])
-    fine, worth, without = (entry.get(name) for name in ("fine", "worth", "without"))
+    fine, unknown, worth, without = (entry.get(name) for name in ("fine", "unknown", "worth", "without"))
     if part not in PARTS or not isinstance(place, int):
         raise ValueError(f"[report] needs a part, one of {', '.join(PARTS)}, and may have a place (a whole number)")
-    if not all(isinstance(each, str | None) for each in (fine, worth, without)) or not isinstance(needs, list):
-        raise ValueError("[report] may have fine, worth and without as texts, and needs as a list of tables")
+    texts = (fine, unknown, worth, without)
+    if not all(isinstance(each, str | None) for each in texts) or not isinstance(needs, list):
+        raise ValueError("[report] may have fine, unknown, worth and without as texts, and needs as a list of tables")
     if (worth is None) != (without is None):
         raise ValueError("[report] has worth and without together, or neither")
+    if (fine and not unknown) or (unknown and not entry.get("says")):
+        raise ValueError(
+            "[report] has fine only beside unknown, and unknown only beside sentences, whose rules they are about"
+        )
     says = cast("list[object]", entry.get("says", []))
     told = tuple(_say(each, columns) for each in says)
     return Report(
@@ -84,6 +100,7 @@ def report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
         tuple(map(str, needs)),
         told,
         cast("str | None", fine),
+        cast("str | None", unknown),
         cast("str | None", worth),
         str(without or ""),
     )
@@ -97,6 +114,10 @@ def _say(entry: object, columns: Mapping[str, str]) -> Say:
     if not all(isinstance(text, str) for text in texts) or not isinstance(attempt, str | None):
         raise ValueError("[[report.says]] needs when, by and text, each a text")
     for text in (str(entry["text"]), attempt or ""):
+        if "`{" in text or set("[]") & set(CLAUSE.sub("", text)):
+            raise ValueError(
+                "[[report.says]] has a text with a value between ` `, which marks names only, or a lone [ or ]"
+            )
         for found in PLACEHOLDER.finditer(text):
             for name in (found["part"], found["whole"]):
                 if name is not None and name != WHERE and name not in columns:

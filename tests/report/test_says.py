@@ -6,6 +6,7 @@ import pytest
 
 from tracelab import query
 from tracelab.errors import UsageError
+from tracelab.says import Say
 
 HEADER = (
     '-- What. A row is one.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n'
@@ -35,12 +36,21 @@ def test_a_header_places_its_question_and_says_its_sentences(tmp_path: Path) -> 
     )
 
 
+def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> None:
+    say = Say("true", "a", "{where}: {a of b}[ in {c}] [{d of e}]", "{f %}", 1, None)
+    assert say.required == ("a", "b", "f")
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
         ('-- [report]\n-- part = "tine"\n', r"q\.sql:7: \[report\] needs a part, one of summary, time, "),
         ('-- [report]\n-- part = "time"\n-- plce = 1\n', r"q\.sql:7: \[report\] has an unknown key 'plce'"),
         ('-- [report]\n-- part = "time"\n-- worth = "n > 0"\n', "has worth and without together, or neither"),
+        ('-- [report]\n-- part = "time"\n-- fine = "F"\n', "has fine only beside unknown"),
+        ('-- [report]\n-- part = "time"\n-- unknown = "U"\n', "unknown only beside sentences"),
+        (SAY + '-- when = "n > 3"\n-- by = "n"\n-- text = "`{n}`"\n', "a value between ` `"),
+        (SAY + '-- when = "n > 3"\n-- by = "n"\n-- text = "a [{n}"\n', r"or a lone \[ or \]"),
         (SAY + '-- when = "n > 3"\n', "needs when, by and text, each a text"),
         (SAY + '-- when = "n > 3"\n-- by = "n"\n-- text = "{m}"\n', "names 'm', which is no column of the query"),
         (SAY + '-- when = "n > 3"\n-- by = "n"\n-- text = "{n of m}"\n', "names 'm', which is no column of the query"),

@@ -16,6 +16,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.header import Query, Value
 
 _AT_ONCE = 2
+_NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,18 @@ class Answer:
 class Asking:
     """An open store, and the runs of it that are meant: all of them when there is none in `runs`.
 
-    `several`: more than one run is meant, so that a figure needs to say which it is of.
+    `shown` are those in any case, in the order of the control that picks one.
     """
 
     con: duckdb.DuckDBPyConnection
     store: Path
     runs: tuple[str, ...]
-    several: bool
+    shown: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one run is meant, so that a figure needs to say which it is of."""
+        return len(self.shown) > 1
 
     def ask(self, name: str, **values: Value) -> Answer:
         """Ask a question of the library; `values` are parameters other than the run."""
@@ -52,6 +58,8 @@ class Asking:
             lacks = f"{question.name} takes {len(wanted)} runs; name so many with --run"
             return Answer(question, None, lacks, _command(question, {}), "")
         choices = [{**values, **choice} for choice in self._choices(question)]
+        if not choices:
+            return Answer(question, None, _NO_SWEEP, _command(question, {}), "")
         tables, problems = [], []
         for choice in choices:
             try:
@@ -64,7 +72,7 @@ class Asking:
             pa.concat_tables(found, promote_options="permissive") if found else None,
             "" if found else (problems or [f"{question.name} has no row for these data"])[0],
             _command(question, choices[0]),
-            query.shown_sql(question, choices[0]) + _others(self.runs, choices),
+            query.shown_sql(question, choices[0]) + _others(choices),
         )
 
     def entering(self, questions: Sequence[Query]) -> list[Answer]:
@@ -130,7 +138,17 @@ class Asking:
             return [dict(zip(several, self.runs, strict=True))]
         if "run" in names and self.runs:
             return [{"run": run} for run in self.runs]
+        if "sweep" in names and self.runs:
+            return [{"sweep": sweep} for sweep in self._sweeps()]
         return [{}]
+
+    def _sweeps(self) -> list[str]:
+        """The sweeps that the runs are cells of: what a question of whole sweeps is asked for."""
+        rows = self.con.execute(
+            "select distinct sweep from runs where list_contains($runs, run) and sweep is not null order by sweep",
+            {"runs": list(self.runs)},
+        ).fetchall()
+        return [sweep for (sweep,) in rows]
 
 
 @contextmanager
@@ -141,7 +159,7 @@ def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
         known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
         for run in runs:
             query.check_run(known, run)
-        yield Asking(con, store, tuple(dict.fromkeys(runs)), several=len(set(runs) or known) > 1)
+        yield Asking(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
 
 
 def _command(question: Query, values: Mapping[str, Value]) -> str:
@@ -150,7 +168,6 @@ def _command(question: Query, values: Mapping[str, Value]) -> str:
     return f"tracelab query {question.name}{options} --format csv"
 
 
-def _others(runs: tuple[str, ...], choices: list[dict[str, Value]]) -> str:
-    if len(choices) < 2:  # noqa: PLR2004  one choice is shown whole
-        return ""
-    return "".join(f"-- and the same for {run!r}\n" for run in runs[1:])
+def _others(choices: Sequence[Mapping[str, Value]]) -> str:
+    """What the SQL of the first choice is asked for beside it."""
+    return "".join(f"-- and the same for {choice.get('run', choice.get('sweep'))!r}\n" for choice in choices[1:])

@@ -22,18 +22,31 @@ def health(asking: Asking) -> Section:
         severity: "".join(_findings([row for row in rows if row["severity"] == severity]))
         for severity in doctor.SEVERITIES
     }
+    first = "".join(told[severity] for severity in _OPEN)
+    body = _counts(asking, rows)
+    body += f"<ul class=findings>{first}</ul>" if first else ""
+    if told["info"]:
+        body += f"<details><summary>What is good to know</summary><ul class=findings>{told['info']}</ul></details>"
+    return Section("health", "Health of the data", body)
+
+
+def _counts(asking: Asking, rows: list[dict[str, object]]) -> str:
+    """How many findings there are: of all runs, and of each for when it is picked; alike ones once."""
+    places: dict[str, list[str]] = {}
+    if asking.several:
+        for place, run in enumerate(asking.shown):
+            said = _counted([row for row in rows if row["run"] in (run, None)])
+            places.setdefault(said, []).append(str(place))
+    only = "".join(f'<p data-only="{" ".join(those)}" hidden>{said}</p>' for said, those in places.items())
+    return f"<div><p data-all>{_counted(rows)}</p>{only}</div>"
+
+
+def _counted(rows: list[dict[str, object]]) -> str:
     counts = {severity: sum(row["severity"] == severity for row in rows) for severity in doctor.SEVERITIES}
     said = ", ".join(
         f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for name, count in counts.items() if count
     )
-    first = "".join(told[severity] for severity in _OPEN)
-    body = f"<p>{said or 'Every check passed: nothing to say.'}{'.' * bool(said)}</p>"
-    body += f"<ul class=findings>{first}</ul>" if first else ""
-    if told["info"]:
-        body += (
-            f"<details><summary>{counts['info']:,} to know</summary><ul class=findings>{told['info']}</ul></details>"
-        )
-    return Section("health", "Health of the data", body)
+    return f"{said}." if said else "Every check passed: nothing to say."
 
 
 def _findings(rows: list[dict[str, object]]) -> list[str]:

@@ -7,10 +7,12 @@ from tracelab.header import Query
 from tracelab.plot.labels import IDENTITY
 from tracelab.report.asking import Answer, Asking
 from tracelab.report.chart import chart
+from tracelab.report.concerned import runs_of
 from tracelab.report.prose import prose, text
 from tracelab.report.sentence import sentences
 from tracelab.report.table import shown_rows, table_html, told
 
+_NOT_BY_RUN = "<p class=cut data-picked hidden>Rows here are of several runs each, so that all of them are shown.</p>"
 _OPEN_ROWS = 12
 """A table of at most so many rows is open from the beginning."""
 
@@ -26,7 +28,8 @@ def part_html(asking: Asking, answer: Answer) -> str:
     count = told(table.num_rows, shown.num_rows, devices)
     opened = " open" if shown.num_rows <= _OPEN_ROWS or query.chart is None else ""
     parts = [
-        f'<article class=part id="{query.name}"><h3>{text(query.title)}</h3>',
+        f'<article class=part id="{query.name}"{runs_of(asking, answer)}><h3>{text(query.title)}</h3>',
+        _NOT_BY_RUN if asking.several and "run" not in table.column_names else "",
         sentences(asking, query, table),
         _figure(query, chart(query, shown, several=asking.several)),
         f"<details class=data{opened}><summary>Table: {count}</summary>",

@@ -134,15 +134,54 @@ const tracelab = (() => {
     redrawAll();
   });
 
+  // What a run that is picked leaves of the page. Runs are named by their places in the control: names are long.
+  function pick(run, place) {
+    const all = run === null;
+    const each = (selector, isHidden) => document.querySelectorAll(selector).forEach((item) => { item.hidden = isHidden(item); });
+    const isOf = (places) => places.split(" ").includes(place);
+    if (!all) document.querySelectorAll("li[data-held]").forEach((item) => { if (isOf(item.parentElement.dataset.only)) complete(item); });
+    each("[data-run]", (item) => !all && item.dataset.run !== run);
+    each("[data-only]", (item) => !isOf(item.dataset.only));
+    each("[data-all]", () => !all);
+    each("[data-picked]", () => all);
+    each(".findings, details:has(> .findings)", (list) => !list.querySelector("li:not([hidden])"));
+    each("article.part", (part) => {
+      if (all) return false;
+      if (part.dataset.runs !== undefined) return !isOf(part.dataset.runs);
+      const own = [...part.querySelectorAll("[data-run]")];
+      return own.length > 0 && own.every((item) => item.hidden);
+    });
+    each("main > section:has(> article.part)", (section) => !section.querySelector("article.part:not([hidden])"));
+    each("nav li", (link) => document.querySelector(link.firstElementChild.hash).hidden);
+    tellAbsent(run);
+    for (const show of picking) show(run); // and those that come while it runs: tables not opened yet
+  }
+
+  // A run's sentence with what to try and the rule, which are written once, in the sentence of all runs.
+  function complete(item) {
+    const whole = item.closest("article").querySelector(`[data-all] [data-say="${item.dataset.say}"]`);
+    if (!whole || item.querySelector("small")) return;
+    const advice = item.querySelector(".try") ? null : whole.querySelector(".try");
+    const rule = whole.querySelector("small").cloneNode(true);
+    rule.querySelector("span").textContent = item.dataset.held;
+    for (const part of [advice?.cloneNode(true), rule]) if (part) item.append(" ", part);
+  }
+
+  // The parts that are left out, with a way to ask why.
+  function tellAbsent(run) {
+    const absent = [...document.querySelectorAll("article.part[hidden] h3")].map((head) => head.textContent);
+    const holder = document.getElementById("absent");
+    holder.replaceChildren();
+    if (!absent.length) return;
+    const told = holder.appendChild(element("details", undefined, { class: "cut" }));
+    const parts = absent.length === 1 ? "1 part has" : absent.length + " parts have";
+    told.append(element("summary", parts + " nothing to show of this run"), element("p", absent.join(" · ")));
+    const how = told.appendChild(element("p", "Its own report says how to capture what they need: "));
+    how.append(element("code", "tracelab report --run " + run));
+  }
+
   document.getElementById("run")?.addEventListener("change", (event) => {
-    const run = event.target.value || null;
-    for (const item of document.querySelectorAll("[data-run]")) item.hidden = run !== null && item.dataset.run !== run;
-    const only = [...document.querySelectorAll("[data-only]")];
-    for (const item of only) item.hidden = item.dataset.only !== run;
-    for (const item of document.querySelectorAll("[data-all]")) {
-      item.hidden = run !== null && item.parentElement.querySelector("[data-only]") !== null;
-    }
-    picking.forEach((show) => show(run));
+    pick(event.target.value || null, String(event.target.selectedIndex - 1));
   });
 
   return { json, color, scale, digits, readable, element, tip, whenNear, chart, onTheme, onRun };

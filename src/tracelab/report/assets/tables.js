@@ -53,15 +53,22 @@
     const texts = rows.map((row) => row.textContent.toLowerCase());
     const at = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "run");
     let run = null;
+    const isMeant = (row) => run === null || at < 0 || row.cells[at].title === run || row.cells[at].textContent === run;
     const show = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
       rows.forEach((row, index) => {
-        const meant = run === null || at < 0 || row.cells[at].title === run || row.cells[at].textContent === run;
-        row.hidden = !(meant && words.every((word) => texts[index].includes(word)));
+        row.hidden = !(isMeant(row) && words.every((word) => texts[index].includes(word)));
         count += !row.hidden;
       });
       told.textContent = count === rows.length ? "" : ` ${count} of ${rows.length} rows`;
+      summary.textContent = run === null || at < 0 ? whole : "Table: " + ofRun();
+    };
+    const summary = table.closest("details").querySelector("summary"), whole = summary.textContent;
+    const ofRun = () => {
+      const count = rows.filter(isMeant).length;
+      if (!count) return "the rows of this run are not among those shown here";
+      return `${count.toLocaleString("en")} row${count === 1 ? "" : "s"} of this run`;
     };
     input.addEventListener("input", show);
     tracelab.onRun((picked) => { run = picked; show(); });
@@ -81,7 +88,7 @@
     const details = table.closest("details");
     if (details.open) make();
     else details.addEventListener("toggle", make, { once: true });
-    tracelab.onRun(make); // it comes before the filter's own, so a picked run holds for tables not opened yet
+    tracelab.onRun(make); // the filter's own comes behind it, so a picked run holds for tables not opened yet
   }
 
   const opened = [];
