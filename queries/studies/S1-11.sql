@@ -1,20 +1,42 @@
 -- nvidia-smi tells what the card has in use: the framework's reserve, the driver's context, and everyone else there. What
--- the model needs is what the framework allocated.
+-- the model needs is what the framework allocated. A run on a processor has no card: what its host has in use is no
+-- measure of it.
 -- /// study
 -- title = "Memory as nvidia-smi tells it"
 -- study = "in use on the card"
--- corrected = "most allocated, and reserved, by the framework"
--- fits = "run in (select run from host_samples where used_bytes is not null) and (memory_peaks or memory_events or run in (select run from host_samples where rss_bytes is not null))"
+-- corrected = "most allocated, and reserved, by the framework on that card"
+-- fits = """coalesce(gpus, 1) > 0 and (
+--     run in (select run from host_samples where device is not null and used_bytes is not null)
+--     or run in (select run from memory_peaks where device is not null and used_bytes is not null)
+-- )"""
 -- capture = "tracelab collect sweep S1"
--- example = ["generated/sweeps/generated-scaling", "smoke"]
+-- example = ["generated/sweeps/generated-scaling"]
 -- chart = { kind = "line", x = "batch_size", by = "model" }
 -- [answers]
 -- memory = { query = "sweep_memory" }
 -- ///
-select 'in use' as quantity, m.run, m.model, f.gpu as machine, m.batch_size, f.gpus, coalesce('GPU ' || m.device, 'host') as setting, 'bytes' as unit, m.used_bytes as study, coalesce(m.allocated_bytes, m.rss_bytes) as corrected,
-    printf('%.3g %% of all, %s reserved', 100 * m.of_total_ratio, coalesce(format('{:,}', m.reserved_bytes), 'nothing')) as claim
-from memory as m join fitting as f using (run)
-where m.used_bytes is not null and coalesce(m.allocated_bytes, m.rss_bytes) > 0
-order by m.model, m.batch_size, m.run, m.rank, m.device;
+with used as (
+    select m.*, f.gpu as machine, f.gpus, concat_ws(', ', m.layout, 'GPU ' || m.device) as setting
+    from memory as m join fitting as f using (run)
+    where m.device is not null and m.used_bytes is not null
+)
+select 'in use, and allocated' as quantity, run, model, machine, batch_size, gpus, setting, 'bytes' as unit, used_bytes as study, allocated_bytes as corrected,
+    printf('%.3g %% of all', 100 * of_total_ratio) as claim
+from used
+union all
+select 'in use, and reserved', run, model, machine, batch_size, gpus, setting, 'bytes', used_bytes, reserved_bytes, null from used where reserved_bytes is not null
+order by model, batch_size, run, setting, quantity;
 
-select printf('What is in use is %.3g to %.3g times what the run itself needed at its peak.', min(study / corrected), max(study / corrected)) as verdict from cells
+with factors as (
+    select
+        min(study / corrected) filter (quantity like '%allocated') as least_of_allocated, max(study / corrected) filter (quantity like '%allocated') as most_of_allocated,
+        min(study / corrected) filter (quantity like '%reserved') as least_of_reserved, max(study / corrected) filter (quantity like '%reserved') as most_of_reserved,
+        count(*) filter (quantity like '%allocated') as devices, count(*) filter (quantity like '%allocated' and corrected is null) as untold
+    from cells where coalesce(corrected, 1) > 0
+)
+select
+    coalesce(printf('What is in use on a card is %s times what the framework allocated at its peak', spread(least_of_allocated, most_of_allocated)),
+        'What is in use is known, but not what the framework allocated')
+    || coalesce(printf(', %s times what it reserved', spread(least_of_reserved, most_of_reserved)), '')
+    || case when untold between 1 and devices - 1 then printf('; on %d of %d devices nobody told what it allocated', untold, devices) else '' end || '.' as verdict
+from factors

@@ -214,3 +214,22 @@ def test_launches_stand_with_their_percentile_and_the_other_calls_of_their_windo
         "1 run of the window backward: launch calls take 74.5 % of the calls' time, 0.00596 µs each on average, 99 "
         "of 100 at most 0.2 µs; most of the rest is cudaEventDestroy."
     )
+
+
+def test_the_memory_of_a_host_is_none_of_a_card(tmp_path: Path) -> None:
+    host = {"host": "h", "time_ns": 1, "used_bytes": 5000, "total_bytes": 9000, "rss_bytes": 100}
+    run = TRAINED | {"run": "cpu", "gpus": 0}
+    assert state("S1-11", tmp_path / "cpu", {"runs": [run], "host_samples": [host | {"run": "cpu"}]}) == (
+        "needs capture",
+        0,
+    )
+    card = {"device": 0, "epoch": 0, "step": 0, "allocated_bytes": 200, "reserved_bytes": 400, "used_bytes": 600}
+    tables: Tables = {"runs": [TRAINED], "memory_peaks": [card], "host_samples": [host]}
+    answer = of_tables("S1-11", tmp_path / "gpu", tables)
+    assert [(cell["quantity"], cell["study"], cell["corrected"]) for cell in cells(answer)] == [
+        ("in use, and allocated", 600, 200),
+        ("in use, and reserved", 600, 400),
+    ]
+    assert answer.verdict == (
+        "What is in use on a card is 3 times what the framework allocated at its peak, 1.5 times what it reserved."
+    )
