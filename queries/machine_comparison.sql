@@ -1,10 +1,10 @@
 -- How much faster one machine is than another, model by model and on average.
 -- A row is one pair of cells that differ in nothing but the machine: the tag `machine` where the runs have it, else the GPU,
--- else the host; repeats are taken together. The base is --base-machine, else the first by name. Compared is the time of an epoch
--- where both have a whole one, else that of a step (`compared`). Averages, over all pairs of the same two machines, data set
--- and kind of time, differ: `ratio_of_means_factor` weighs a model by its time, `mean_of_ratios_factor` counts every model
--- alike, and the time saved is less than either says: 1.25 times as fast is 20 % less time. None of them stands for a model
--- that a machine failed to train: its accuracy stands beside.
+-- else the host; repeats are taken together. The base is --base-machine, else the first by name of those that have the cell.
+-- Compared is the time of an epoch where both have a whole one, else that of a step (`compared`). Averages, over all pairs of
+-- the same two machines, data set and kind of time, differ: `ratio_of_means_factor` weighs a model by its time,
+-- `mean_of_ratios_factor` counts every model alike, and the time saved is less than either says: 1.25 times as fast is 20 %
+-- less time. None of them stands for a model that a machine failed to train: its accuracy stands beside.
 -- /// query
 -- title = "Machines compared"
 -- needs = ["steps"]
@@ -96,7 +96,7 @@ machines as materialized (
     group by alike, machine
 ),
 chosen as (
-    select coalesce($base_machine, min(machine)) as base_machine from machines
+    select alike, coalesce($base_machine, min(machine)) as machine from machines group by alike
 ),
 paired as (
     select
@@ -107,8 +107,9 @@ paired as (
         whole(round(case compared when 'epoch' then b.epoch_ns else b.step_ns end)) as base_ns,
         whole(round(case compared when 'epoch' then c.epoch_ns else c.step_ns end)) as this_ns
     from machines as c
-    join machines as b on c.alike = b.alike and c.machine <> b.machine
-    join chosen as o on b.machine = o.base_machine
+    join chosen as o using (alike)
+    join machines as b on o.alike = b.alike and o.machine = b.machine
+    where c.machine <> b.machine
 )
 select
     model, dataset, variant, base_machine, machine, compared, base_ns, this_ns,
