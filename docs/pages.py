@@ -13,7 +13,7 @@ from tracelab.cli.collect import COMMANDS
 from tracelab.cli.group import VERBS
 from tracelab.header import Query
 from tracelab.lab import Lab
-from tracelab.study import desk, rows
+from tracelab.study import answer, desk, example, rows
 
 _BELOW = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
 """Commands of verbs that have some."""
@@ -177,15 +177,18 @@ def _studies() -> str:
     parts = [
         "# Rows of the studies",
         _generated(),
-        "What `tracelab study` knows; see [Five studies](../studies.md). *Alone*: the published figures suffice for a "
-        "verdict. *Example*: runs in [data](../../data/README.md) that answer it.",
+        "What `tracelab study` knows; see [Five studies](../studies.md). *State*: what `tracelab study list` says of "
+        "the examples of all rows together. *Alone*: the published figures suffice for a verdict. *Example*: runs in "
+        "[data](../../data/README.md) that answer it.",
     ]
+    shipped = _states()
     for study in rows.studies():
         found = rows.of_study(study)
         listed = [
-            (f"[{row.id}](#{row.id.lower()})", row.title, "yes" if row.alone else "", _runs_of(row)) for row in found
+            (f"[{row.id}](#{row.id.lower()})", row.title, shipped[row.id], "yes" if row.alone else "", _runs_of(row))
+            for row in found
         ]
-        parts += [f"## {study}", f"{desk.cited(study)}.", _table(("row", "title", "alone", "example"), listed)]
+        parts += [f"## {study}", f"{desk.cited(study)}.", _table(("row", "title", "state", "alone", "example"), listed)]
         for row in found:
             facts = [
                 f"- Study: {row.study}",
@@ -200,6 +203,13 @@ def _studies() -> str:
             ]
             parts += [f"### {row.id}", f"**{row.title}.** {row.prose}", "\n".join(facts)]
     return _joined(parts)
+
+
+def _states() -> dict[str, str]:
+    """How far each row is on the runs that ship with tracelab."""
+    every = list(rows.rows().values())
+    with example.store_of(every) as store, desk.opened(store) as con:
+        return {each.row.id: each.state for each in answer.states(con, every)}
 
 
 def _runs_of(row: rows.Row) -> str:

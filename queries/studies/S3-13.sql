@@ -1,6 +1,7 @@
 -- The study takes the counter of double-precision operations in programs of single precision, so of most kernels it counts
 -- nothing; and it averages over names, so that a kernel of eight invocations counts as much as one of a thousand. Neither
--- is the cost of a model, which does not depend on how often a profiler looked.
+-- is the cost of a model, which does not depend on how often a profiler looked. The study shows a figure without numbers:
+-- its means are worked out here from the averages that its logs print.
 -- /// study
 -- title = "FLOP count by batch size"
 -- study = "mean over kernel names of nvprof's flop_count_dp"

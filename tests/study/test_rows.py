@@ -12,7 +12,7 @@ from tracelab import query
 from tracelab.collect.sweep import matrix
 from tracelab.errors import UsageError
 from tracelab.resources import COLLECTORS, DATA
-from tracelab.study import rows
+from tracelab.study import desk, rows
 
 ROWS = rows.rows()
 FIGURES = [
@@ -120,3 +120,10 @@ def test_a_row_and_a_study_are_found_in_any_case_and_a_misspelt_one_is_answered_
         rows.find("S2")
     with pytest.raises(UsageError, match="no study 'S9'"):
         rows.of_study("S9")
+
+
+def test_a_study_is_cited_with_the_repository_of_its_logs_where_it_has_one() -> None:
+    assert desk.cited("S2") == "Y. Zheng, New York University, 2024: ImageNet Analysis"
+    assert desk.cited("S3").endswith(
+        "on High Performance Computing Systems; logs: github.com/pranshu777/imagenet, commit d897087"
+    )

@@ -28,7 +28,7 @@ _FIGURE_COLUMNS = {
     "place": "varchar",
 }
 """One published figure: of which row, of what, of which cell; `claim` in our words where the study gives no number."""
-_SOURCE_COLUMNS = dict.fromkeys(("study", "authors", "institution", "year", "title"), "varchar")
+_SOURCE_COLUMNS = dict.fromkeys(("study", "authors", "institution", "year", "title", "logs"), "varchar")
 _MODEL_COLUMNS = {"model": "varchar", "parameters": "bigint", "image_size": "bigint", "flop": "bigint"}
 
 _RECORDED = """
@@ -64,11 +64,13 @@ def opened(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def cited(study: str) -> str:
-    """Who said it, and where: Y. Zheng, New York University, 2024: ImageNet Analysis."""
+    """Who said it, and where, and in which repository the logs are: Y. Zheng, New York University, 2024: ImageNet …"""
     with duckdb.connect() as con:
         con.execute(_table("sources", FIGURES / "sources.csv", _SOURCE_COLUMNS))
         found = con.execute(
-            "select concat_ws(', ', authors, institution, year) || ': ' || title from sources where study = ?", [study]
+            "select concat_ws('; logs: ', concat_ws(', ', authors, institution, year) || ': ' || title, logs) "
+            "from sources where study = ?",
+            [study],
         ).fetchone()
     return str(found[0]) if found else study
 
