@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.browser import PROGRAM, Page, browser, needs_browser
-from tests.report.conftest import HOSTILE
+from tests.build import build_store
+from tests.report.conftest import GPU, HOSTILE
+from tracelab.report import report
 
 pytestmark = needs_browser
 
@@ -157,6 +159,33 @@ def test_paper_has_the_charts_that_were_never_seen(chromium: Page, path: Path, t
     assert chromium.run(unfolded) == before
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert chromium.problems() == []
+
+
+PRINTED = "[...{}.tBodies[0].rows].filter(row => getComputedStyle(row).display !== 'none').length"
+
+
+def test_paper_says_where_a_table_is_cut_and_shows_all_of_its_columns(
+    chromium: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kernels = [GPU | {"name": f"k{at}", "grid_x": at, "start_ns": 20 * at, "dur_ns": 10} for at in range(60)]
+    written = tmp_path_factory.mktemp("paper") / "report.html"
+    written.write_text(report(build_store(written.parent / "lab", {"kernels": kernels})), encoding="utf-8")
+    chromium.open(written, width=700)
+    chromium.run("document.querySelector('#kernel_summary details.sql').open = true")
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    cut = "getComputedStyle(document.querySelector('#{} details.data'), '::after').content"
+    assert chromium.run(PRINTED.format(KERNELS)) == 40
+    assert "Only the first 40 of these rows" in chromium.run(cut.format("kernel_summary"))
+    assert chromium.run(PRINTED.format("document.querySelector('#recordings table')")) == 1
+    assert chromium.run(cut.format("recordings")) == "none"
+    assert (
+        chromium.run("Math.max(...[...document.querySelectorAll('.data table')].map(each => each.scrollWidth))") <= 700
+    )
+    shown = "document.querySelector('#{} details.{}').offsetHeight > 0"
+    assert chromium.run(shown.format("kernel_summary", "sql"))
+    assert not chromium.run(shown.format("recordings", "sql"))
+    chromium.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_a_reader_of_screens_finds_landmarks_headings_and_names(opened: Page) -> None:

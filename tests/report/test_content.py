@@ -125,3 +125,38 @@ def test_every_rule_of_a_header_is_sql_over_its_answer(each: query.Query, lab: P
                 assert con.sql(_sql(say, scope)).fetchall() == []
         if each.report.worth:
             assert con.sql(f"select 1 from answer where {each.report.worth}").fetchall() == []
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two cells of one sweep, one of another, and a run of none."""
+    sweeps = {"a1": "a", "a2": "a", "b1": "b", "free": None}
+    described = [{"run": run, "source": run, "sweep": sweep, "status": "ok"} for run, sweep in sweeps.items()]
+    kernels = [GPU | {"run": run, "source": run, "name": "k", "start_ns": 0, "dur_ns": 9} for run in sweeps]
+    return build_store(tmp_path_factory.mktemp("swept") / "lab", {"runs": described, "kernels": kernels})
+
+
+def test_of_chosen_runs_only_their_own_sweeps_are_shown(swept: Path) -> None:
+    assert column(read(report(swept, ("b1", "a2"))), "sweep_status", "sweep") == ["a", "b"]
+    found = read(report(swept, ("b1",)))
+    assert column(found, "sweep_status", "sweep") == ["b"]
+    assert "tracelab query sweep_status --sweep b --format csv" in found.texts["sweep_status"]
+
+
+def test_runs_that_are_no_cells_have_no_part_about_sweeps(swept: Path) -> None:
+    found = read(report(swept, ("free",)))
+    assert "sweep_status" not in found.tables
+    assert "none of the runs is a cell of a sweep" in found.texts["lacking"]
+
+
+def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:
+    parts = {each["id"]: each.get("data-runs") for tag, each in read(report(swept)).elements if tag == "article"}
+    assert parts["gpu_breakdown"] is None  # all of them
+    assert (parts["sweep_status"], parts["sweep_coverage"]) == ("0 1 2", "0 1 2")
+
+
+@pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
+def test_every_question_has_sentences_and_each_says_what_to_try(each: query.Query) -> None:
+    assert each.report is not None
+    assert each.report.says
+    assert all(say.attempt for say in each.report.says)
