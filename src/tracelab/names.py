@@ -4,6 +4,8 @@ import re
 
 from rich.cells import cell_len
 
+_BEHIND_ARGUMENTS = re.compile(r"\s*($|const\b|\[|::)")
+"""What may follow the arguments of a C++ function; any other text with a bracket is no such name, and stays whole."""
 NO_NAME = "(no name)"
 """What stands for an empty name where people read."""
 
@@ -44,5 +46,15 @@ def plain_kernel(name: str) -> str:
     for index, character in enumerate(name):
         depth += (character in "<[") - (character in ">]")
         if character == "(" and depth == 0 and index > 0:
-            return name[:index].strip()
+            return name[:index].strip() if _BEHIND_ARGUMENTS.match(_behind(name[index:])) else name
     return name
+
+
+def _behind(text: str) -> str:
+    """What follows the bracket that closes the first one; nothing where none does, for names are cut."""
+    depth = 0
+    for index, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[index + 1 :]
+    return ""

@@ -68,8 +68,8 @@ def save(drawn: Figure, stream: BinaryIO, *, fmt: str) -> None:
 
 
 def _head(drawn: Figure, title: str, *notes: Sequence[str]) -> None:
-    lines = [drawable(visible(title)), *(" · ".join(line) for line in notes if line)]
-    drawn.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
+    lines = [visible(title), *(" · ".join(line) for line in notes if line)]
+    drawn.suptitle("\n".join(map(drawable, lines)), x=0.01, ha="left", fontsize=10)
 
 
 _OF_ALL = ("roofline", "curves", "grid")

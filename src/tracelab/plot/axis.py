@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any
 
 from tracelab.plot.labels import words
@@ -12,6 +13,8 @@ from tracelab.units import Quantity, as_column, fitting, quantity, unit
 
 Row = dict[str, Any]
 
+PERCENT = 0.01
+"""What an axis of shares is in, as people read them."""
 _GROUP_WORDS = {Quantity.DURATION: "time", Quantity.BYTES: "size", Quantity.PLAIN: "", Quantity.RATIO: ""}
 
 
@@ -34,7 +37,7 @@ class Axis:
         return number(value) / self.size
 
 
-def fitted_axis(names: Sequence[str], rows: Iterable[Row], *, stacked: bool) -> Axis:
+def fitted_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axis:
     """The axis for columns of one kind, wide enough for all rows."""
     totals = [[number(row.get(name)) for name in names] for row in rows]
     largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
@@ -45,11 +48,20 @@ def fitted_axis(names: Sequence[str], rows: Iterable[Row], *, stacked: bool) -> 
         scale = fitting([largest, smallest], kind)
         size, symbol = scale.size, scale.symbol
     else:
-        size, symbol = 1.0, unit(names[0]) or ("ratio" if kind is Quantity.RATIO else "")
+        size, symbol = (PERCENT, "%") if kind is Quantity.RATIO else (1.0, unit(names[0]) or "")
+        said = said or ("share" if kind is Quantity.RATIO else "" if symbol else _plain(names, rows))
     room = (largest - smallest) / size * (0.02 if stacked else 0.12)
     limit = largest / size + (room if largest or not smallest else room / 4)
     least = smallest / size - room if smallest else 0.0
     return Axis(size, f"{said} ({symbol})" if symbol and said else said or symbol, least, limit or 1.0)
+
+
+def _plain(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """What the axis of several plain columns is called: the words they end with, else whole numbers are counts."""
+    ends = [words(name).split()[::-1] for name in names]
+    alike = [each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*ends, strict=False))]
+    are_whole = all(isinstance(row.get(name), int | None) for row in rows for name in names)
+    return " ".join(reversed(alike)) or ("count" if are_whole else "")
 
 
 def measures(names: Sequence[str]) -> list[list[str]]:
@@ -61,9 +73,15 @@ def measures(names: Sequence[str]) -> list[list[str]]:
 
 
 def is_additive(column: str) -> bool:
-    """Whether the values of several rows add up to one: times and bytes do, means and extremes do not."""
-    is_sum = quantity(as_column(column)) in {Quantity.DURATION, Quantity.BYTES}
+    """Whether the values of several rows add up to one: times, bytes and FLOPs do, means and extremes do not."""
+    is_sum = column == "flop" or quantity(as_column(column)) in {Quantity.DURATION, Quantity.BYTES}
     return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)|(Avg|Med|Min|Max|StdDev) \(ns\)$", column)
+
+
+def known_sum(rows: Sequence[Row], name: str) -> int | float | None:
+    """What a column's known values add up to; NULL where none is known."""
+    known = [row[name] for row in rows if is_finite(row[name])]
+    return sum(known) if known else None
 
 
 def is_finite(value: object) -> bool:

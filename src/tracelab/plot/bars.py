@@ -10,8 +10,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.header import Chart
-from tracelab.plot.axis import Axis, fitted_axis, is_additive, measures, number
-from tracelab.plot.labels import IDENTITY, counted, keys, labels, legend, named, varying, words
+from tracelab.plot.axis import Axis, fitted_axis, is_additive, is_finite, known_sum, measures, number
+from tracelab.plot.labels import IDENTITY, counted, drawable, keys, labels, legend, named, varying, words
 from tracelab.plot.room import not_drawn, that_fit
 from tracelab.plot.style import DARK, REST, ZERO, color
 from tracelab.units import Quantity, quantity, significant
@@ -54,7 +54,7 @@ def stacked(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
 def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
     """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
     panels, several, notes = _panels(rows, chart)
-    groups = measures(chart.y)
+    groups = [names for names in measures(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     widest = 1 if stacked else max(map(len, groups))
     tall = [max(len(panel.bars), _LEAST_PLACES) * widest**0.5 for panel in panels]
     panels = panels[: that_fit(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
@@ -73,8 +73,9 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
             bars = panel.bars
             axis = fitted_axis(names, bars, stacked=stacked) if apart else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
-            axes.set_yticks(range(len(bars)), [bar[_LABEL] for bar in bars] if column == 0 else [""] * len(bars))
-            axes.set_title(panel.title if column == 0 else "")
+            texts = [drawable(bar[_LABEL]) if column == 0 else "" for bar in bars]
+            axes.set_yticks(range(len(bars)), texts)
+            axes.set_title(drawable(panel.title) if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
         handles = [Patch(color=shade, label=legend(chart, name)) for name, shade in colors.items()]
@@ -184,8 +185,8 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]
         bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
         of = len(members)
         if rest and not over_identity and all(map(is_additive, chart.y)):  # processes are compared, not added up
-            sums = {name: sum(number(row[name]) for row in rest) for name in chart.y}
-            bars.append({_LABEL: f"others ({counted(len(rest), words(chart.x))})", _IS_REST: True, **sums})
+            title = f"others ({counted(len(rest), words(chart.x))})"
+            bars.append({_LABEL: title, _IS_REST: True} | {name: known_sum(rest, name) for name in chart.y})
             of = len(bars)
         panels.append(_Panel(named(by, key), bars, of))
     return panels, len(drawn), notes

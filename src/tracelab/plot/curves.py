@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_finite
-from tracelab.plot.labels import counted, words
+from tracelab.plot.labels import counted, drawable, words
 from tracelab.plot.multiples import MOST_PANELS, Panel, panels, text_of
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
 from tracelab.units import Quantity, quantity
@@ -48,11 +48,13 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes = grid.flat[number] if len(names) == 1 else grid[names.index(name), place]
         axis = fitted_axis([name], shown[place].rows if name in own else rows, stacked=False)
         _draw(axes, told[name, place], styles, axis, name)
-        axes.set_title(shown[place].title if name == names[0] else "")
+        axes.set_title(drawable(shown[place].title) if name == names[0] else "")
         axes.set_ylabel(axis.label if number % across == 0 or name in own else "")
     _finish(grid, rows, chart, len(told))
     if len(titles) > 1:
-        handles = [Line2D([], [], markersize=4, label=title, **styles[title]) for title in titles[: len(OKABE_ITO)]]
+        handles = [
+            Line2D([], [], markersize=4, label=drawable(title), **styles[title]) for title in titles[: len(OKABE_ITO)]
+        ]
         if rest := len(titles) - len(handles):
             handles.append(Line2D([], [], markersize=4, label=counted(rest, "other"), **_style(len(OKABE_ITO))))
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from tracelab.header import Chart
 from tracelab.plot.axis import is_finite
-from tracelab.plot.labels import words
+from tracelab.plot.labels import drawable, words
 from tracelab.plot.multiples import Panel, panels, text_of
 from tracelab.plot.room import MOST_INCHES, not_drawn
 from tracelab.plot.style import REST
@@ -67,9 +67,9 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         panel, name = tasks[number]
         _draw(axes, _cells(panel, chart, name), (columns, lines), shades[name])
         titles = [panel.title, *([words(name)] if len(drawn_y) > 1 else [])]
-        axes.set_title(" · ".join(filter(None, titles)))
-        axes.set_yticks(range(len(lines)), [text_of(line) for line in lines] if number % across == 0 else [])
-        axes.set_xticks(range(len(columns)), [text_of(column) for column in columns])
+        axes.set_title(drawable(" · ".join(filter(None, titles))))
+        axes.set_yticks(range(len(lines)), [drawable(text_of(line)) for line in lines] if number % across == 0 else [])
+        axes.set_xticks(range(len(columns)), [drawable(text_of(column)) for column in columns])
         axes.set_xlabel(words(chart.x) if number + across >= len(tasks) else "")
     said = [f"cells: {words(drawn_y[0])}"] if len(drawn_y) == 1 else []
     return drawn, [*notes, *said]
@@ -108,7 +108,7 @@ def _written(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]
         return significant(mean, digits=2), shade.get(values[0], REST) if len(values) == 1 else _nearest(mean, shade)
     counts = {value: list(values).count(value) for value in values}
     rarest = min(counts, key=lambda value: (counts[value], str(value)))
-    text = text_of(rarest).replace("_", " ")
+    text = drawable(text_of(rarest)).replace("_", " ")
     return text if len(counts) == 1 else f"{counts[rarest]}/{len(values)} {text}", shade[rarest]
 
 

@@ -1,4 +1,7 @@
-"""What pictures say in words: which process, which kernel, which column; all of it harmless and short."""
+"""What pictures say in words: which process, which kernel, which column; all of it harmless and short.
+
+Names stay as they are; who writes them with Matplotlib's font makes them `drawable`.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,7 +32,7 @@ def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
         for parts, row in zip(texts, rows, strict=True):
             parts += [plain_kernel(visible(row[name])) or NO_NAME for name in extras if row[name] is not None]
     between = " → " if extras and extras[0].startswith("src_") else ", "
-    short = [drawable(_fitted(parts, between)) for parts in texts]
+    short = [_fitted(parts, between) for parts in texts]
     seen: dict[str, int] = {}
     for text in short:
         seen[text] = seen.get(text, 0) + 1
@@ -63,7 +66,7 @@ def named(names: Sequence[str], values: Sequence[object]) -> str:
     said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:"}
     parts = []
     for name, value in zip(names, values, strict=True):
-        text = drawable(shortened(visible(str(value)), LABEL_CELLS)) if value is not None else "none"
+        text = shortened(visible(str(value)), LABEL_CELLS) if value is not None else "none"
         alone = isinstance(value, str) and (name not in said or name == "device")
         parts.append(text if alone else f"{said.get(name, words(name))} {text}")
     return " · ".join(parts)
@@ -101,7 +104,13 @@ def _short(text: str, cells: int) -> str:
 
 def drawable(text: str) -> str:
     """The text with characters spelled out that the font lacks: a box tells nothing, and warns."""
-    return "".join(character if ord(character) in _glyphs() else f"\\u{ord(character):04x}" for character in text)
+    return "".join(character if ord(character) in _glyphs() else _spelled(character) for character in text)
+
+
+def _spelled(character: str) -> str:
+    """Its number, with as many digits as tell where it ends."""
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 
 from tracelab.header import Chart
 from tracelab.names import shortened, visible
-from tracelab.plot.labels import LABEL_CELLS, drawable, named, varying
+from tracelab.plot.labels import LABEL_CELLS, named, varying
 from tracelab.plot.room import not_drawn
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
 
 def text_of(value: object) -> str:
     """A value that tells rows apart, as a label."""
-    return _NONE if value is None else drawable(shortened(visible(str(value)), LABEL_CELLS))
+    return _NONE if value is None else shortened(visible(str(value)), LABEL_CELLS)
 
 
 def _title(key: tuple[object, ...]) -> str:

@@ -13,7 +13,7 @@ from tracelab.errors import NoDataError
 from tracelab.header import Chart
 from tracelab.plot.axis import number
 from tracelab.plot.bars import MOST_BARS_IN_ALL
-from tracelab.plot.labels import keys, labels, legend, varying, words
+from tracelab.plot.labels import drawable, keys, labels, legend, varying, words
 from tracelab.plot.room import not_drawn
 from tracelab.plot.style import REST, color
 from tracelab.units import significant
@@ -28,11 +28,11 @@ _WIDE = 0.2
 
 def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a line for each row, from its least figure to its largest; what is 0 has no place on it."""
-    drawable = [row for row in rows if _spots(row, chart.y)]
-    if not drawable:
+    positive = [row for row in rows if _spots(row, chart.y)]
+    if not positive:
         names = " and ".join(chart.y)
         raise NoDataError(f"{names} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
-    shown = drawable[:MOST_BARS_IN_ALL]
+    shown = positive[:MOST_BARS_IN_ALL]
     drawn = Figure(figsize=(7.2, 0.5 * len(shown) + 1.5), layout="constrained")
     axes = drawn.subplots()
     spots = [spot for row in shown for spot in _spots(row, chart.y).values()]
@@ -44,7 +44,7 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     axes.set_xlim(10**low, 10**high)
     axes.set_ylim(len(shown) - 0.4, -0.6)  # the first row on top
     told = dict.fromkeys((chart.x, *varying(shown, keys(chart, shown))))
-    axes.set_yticks(range(len(shown)), labels(shown, list(told)))
+    axes.set_yticks(range(len(shown)), list(map(drawable, labels(shown, list(told)))))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_major_formatter(EngFormatter())
@@ -55,9 +55,9 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         for name, ink in colors.items()
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-    empty = len(rows) - len(drawable)
+    empty = len(rows) - len(positive)
     notes = [f"{empty} of {len(rows)} left out, no figure above 0"] if empty else []
-    return drawn, ["logarithmic", *notes, *not_drawn(len(shown), len(drawable), words(chart.x))]
+    return drawn, ["logarithmic", *notes, *not_drawn(len(shown), len(positive), words(chart.x))]
 
 
 def _spots(row: Row, names: Sequence[str]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 
 from tracelab.header import Chart
 from tracelab.plot.axis import fitted_axis, is_finite, measures
-from tracelab.plot.labels import keys, named, varying, words
+from tracelab.plot.labels import drawable, keys, named, varying, words
 from tracelab.plot.style import OKABE_ITO, REST, color
 
 Row = dict[str, Any]
@@ -60,16 +60,18 @@ def _points(
             is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
             name, ink = ("others", REST) if is_rest else (title, color(index))
             xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points, key=itemgetter(0))], strict=True)
-            dot = "" if joined and len(points) > MOST_DOTS else "o"
+            dot = "" if joined and (drawstyle == "steps-post" or len(points) > MOST_DOTS) and len(points) > 1 else "o"
             style: dict[str, Any] = {"color": ink, "marker": dot, "markersize": 4 if joined else 5}
             style |= {"linestyle": "-", "drawstyle": drawstyle} if joined else {"linestyle": "none"}
-            handles[name] = axes.plot(xs, ys, linewidth=1.4, alpha=0.9, label=name, **style)[0]
+            handles[name] = axes.plot(xs, ys, linewidth=1.4, alpha=0.9, label=drawable(name), **style)[0]
         axes.set_ylabel(up.label)
         axes.grid(visible=True)
+        if joined:  # heights are compared, and read from the base
+            axes.set_ylim(up.least, up.limit)
         _scale(axes, rows, chart.x, names, joined=joined)
     grid[-1].set_xlabel(across.label)
     if len(handles) > 1:
-        drawn.legend(handles=list(handles.values()), labels=list(handles), loc="outside lower center", ncols=3)
+        drawn.legend(handles=list(handles.values()), loc="outside lower center", ncols=3)
     return drawn, notes
 
 

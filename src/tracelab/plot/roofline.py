@@ -43,7 +43,7 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     drawn, grid = _sheet(len(shown))
     colors = _colors([point for _, members in shown for point in points_of(members, chart)])
     for axes, (key, members) in zip(grid, shown, strict=False):
-        axes.set_title(named(by, key) if by else "")
+        axes.set_title(drawable(named(by, key)) if by else "")
         _panel(axes, members, chart, colors)
     _legend(drawn, [row for _, members in shown for row in members], colors)
     empty = len(groups) - len(panels)

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from tracelab.header import Chart
 from tracelab.plot.axis import number
-from tracelab.plot.labels import keys, named, varying, words
+from tracelab.plot.labels import drawable, keys, named, varying, words
 from tracelab.plot.room import not_drawn
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.units import Quantity, fitting, significant
@@ -43,7 +43,7 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_ylim(0, 1)
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.set_title(named(told, key))
+        axes.set_title(drawable(named(told, key)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.set_xlabel(f"time since the first GPU activity of the run ({scale.symbol})")
     drawn.supylabel("share of the bin", fontsize=9)

@@ -8,10 +8,8 @@ from tracelab.plot.axis import is_finite
 from tracelab.plot.grid import STATUS_COLORS
 from tracelab.plot.labels import words
 from tracelab.plot.multiples import Panel, panels, text_of
+from tracelab.report.rows import AT, Row
 
-Row = dict[str, Any]
-
-_AT = "\0row"
 _MOST_PANELS = 40
 _LOG_FROM = 6
 """Where the largest x is so many times the smallest, doublings stand at equal distances."""
@@ -27,7 +25,7 @@ def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
             for row in held:
                 lines.setdefault(text_of(row[drawn.by]) if drawn.by else words(name), []).append(row)
             series = [
-                {"name": title, "y": index, "rows": [row[_AT] for row in sorted(members, key=lambda row: row[drawn.x])]}
+                {"name": title, "y": index, "rows": [row[AT] for row in sorted(members, key=lambda row: row[drawn.x])]}
                 for title, members in lines.items()
                 if any(row[name] for row in members)
             ]
@@ -35,7 +33,7 @@ def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
                 log = [_is_doubling([row[drawn.x] for row in held]), False]
                 told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "log": log}
                 found.append(told | {"join": "line", "series": series})
-    return found
+    return _counted(found)
 
 
 def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
@@ -50,11 +48,18 @@ def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
             for row in panel.rows:
                 if row[name] is not None:
                     place = across.index(row[drawn.x]), down.index(row[drawn.by] if drawn.by else None)
-                    cells.setdefault(place, []).append(row[_AT])
+                    cells.setdefault(place, []).append(row[AT])
             if cells:
                 told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "inks": STATUS_COLORS}
                 found.append(told | axes | {"cells": [[*place, members] for place, members in cells.items()]})
-    return found
+    return _counted(found)
+
+
+def _counted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """No more panels than anybody looks at; the last one says how many there are."""
+    if len(found) > _MOST_PANELS:
+        found[_MOST_PANELS - 1]["note"] = f"{len(found) - _MOST_PANELS:,} of {len(found):,} panels not drawn"
+    return found[:_MOST_PANELS]
 
 
 def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
@@ -65,9 +70,9 @@ def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
     found = []
     for sweep, members in sweeps.items():
         said = [text_of(sweep)] if len(sweeps) > 1 else []
-        cases = panels(members, drawn, _MOST_PANELS)[0]
+        cases = panels(members, drawn, len(members))[0]
         found += [Panel(" · ".join(filter(None, [*said, case.title])), case.rows) for case in cases]
-    yield from sorted(found, key=lambda panel: -len(panel.rows))[:_MOST_PANELS]
+    yield from sorted(found, key=lambda panel: -len(panel.rows))
 
 
 def _title(panel: Panel, drawn: Chart, name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tracelab.report.section import Section
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("echarts.js", "report.js", "tables.js", "drawings.js", "charts.js")
+SCRIPTS = ("echarts.js", "report.js", "tables.js", "limits.js", "drawings.js", "pairs.js", "charts.js")
 """The scripts that every page has, in their order; those of sections come behind them."""
 
 

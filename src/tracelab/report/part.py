@@ -31,7 +31,7 @@ def part_html(asking: Asking, answer: Answer) -> str:
         f'<article class=part id="{query.name}"{runs_of(asking, answer)}><h3>{text(query.title)}</h3>',
         _NOT_BY_RUN if asking.several and "run" not in table.column_names else "",
         sentences(asking, query, table),
-        _figure(query, chart(query, shown, several=asking.several)),
+        _figure(query, chart(query, table, kept, several=asking.several)),
         f"<details class=data{opened}><summary>Table: {count}</summary>",
         _all(answer, table.num_rows, shown.num_rows),
         table_html(shown, f"{query.title}: {count}", dict(query.columns)),

@@ -7,26 +7,20 @@ from tracelab.header import Chart
 from tracelab.plot.labels import IDENTITY, named, varying
 from tracelab.plot.roofline import points_of
 from tracelab.plot.roofs import Roofs, roofs_of
-
-Row = dict[str, Any]
-
-_AT = "\0row"
+from tracelab.report.rows import AT, Row, grouped, run_of
 
 
 def roofline(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
     """A panel for each device: its kernels by class, and its roofs as lines."""
     by = varying(rows, dict.fromkeys(IDENTITY))
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in by), []).append(row)
     panels = []
-    for key, members in groups.items():
+    for key, members in grouped(rows, by).items():
         points = points_of(members, drawn)
         if points:
             panels.append(
                 {
                     "title": named(by, key),
-                    "run": dict(zip(by, key, strict=True)).get("run"),
+                    "run": run_of(by, key),
                     "y": [0],
                     "join": "",
                     "log": [True, True],
@@ -40,7 +34,7 @@ def roofline(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
 def _series(points: Sequence[Row]) -> list[dict[str, Any]]:
     series: dict[str, list[int]] = {}
     for row in points:
-        series.setdefault(str(row["class"]).replace("_", " "), []).append(row[_AT])
+        series.setdefault(str(row["class"]).replace("_", " "), []).append(row[AT])
     return [{"name": name, "y": 0, "rows": rows} for name, rows in series.items()]
 
 

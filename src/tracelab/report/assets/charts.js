@@ -3,18 +3,37 @@
 {
   const FIRST_PANELS = 4, TOLD_COLUMNS = 16;
 
-  // A figure's rows: exact values for lengths, the cells' texts for what is read.
-  function reader(table) {
-    const rows = table.asAnswered;
+  // A figure's rows: exact values for lengths, the cells' texts for what is read. Of rows beyond the table there are x, the
+  // columns of y, and the number of the run; a long number and a text are both text.
+  function reader(table, spec) {
+    const rows = table.asAnswered, beyond = spec.beyond ?? {}, runs = spec.runs ?? [];
+    const columns = [spec.x, ...spec.y], places = columns.map((column) => column.at);
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
     const run = heads.indexOf("run");
     const text = (cell) => cell.className && cell.title ? cell.title : cell.textContent;
+    const value = (row, at) => beyond[row][places.indexOf(at)];
+    const runOf = (row) => beyond[row] ? runs[beyond[row].at(-1)] : text(rows[row].cells[run]);
+    function numberOf(row, at) {
+      if (!beyond[row]) return tracelab.numberOf(rows[row].cells[at]);
+      const number = value(row, at) === null ? NaN : Number(value(row, at));
+      return Number.isNaN(number) ? null : number;
+    }
+    function textOf(row, at) {
+      if (!beyond[row]) return rows[row].cells[at].textContent;
+      const number = numberOf(row, at);
+      return number === null ? value(row, at) ?? "–" : tracelab.readable(number, columns[places.indexOf(at)].unit);
+    }
+    function exactOf(row, at) {
+      const shown = textOf(row, at), exact = grouped(String(value(row, at)));
+      return numberOf(row, at) === null || exact === shown ? shown : `${shown} (${exact})`;
+    }
     return {
-      text: (row, at) => rows[row].cells[at].textContent,
-      number: (row, at) => tracelab.numberOf(rows[row].cells[at]),
-      ofRun: (row, picked) => picked === null || run < 0 || text(rows[row].cells[run]) === picked,
+      text: textOf,
+      number: numberOf,
+      ofRun: (row, picked) => picked === null || run < 0 || runOf(row) === picked,
       // Every cell of a row, those that the chart shows first, with the exact value where the text rounds it.
       told: (row, first) => {
+        if (beyond[row]) return [...new Set([...first, ...places])].map((at) => [heads[at], exactOf(row, at)]);
         const order = [...first, ...heads.keys()].filter((at, place, all) => all.indexOf(at) === place);
         return order.slice(0, TOLD_COLUMNS).map((at) => {
           const cell = rows[row].cells[at];
@@ -32,9 +51,10 @@
     return panel.series ? panel.series.flatMap((each) => each.rows) : panel.cells.flatMap(([, , rows]) => rows);
   }
 
-  function drawPanel(spec, panel, read, holder) {
+  function drawPanel(spec, panel, read, holder, limits) {
     const box = tracelab.element("div", undefined, { class: "panel" });
     if (panel.title) box.append(tracelab.element("h4", panel.title));
+    if (panel.note) box.append(tracelab.element("p", panel.note, { class: "cut" }));
     const names = panel.y.map((y) => spec.y[y].name).join(", ");
     const place = box.appendChild(tracelab.element("div", undefined, {
       class: "drawing", role: "img", "aria-label": `${names} over ${spec.x.name}${panel.title ? ", " + panel.title : ""}`,
@@ -46,7 +66,7 @@
     holder.append(box);
     size();
     const option = tracelab.drawings.optionOf(spec, panel);
-    const drawn = tracelab.chart(place, () => option(spec, panel, read, picked, place.clientWidth));
+    const drawn = tracelab.chart(place, () => option(spec, panel, read, picked, place.clientWidth, limits.get(panel)));
     const show = (run) => {
       picked = run;
       box.hidden = held().length === 0;
@@ -60,7 +80,8 @@
 
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
     const spec = JSON.parse(figure.dataset.chart);
-    const read = reader(figure.parentElement.querySelector(".data table"));
+    const read = reader(figure.parentElement.querySelector(".data table"), spec);
+    const limits = tracelab.limits(spec, read);
     const holder = figure.appendChild(tracelab.element("div", undefined, { class: "panels" }));
     const panels = [];
     let next = 0;
@@ -68,13 +89,14 @@
     const draw = (count) => {
       const wanted = spec.panels.slice(next, next + count);
       next += wanted.length;
-      panels.push(...wanted.map((panel) => drawPanel(spec, panel, read, holder)));
+      panels.push(...wanted.map((panel) => drawPanel(spec, panel, read, holder, limits)));
       more.hidden = next >= spec.panels.length;
       more.textContent = `Draw ${spec.panels.length - next} more charts`;
     };
     more.addEventListener("click", () => draw(Infinity));
     draw(spec.panels.length <= FIRST_PANELS + 2 ? Infinity : FIRST_PANELS);
     figure.append(more);
+    if (spec.note) figure.append(tracelab.element("p", spec.note, { class: "cut" }));
     holder.classList.toggle("single", spec.panels.length === 1);
     tracelab.onRun((run) => {
       if (run !== null) draw(Infinity);

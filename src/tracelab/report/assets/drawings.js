@@ -27,7 +27,14 @@ tracelab.drawings = (() => {
   }
 
   const GROUPS = { ns: "time", B: "size", "%": "share" };
-  const axisName = (columns) => (columns.length === 1 ? columns[0].name : GROUPS[columns[0].unit] ?? "");
+  function axisName(columns, values) {
+    if (columns.length === 1) return columns[0].name;
+    const ends = columns.map((column) => column.name.split(" ").reverse());
+    const differ = ends[0].findIndex((word, at) => ends.some((each) => each[at] !== word));
+    const alike = ends[0].slice(0, differ < 0 ? undefined : differ).reverse().join(" ");
+    if (columns[0].unit === "" && alike) return alike;
+    return GROUPS[columns[0].unit] ?? (columns[0].unit === "" && values.every(Number.isInteger) ? "count" : "");
+  }
   const zoomColors = () => ({ textStyle: { color: tracelab.color("faint") }, borderColor: tracelab.color("line") });
 
   // Both ends of a label: a kernel's beginning names it, and rank and GPU stand at the end.
@@ -53,7 +60,7 @@ tracelab.drawings = (() => {
     return [option, shown ? 10 + 22 * (many ? 1 : lines) : 0];
   }
 
-  function barOption(spec, panel, read, picked, width) {
+  function barOption(spec, panel, read, picked, width, limit) {
     const columns = panel.y.map((y) => spec.y[y]);
     const bars = panel.rows.map((row, index) => ({ row, label: panel.labels[index] })).filter(({ row }) => read.ofRun(row, picked));
     const stacked = spec.kind === "stacked";
@@ -63,13 +70,13 @@ tracelab.drawings = (() => {
     const values = bars.flatMap(({ row }, bar) => columns.map((column) => stacked ? totals[bar] : read.number(row, column.at) ?? 0));
     const axis = shared
       ? valueAxis({ unit: "%" }, [1], "each bar as a whole")
-      : valueAxis(columns[0], values, axisName(columns), spec.kind === "pairs");
+      : valueAxis(columns[0], limit ? [limit.y.most] : values, axisName(columns, values));
     const many = bars.length > BARS_AT_ONCE;
     const [names, top] = legend(columns.map((column) => column.name), width);
     return {
       grid: { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
       legend: names,
-      xAxis: { ...axis, max: shared ? 1 : undefined },
+      xAxis: { ...axis, max: shared ? 1 : limit?.y.most },
       yAxis: {
         type: "category", inverse: true, data: bars.map(({ label }) => label), axisTick: { show: false },
         axisLine: { lineStyle: { color: tracelab.color("line") } },
@@ -89,8 +96,8 @@ tracelab.drawings = (() => {
         type: "bar", name: column.name, stack: stacked ? "all" : undefined, barMaxWidth: BAR, barGap: "10%",
         color: ink(column, panel.y[index]), cursor: "default",
         data: bars.map(({ row }, bar) => {
-          const value = read.number(row, column.at);
-          return shared && value !== null ? value / (totals[bar] || 1) : value;
+          const value = read.number(row, column.at), length = shared && value !== null ? value / (totals[bar] || 1) : value;
+          return row === panel.others && !stacked ? { value: length, itemStyle: { color: tracelab.color("idle") } } : length;
         }),
         label: {
           show: !stacked, position: "right", color: tracelab.color("faint"), fontSize: 11,
@@ -112,17 +119,20 @@ tracelab.drawings = (() => {
     return each ? tracelab.tip(each.name, read.told(each.rows[dataIndex], [spec.y[each.y].at, spec.x.at])) : "";
   }
 
-  function tipOfLines(spec, series, read, near) {
+  // At an instant every line tells: a step what holds there, another line what it has just there.
+  function tipOfLines(spec, panel, series, read, near) {
     if (!near.length) return "";
-    const lines = near.map(({ seriesIndex, dataIndex }) => {
-      const each = series[seriesIndex];
-      return [each.name, read.told(each.rows[dataIndex], [spec.y[each.y].at])[0][1], tracelab.color(seriesIndex)];
+    const x = (row) => read.number(row, spec.x.at);
+    const pointed = series[near[0].seriesIndex].rows[near[0].dataIndex], at = x(pointed);
+    const holds = panel.join === "step" ? (row) => x(row) <= at : (row) => x(row) === at;
+    const lines = series.flatMap((each, index) => {
+      const row = each.rows.findLast(holds);
+      return row === undefined ? [] : [[each.name, read.told(row, [spec.y[each.y].at])[0][1], tracelab.color(index)]];
     });
-    const [{ seriesIndex, dataIndex }] = near;
-    return tracelab.tip(`${spec.x.name} ${read.told(series[seriesIndex].rows[dataIndex], [spec.x.at])[0][1]}`, lines);
+    return tracelab.tip(`${spec.x.name} ${read.told(pointed, [spec.x.at])[0][1]}`, lines);
   }
 
-  function pointOption(spec, panel, read, picked, width) {
+  function pointOption(spec, panel, read, picked, width, limit) {
     const columns = panel.y.map((y) => spec.y[y]);
     const series = panel.series.map((each) => ({ ...each, rows: each.rows.filter((row) => read.ofRun(row, picked)) }));
     const rows = series.flatMap((each) => each.rows);
@@ -136,10 +146,13 @@ tracelab.drawings = (() => {
       grid: { left: 4, right: 24, top: top + 24, bottom: timed && zoomed ? 76 : 44, containLabel: true },
       legend: names,
       xAxis: {
-        ...across, ...(timed ? { min: "dataMin", max: "dataMax" } : {}), logBase: panel.log[0] && timed ? 2 : 10,
+        ...across, ...(timed ? { min: limit?.x?.least ?? "dataMin", max: limit?.x?.most ?? "dataMax" } : {}), logBase: panel.log[0] && timed ? 2 : 10,
         axisLabel: { ...across.axisLabel, ...(zoomed && timed ? { showMinLabel: false, showMaxLabel: false } : {}) },
       },
-      yAxis: { ...valueAxis(columns[0], ups, axisName(columns), panel.log[1]), ...NAMED_ABOVE },
+      yAxis: {
+        ...valueAxis(columns[0], limit?.y ? [limit.y.most] : ups, axisName(columns, ups), panel.log[1]),
+        max: limit?.y?.most, ...NAMED_ABOVE,
+      },
       dataZoom: [
         { type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
         { type: "inside", yAxisIndex: 0, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none", disabled: timed },
@@ -147,7 +160,7 @@ tracelab.drawings = (() => {
       ],
       tooltip: {
         trigger: timed ? "axis" : "item",
-        formatter: (near) => timed ? tipOfLines(spec, series, read, near) : tipOfPoint(spec, series, read, near),
+        formatter: (near) => timed ? tipOfLines(spec, panel, series, read, near) : tipOfPoint(spec, series, read, near),
       },
       series: series.map((each, index) => ({
         type: timed ? "line" : "scatter", name: each.name, color: tracelab.color(index),
@@ -235,5 +248,5 @@ tracelab.drawings = (() => {
     return top + (panel.rows ? barHeight(spec, panel, rows) : spec.kind === "roofline" ? 420 : 280);
   }
 
-  return { optionOf, heightOf };
+  return { optionOf, heightOf, kinds: OPTIONS, legend, middle, ink, valueAxis };
 })();

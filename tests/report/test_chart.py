@@ -1,0 +1,105 @@
+"""What a chart is told to draw: all of an answer's rows count, also those that the table has no room for."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tracelab.query import library
+from tracelab.report.chart import chart
+from tracelab.report.rows import MOST_BEYOND, fair
+
+
+def drawn(name: str, rows: list[dict[str, Any]], kept: list[int], *, several: bool = False) -> dict[str, Any]:
+    found = chart(library()[name], pa.Table.from_pylist(rows), kept, several=several)
+    assert found is not None
+    return found
+
+
+def kernels(count: int, run: str = "r", device: int = 0) -> list[dict[str, Any]]:
+    """Kernels k1, k2 … of 1, 2 … ns, the longest first."""
+    return [
+        {"run": run, "rank": 0, "device": device, "kernel": f"k{dur}", "dur_ns": dur} for dur in range(count, 0, -1)
+    ]
+
+
+def test_kernels_without_a_bar_are_one_bar_of_their_sum() -> None:
+    found = drawn("kernel_summary", kernels(20), list(range(20)))
+    (panel,) = found["panels"]
+    assert panel["labels"][-1] == "others (5 kernels)"
+    assert panel["rows"] == [*range(15), 20]
+    assert panel["others"] == 20
+    assert found["beyond"] == {20: [None, 5 + 4 + 3 + 2 + 1, None]}
+
+
+def test_rows_that_the_table_lacks_bring_their_figures() -> None:
+    found = drawn("kernel_summary", kernels(3), [0])
+    assert found["panels"][0]["rows"] == [0, 1, 2]
+    assert found["beyond"] == {1: ["k2", 2, 0], 2: ["k1", 1, 0]}
+    assert found["runs"] == ["r"]
+
+
+def test_each_of_many_devices_has_its_longest_and_the_sum_of_the_others() -> None:
+    rows = [row for device in range(200) for row in kernels(10, device=device)]
+    found = drawn("kernel_summary", rows, [10 * device for device in range(200)])
+    assert {tuple(panel["labels"]) for panel in found["panels"]} == {
+        ("k10", "k9", "k8", "k7", "k6", "others (5 kernels)")
+    }
+    assert {figures[1] for place, figures in found["beyond"].items() if figures[0] is None} == {15}
+
+
+def test_bars_beyond_the_table_are_bounded() -> None:
+    rows = [row for device in range(1_000) for row in kernels(9, device=device)]
+    found = drawn("kernel_summary", rows, [9 * device for device in range(1_000)])
+    named = [figures for figures in found["beyond"].values() if figures[0] is not None]
+    assert len(named) <= MOST_BEYOND
+    assert {figures[1] for figures in found["beyond"].values() if figures[0] is None} == {sum(range(1, 8))}
+
+
+def test_shares_do_not_add_up_so_they_are_counted() -> None:
+    rows = [
+        {"run": "r", "rank": 0, "device": 0, "collective": f"c{at}"}
+        | dict.fromkeys(library()["nccl_share"].chart.y, at / 100)  # type: ignore[union-attr]
+        for at in range(18, 0, -1)
+    ]
+    (panel,) = drawn("nccl_share", rows, list(range(18)))["panels"]
+    assert (len(panel["rows"]), panel["note"]) == (15, "3 of 18 collectives not drawn")
+
+
+def test_kernels_of_no_length_are_counted_not_added_up() -> None:
+    rows = [*kernels(15), *({**row, "kernel": f"z{row['kernel']}", "dur_ns": 0} for row in kernels(2))]
+    (panel,) = drawn("kernel_summary", rows, list(range(17)))["panels"]
+    assert (panel["rows"], panel["note"]) == (list(range(15)), "2 of 17 kernels not drawn, all 0")
+
+
+def test_a_sum_beyond_a_scripts_numbers_is_exact_text() -> None:
+    rows = [{**row, "dur_ns": 2**53 + 2 * row["dur_ns"] + 1} for row in kernels(16)]
+    assert drawn("kernel_summary", rows, list(range(16)))["beyond"] == {16: [None, "9007199254740995", None]}
+
+
+def test_a_long_curve_keeps_its_peak() -> None:
+    rows = [
+        {"run": "r", "rank": 0, "device": 0, "at_ns": at, "allocated_bytes": 9 if at == 4_567 else 1}
+        | {"reserved_bytes": None}
+        for at in range(10_000)
+    ]
+    found = drawn("memory_timeline", rows, list(range(100)))
+    (panel,) = found["panels"]
+    places = panel["series"][0]["rows"]
+    assert len(places) == 100 + MOST_BEYOND
+    assert 4_567 in places
+    assert panel["note"] == "1,600 of 10,000 points drawn, the highest of each stretch"
+
+
+def test_names_stand_in_charts_as_they_are() -> None:
+    rows = [{**row, "kernel": "日本🔥", "run": "実行"} for row in kernels(1)]
+    (panel,) = drawn("kernel_summary", rows, [0], several=True)["panels"]
+    assert (panel["title"], panel["labels"]) == ("実行", ["日本🔥"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "share"),
+    [([1, 1, 10], 6, 4), ([3, 3], 100, 3), ([5, 5, 5], 2, 1), ([7, 2], 8, 6), ([4, 4], 7, 3)],
+)
+def test_room_that_small_groups_leave_goes_to_large_ones(sizes: list[int], most: int, share: int) -> None:
+    assert fair(sizes, most) == share

@@ -1,0 +1,109 @@
+"""Charts of the report in a real browser: axes that compare, tooltips that fit, and every line told at an instant."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Page, browser, needs_browser
+from tests.build import build_store
+from tests.report.conftest import GPU
+from tracelab.report import report
+
+pytestmark = needs_browser
+
+LONG = "a-run-whose-name-is-as-long-as-a-name-of-a-run-may-be-" + "0123456789" * 4
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks: their longest kernels take 87 and 60 µs; the second allocates at other moments than the first."""
+    kernels = [
+        GPU
+        | {"run": LONG, "rank": rank, "name": f"{name}{at}", "start_ns": 100_000 * at, "dur_ns": longest // (at + 1)}
+        for rank, longest in ((0, 87_000), (1, 60_000))
+        for at, name in enumerate(("gemm", HOSTILE, "核", *["k"] * 20))
+    ]
+    kernels += [
+        GPU
+        | {"run": LONG, "rank": rank, "stream": 8, "name": "ncclDevKernel_AllReduce()", "start_ns": 0, "dur_ns": 7_919}
+        for rank in (0, 1)
+    ]
+    events = [
+        {"run": LONG, "rank": rank, "source": f"rank{rank}", "tid": 1, "device": 0, "time_ns": time_ns}
+        | {"address": time_ns, "size_bytes": 64, "allocated_bytes": allocated}
+        for rank, time_ns, allocated in ((0, 0, 1_000), (0, 100, 2_000), (1, 0, 5_000), (1, 60, 6_000), (1, 100, 7_000))
+    ]
+    other = [GPU | {"run": "other", "source": "other", "name": "gemm", "start_ns": 0, "dur_ns": 5}]
+    folder = tmp_path_factory.mktemp("drawings")
+    page = report(build_store(folder / "lab", {"kernels": [*kernels, *other], "memory_events": events}))
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Page]:
+    with browser() as page:
+        yield page
+
+
+def see(page: Page, part: str) -> None:
+    page.run(f"document.getElementById('{part}').scrollIntoView()")
+    page.until(f"document.querySelector('#{part} .drawing svg')")
+
+
+def option(page: Page, part: str, what: str) -> list[object]:
+    """Something of the options of each drawing of a part."""
+    drawings = f"[...document.querySelectorAll('#{part} .drawing')].filter(each => echarts.getInstanceByDom(each))"
+    found = page.run(f"{drawings}.map(each => (option => {what})(echarts.getInstanceByDom(each).getOption()))")
+    assert isinstance(found, list)
+    return found
+
+
+def test_devices_of_a_run_stand_on_one_axis(chromium: Page, path: Path) -> None:
+    chromium.open(path, height=3000)
+    see(chromium, "kernel_summary")
+    assert option(chromium, "kernel_summary", "option.xAxis[0].max ?? null") == [100_000, 100_000, None]
+
+
+def test_the_sum_of_the_others_is_grey_and_tells_itself(chromium: Page, path: Path) -> None:
+    chromium.open(path)
+    see(chromium, "kernel_summary")
+    last = "option.series[0].data.at(-1)"
+    rest = sum(87_000 // (at + 1) for at in range(14, 23))  # 14 of 23 are longer than the collective
+    shown = option(chromium, "kernel_summary", f"[option.yAxis[0].data.at(-1), {last}.value ?? {last}]")[0]
+    assert shown == ["others (9 kernels)", rest]
+
+
+def test_a_name_is_whole_and_in_its_own_script(chromium: Page, path: Path) -> None:
+    chromium.open(path)
+    see(chromium, "kernel_summary")
+    assert {f"{HOSTILE}1", "核2"} <= set(option(chromium, "kernel_summary", "option.yAxis[0].data")[0])
+
+
+def test_every_rank_tells_what_it_holds_at_an_instant(chromium: Page, path: Path) -> None:
+    chromium.open(path, height=1200)
+    see(chromium, "memory_timeline")
+    instance = "echarts.getInstanceByDom(document.querySelector('#memory_timeline .drawing'))"
+    x = chromium.run(f"{instance}.convertToPixel({{seriesIndex: 0}}, [60, 2000])[0]")
+    box = chromium.run("document.querySelector('#memory_timeline .drawing').getBoundingClientRect().toJSON()")
+    chromium.hover(box["x"] + x, box["y"] + 0.5 * box["height"])
+    chromium.until("document.querySelector('.tip')")
+    told = chromium.run("[...document.querySelectorAll('.tip tr')].map(row => row.cells[1].textContent)")
+    assert told == ["1.000 kB (1,000 bytes)", "6.000 kB (6,000 bytes)"]
+
+
+@pytest.mark.parametrize("part", ["nccl_share", "kernel_summary"])
+def test_a_tip_stays_on_a_phone(chromium: Page, path: Path, part: str) -> None:
+    chromium.open(path, width=360, height=740)
+    see(chromium, part)
+    box = chromium.run(f"document.querySelector('#{part} .drawing').getBoundingClientRect().toJSON()")
+    chromium.hover(box["x"] + 0.7 * box["width"], box["y"] + 60)
+    chromium.until("document.querySelector('.tip')")
+    told = chromium.run(
+        "(tip => { const box = tip.parentElement.getBoundingClientRect(), table = tip.querySelector('table');"
+        " return [box.left >= 0 && box.right <= innerWidth, tip.scrollWidth <= tip.clientWidth,"
+        " table.getBoundingClientRect().right <= box.right] })(document.querySelector('.tip'))"
+    )
+    assert told == [True, True, True]
