@@ -47,7 +47,7 @@
 -- when = "blocks_per_sm < 1 and dur_ns > 0.05 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
 -- text = "[{where}: ]{kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
--- try = "A larger batch fills the device; else run independent kernels beside it on another stream."
+-- try = "A larger batch fills the device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
 -- ///
 with executions as (
     select
