@@ -18,10 +18,10 @@
 -- optimizers = { query = "setting_effect", setting = "optimizer" }
 -- ///
 with effects as (
-    select e.*, concat_ws(', ', f.optimizer, 'learning rate ' || e.base_value || ' → ' || e.value) as compared
+    select e.*, concat_ws(', ', f.optimizer, 'rate ' || e.base_value || ' → ' || e.value) as compared
     from rates as e join fitting as f on e.this_run = f.run
     union all
-    select e.*, concat_ws(', ', 'learning rate ' || f.learning_rate, e.base_value || ' → ' || e.value)
+    select e.*, concat_ws(', ', 'rate ' || f.learning_rate, e.base_value || ' → ' || e.value)
     from optimizers as e join fitting as f on e.this_run = f.run
 ),
 pairs as (

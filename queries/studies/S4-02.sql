@@ -7,13 +7,13 @@
 -- corrected = "speed-up / GPUs, and the batch size from which it passes 1"
 -- fits = "steps and status = 'ok' and sweep is not null and batch_size is not null"
 -- capture = "tracelab collect sweep S4"
--- example = ["generated/sweeps/generated-scaling", "smoke"]
--- chart = { kind = "line", x = "batch_size", by = "setting" }
+-- example = ["generated/sweeps/generated-scaling", "smoke/S4-smoke"]
+-- chart = { kind = "line", x = "batch_size", by = "model" }
 -- [answers]
 -- scaling = { query = "sweep_scaling" }
 -- crossovers = { query = "sweep_crossover" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, 'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select 'time on more GPUs / on the fewest' as quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, 'the study, 2 GPUs' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
 select 'time on more GPUs / on the fewest', s.run, s.model, f.gpu, s.batch_size, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')), 'x', null, 1 / nullif(s.speedup_factor, 0), null, null, null
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.speedup_factor is not null

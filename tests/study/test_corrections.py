@@ -123,13 +123,13 @@ def test_rates_are_compared_within_an_optimizer_and_optimizers_at_one_rate(tmp_p
     answer = of_tables("S1-12", tmp_path, tables)
     found = {cell["setting"]: (cell["study"], cell["corrected"]) for cell in cells(answer, quantity="best accuracy")}
     assert found == {
-        "sgd, learning rate 0.001 → 0.01": (0.3, 0.6),
-        "sgd, learning rate 0.001 → 0.1": (0.3, 0.7),
-        "adam, learning rate 0.001 → 0.01": (0.9, 0.5),
-        "adam, learning rate 0.001 → 0.1": (0.9, 0.2),
-        "learning rate 0.001, sgd → adam": (0.3, 0.9),
-        "learning rate 0.01, sgd → adam": (0.6, 0.5),
-        "learning rate 0.1, sgd → adam": (0.7, 0.2),
+        "sgd, rate 0.001 → 0.01": (0.3, 0.6),
+        "sgd, rate 0.001 → 0.1": (0.3, 0.7),
+        "adam, rate 0.001 → 0.01": (0.9, 0.5),
+        "adam, rate 0.001 → 0.1": (0.9, 0.2),
+        "rate 0.001, sgd → adam": (0.3, 0.9),
+        "rate 0.01, sgd → adam": (0.6, 0.5),
+        "rate 0.1, sgd → adam": (0.7, 0.2),
     }
 
 

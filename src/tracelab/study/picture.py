@@ -1,6 +1,8 @@
 """A row's figure: published, study's and corrected figures side by side, small multiples by quantity and series."""
 
+import textwrap
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
@@ -29,6 +31,9 @@ _WORDS = {"published": "published", "study": "study's method", "corrected": "cor
 _COLORS = {"published": color(7), "study": color(1), "corrected": color(0)}
 _FILLS = _COLORS | {"published": "white"}
 _MARKS = {"published": "D", "study": "o", "corrected": "o"}
+_TELLING = ("model", "machine", "setting", "gpus", "batch_size")
+"""Columns that tell one line of a panel from another."""
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 3)), (0, (4, 1, 1, 1, 1, 1)), (0, (8, 2, 1, 2)))
 _SCALED = {"ns": Quantity.DURATION, "bytes": Quantity.BYTES}
 
 
@@ -49,7 +54,8 @@ def figure(answer: Answer) -> Figure:
 
 def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
     panels = _panels(cells, chart)
-    shown = list(panels.items())[:MOST_PANELS]
+    ordered = sorted(panels.items(), key=lambda panel: not any(cell["published"] is not None for cell in panel[1]))
+    shown = ordered[:MOST_PANELS]  # those with published figures first: they are what the others stand beside
     columns = min(_COLUMNS, len(shown))
     lines = -(-len(shown) // columns)
     drawn = Figure(figsize=(max(3.4 * columns, 5.2), 2.7 * lines + 1.1), layout="constrained")
@@ -59,9 +65,10 @@ def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
     for ((name, by), members), axes in zip(shown, grid.flat, strict=False):
         _panel(axes, members, chart)
         unit = _unit(members)
-        axes.set_title("\n".join(_short(part, _TITLE) for part in (name, by) if part))
+        axes.set_title("\n".join(_titled(part) for part in (name, by) if part))
         axes.set_ylabel(unit)
-    told = [name for name in FIGURES if any(cell[name] is not None for cell in cells)]
+    members_shown = [cell for _, members in shown for cell in members]
+    told = [name for name in FIGURES if any(_is_shown(cell, name, chart) for cell in members_shown)]
     handles = [
         Line2D([], [], linestyle="none", label=_WORDS[name], markerfacecolor=_FILLS[name], **_style(name))
         for name in told
@@ -91,6 +98,13 @@ def _panels(cells: Sequence[Cell], chart: Chart) -> dict[tuple[str, str], list[C
     return panels
 
 
+def _titled(text: str) -> str:
+    """A title's part on up to two lines."""
+    return "\n".join(
+        _short(line, _TITLE) for line in textwrap.wrap(visible(text), _TITLE, max_lines=2, placeholder=" …")
+    )
+
+
 def _style(name: str) -> dict[str, Any]:
     return {"color": _COLORS[name], "marker": _MARKS[name], "markersize": 5}
 
@@ -110,11 +124,10 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
         shift = 0.0 if chart.kind == "line" else (offset - 1) * 0.18
         xs, ys = [x + shift for x, _ in found], [y for _, y in found]
         axes.plot(xs, ys, zorder=3, linestyle="none", markerfacecolor=_FILLS[name], **_style(name))
-        if chart.kind == "line" and name != "published":
-            means = [(x, _mean([y for other, y in found if other == x])) for x in sorted({x for x, _ in found})]
-            axes.plot([x for x, _ in means], [y for _, y in means], color=_COLORS[name], linewidth=1.2, alpha=0.8)
-        elif chart.kind == "bars":
+        if chart.kind == "bars":
             axes.vlines(xs, _base(cells, size, chart), ys, color=_COLORS[name], linewidth=2.5, alpha=0.55)
+    if chart.kind == "line":
+        _join(axes, cells, chart, places)
     if chart.log:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -133,6 +146,50 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
     axes.set_xlim(-0.6, len(places) - 0.4)
     axes.set_xlabel("" if slanted else chart.x.replace("_", " "))
     axes.grid(axis="y")
+
+
+def _join(axes: Axes, cells: Sequence[Cell], chart: Chart, places: Sequence[tuple[float, str]]) -> None:
+    """Lines through the cells that differ in x alone, repeats as their mean; several are told apart by their dashes."""
+    lines = _lines(cells, chart)
+    size = _size(cells)
+    for members, dashes in zip(lines.values(), cycle(_DASHES)):
+        for name in ("study", "corrected"):
+            shown = [cell for cell in members if _is_shown(cell, name, chart) and _place(cell, chart.x) in places]
+            points: dict[int, list[float]] = {}
+            for cell in shown:
+                points.setdefault(places.index(_place(cell, chart.x)), []).append(cell[name] / size)
+            if points:
+                means = [(x, sum(points[x]) / len(points[x])) for x in sorted(points)]
+                axes.plot(*zip(*means, strict=True), color=_COLORS[name], linewidth=1.2, alpha=0.8, linestyle=dashes)
+    if len(lines) > 1 and any(len({_place(cell, chart.x) for cell in members}) > 1 for members in lines.values()):
+        handles = [
+            Line2D([], [], color="black", linewidth=0.8, linestyle=dashes, label=_short(told, _LABEL))
+            for told, dashes in zip(lines, cycle(_DASHES))
+        ]
+        more = len(handles) - len(_DASHES)
+        rest = [Line2D([], [], linestyle="none", label=f"and {more} more")] if more > 0 else []
+        axes.legend(handles=[*handles[: len(_DASHES)], *rest], fontsize=5.5, handlelength=3.5)
+
+
+def _lines(cells: Sequence[Cell], chart: Chart) -> dict[str, list[Cell]]:
+    """The cells of runs by what tells their line from the others of the panel, in words."""
+    ours = [cell for cell in cells if any(_is_shown(cell, name, chart) for name in ("study", "corrected"))]
+    telling: list[str] = []
+    for column in _TELLING:  # a column that tells no more than those before it is left out
+        more = {tuple(cell[each] for each in (*telling, column)) for cell in ours}
+        if column not in (chart.x, chart.by) and len(more) > len(
+            {tuple(cell[each] for each in telling) for cell in ours}
+        ):
+            telling.append(column)
+    words = [
+        tuple(part for each in telling if cell[each] is not None for part in _text(cell, each).split(", "))
+        for cell in ours
+    ]
+    shared = set.intersection(*map(set, words)) if len(set(words)) > 1 else set()
+    lines: dict[str, list[Cell]] = {}
+    for cell, parts in zip(ours, words, strict=True):
+        lines.setdefault(", ".join(part for part in parts if part not in shared), []).append(cell)
+    return lines
 
 
 def _is_shown(cell: Cell, name: str, chart: Chart) -> bool:
@@ -179,10 +236,6 @@ def _size(cells: Sequence[Cell]) -> float:
 
 def _values(cells: Sequence[Cell]) -> list[float]:
     return [cell[name] for cell in cells for name in FIGURES if cell[name] is not None]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _short(text: str, width: int) -> str:

@@ -1,0 +1,83 @@
+"""What a row's figure joins, shows and names; the cells are literal."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from matplotlib.axes import Axes
+
+from tracelab.study import picture, rows
+from tracelab.study.answer import CELLS, Answer
+from tracelab.study.rows import Chart
+
+TYPES = {"varchar": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
+SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in CELLS.items()])
+LINE = Chart(kind="line", x="batch_size", by="model")
+
+
+def panels(chart: Chart, cells: list[Mapping[str, object]]) -> dict[str, Axes]:
+    """The panels of a figure of these cells, by their titles."""
+    filled = [{"quantity": "q", "unit": "ratio", "run": f"r{place}"} | dict(cell) for place, cell in enumerate(cells)]
+    answer = Answer(replace(rows.find("S4-02"), chart=chart), (), pa.Table.from_pylist(filled, SCHEMA), "v.")
+    return {axes.get_title(loc="left"): axes for axes in picture.figure(answer).axes if axes.get_visible()}
+
+
+def joined(axes: Axes) -> list[list[float]]:
+    """The heights of the panel's lines, without the dots."""
+    return [[round(float(y), 6) for y in line.get_ydata()] for line in axes.lines if line.get_linestyle() != "None"]
+
+
+@pytest.mark.parametrize("column", ["setting", "machine", "gpus", "model"])
+def test_a_line_joins_cells_that_differ_in_x_alone(column: str) -> None:
+    one, other = (2, 4) if column == "gpus" else ("2 GPUs", "4 GPUs")
+    found = panels(
+        replace(LINE, by=None),
+        [
+            {column: one, "batch_size": 4, "corrected": 0.1},
+            {column: one, "batch_size": 8, "corrected": 0.2},
+            {column: other, "batch_size": 4, "corrected": 0.5},
+            {column: other, "batch_size": 8, "corrected": 0.7},
+        ],
+    )
+    assert joined(found["q"]) == [[10, 20], [50, 70]]
+
+
+def test_repeats_are_one_point_of_a_line() -> None:
+    cell = {"model": "m", "setting": "1 GPU"}
+    found = panels(
+        LINE,
+        [
+            cell | {"batch_size": 4, "study": 0.1},
+            cell | {"batch_size": 4, "study": 0.3},
+            cell | {"batch_size": 8, "study": 0.5},
+        ],
+    )
+    assert joined(found["q\nm"]) == [[20, 50]]
+
+
+def test_lines_are_named_by_what_tells_them_apart() -> None:
+    cells = [
+        {"model": "m", "batch_size": batch, "corrected": 0.1, "setting": f"{gpus} GPUs, window step", "gpus": gpus}
+        for gpus in (2, 4)
+        for batch in (4, 8)
+    ]
+    legend = panels(LINE, cells)["q\nm"].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["2 GPUs", "4 GPUs"]
+
+
+def test_of_too_many_panels_those_with_published_figures_are_drawn() -> None:
+    cells: list[Mapping[str, object]] = [{"model": f"m{n:02}", "batch_size": 4, "corrected": 0.1} for n in range(13)]
+    found = panels(LINE, [*cells, {"model": "of the study", "batch_size": 4, "published": 0.5, "run": None}])
+    assert (len(found), next(iter(found))) == (12, "q\nof the study")
+
+
+def test_the_legend_names_what_is_drawn() -> None:
+    cells = [
+        {"model": "m", "batch_size": 4, "corrected": 0.1},
+        {"model": "m", "batch_size": None, "published": 0.5},
+    ]
+    (figure,) = {axes.figure for axes in panels(LINE, cells).values()}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["corrected"]
