@@ -25,7 +25,7 @@ PARTS: dict[str, str] = {
 PLACEHOLDER = re.compile(r"\{(?P<part>\w+)(?: of (?P<whole>\w+)| (?P<percent>%))?\}")
 """`{column}`, `{ratio %}`, `{part_ns of whole_ns}`, `{where}` in a sentence."""
 
-CLAUSE = re.compile(r"\[([^][]*)\]")
+CLAUSE = re.compile(r"\[([^][]*\{[^][]*)\]")
 """A clause in a sentence that is left out where a value in it is NULL, or `{where}` has nothing to tell apart."""
 
 WHERE = "where"
@@ -114,7 +114,7 @@ def _say(entry: object, columns: Mapping[str, str]) -> Say:
     if not all(isinstance(text, str) for text in texts) or not isinstance(attempt, str | None):
         raise ValueError("[[report.says]] needs when, by and text, each a text")
     for text in (str(entry["text"]), attempt or ""):
-        if "`{" in text or set("[]") & set(CLAUSE.sub("", text)):
+        if "`{" in text or text.count("[") != text.count("]"):
             raise ValueError(
                 "[[report.says]] has a text with a value between ` `, which marks names only, or a lone [ or ]"
             )

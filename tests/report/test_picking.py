@@ -23,7 +23,7 @@ def kernels(run: str, waits_ns: int) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Forty runs on GPUs, of which the one at 7 idles, the cell of a sweep, and one on a processor with steps."""
     folder = tmp_path_factory.mktemp("picking")
     cpu = {"run": "cpu", "source": "cpu", "pid": 1, "tid": 1}
@@ -48,6 +48,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with browser() as chromium:
         chromium.open(written)
         yield chromium
+
+
+@pytest.fixture
+def page(opened: Page) -> Page:
+    """The page with nothing picked."""
+    pick(opened, "")
+    return opened
 
 
 def pick(page: Page, run: str) -> None:
@@ -89,6 +96,7 @@ def test_what_the_recording_cannot_tell_is_not_called_fine(page: Page) -> None:
 
 
 def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(page: Page) -> None:
+    pick(page, "")
     everything = page.run(SHOWN)
     pick(page, "cpu")
     assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", "op_summary", "data_loader_wait"]
@@ -110,7 +118,6 @@ def test_findings_and_their_count_are_those_of_the_run(page: Page) -> None:
     assert "About busy02." not in page.run(health)
     pick(page, "busy09")
     assert "warning" not in page.run(health)
-    pick(page, "")
 
 
 def test_a_table_counts_the_rows_of_the_run_also_where_it_was_not_opened(page: Page) -> None:

@@ -140,6 +140,11 @@ def test_a_clause_whose_value_is_missing_is_left_out(asking: Asking, device: int
     assert said(asking, [row], say)[0].startswith(told)
 
 
+def test_brackets_without_a_value_are_brackets(asking: Asking) -> None:
+    say = replace(IDLE, attempt="Record `activities=[CPU, CUDA]`.")
+    assert "at <b>. Record activities=[CPU, CUDA]. Rule" in said(asking, ROWS[1:2], say)[0]
+
+
 def test_a_place_in_a_clause_is_left_out_where_there_is_one(asking: Asking, both: Asking) -> None:
     say = replace(IDLE, text="[{where}: ]the loader is slow.", attempt=None)
     assert said(asking, ROWS[1:2], say)[0].startswith("The loader is slow.")
