@@ -29,14 +29,14 @@ def test_kernels_without_a_bar_are_one_bar_of_their_sum() -> None:
     assert panel["labels"][-1] == "others (5 kernels)"
     assert panel["rows"] == [*range(15), 20]
     assert panel["others"] == 20
-    assert found["beyond"] == {20: [None, 5 + 4 + 3 + 2 + 1, None]}
+    assert found["beyond"] == [[None, 5 + 4 + 3 + 2 + 1, None]]
 
 
 def test_rows_that_the_table_lacks_bring_their_figures() -> None:
     found = drawn("kernel_summary", kernels(3), [0])
     assert found["panels"][0]["rows"] == [0, 1, 2]
-    assert found["beyond"] == {1: ["k2", 2, 0], 2: ["k1", 1, 0]}
-    assert found["runs"] == ["r"]
+    assert found["panels"][0]["labels"] == ["k3", "k2", "k1"]
+    assert (found["beyond"], found["runs"]) == ([[None, 2, 0], [None, 1, 0]], ["r"])
 
 
 def test_each_of_many_devices_has_its_longest_and_the_sum_of_the_others() -> None:
@@ -45,15 +45,16 @@ def test_each_of_many_devices_has_its_longest_and_the_sum_of_the_others() -> Non
     assert {tuple(panel["labels"]) for panel in found["panels"]} == {
         ("k10", "k9", "k8", "k7", "k6", "others (5 kernels)")
     }
-    assert {figures[1] for place, figures in found["beyond"].items() if figures[0] is None} == {15}
+    sums = {found["beyond"][panel["others"] - 200][1] for panel in found["panels"]}
+    assert sums == {15}
 
 
 def test_bars_beyond_the_table_are_bounded() -> None:
     rows = [row for device in range(1_000) for row in kernels(9, device=device)]
     found = drawn("kernel_summary", rows, [9 * device for device in range(1_000)])
-    named = [figures for figures in found["beyond"].values() if figures[0] is not None]
-    assert len(named) <= MOST_BEYOND
-    assert {figures[1] for figures in found["beyond"].values() if figures[0] is None} == {sum(range(1, 8))}
+    others = [found["beyond"][panel["others"] - 1_000][1] for panel in found["panels"]]
+    assert others == [sum(range(1, 8))] * 1_000
+    assert len(found["beyond"]) - len(others) <= MOST_BEYOND
 
 
 def test_shares_do_not_add_up_so_they_are_counted() -> None:
@@ -74,7 +75,16 @@ def test_kernels_of_no_length_are_counted_not_added_up() -> None:
 
 def test_a_sum_beyond_a_scripts_numbers_is_exact_text() -> None:
     rows = [{**row, "dur_ns": 2**53 + 2 * row["dur_ns"] + 1} for row in kernels(16)]
-    assert drawn("kernel_summary", rows, list(range(16)))["beyond"] == {16: [None, "9007199254740995", None]}
+    assert drawn("kernel_summary", rows, list(range(16)))["beyond"] == [[None, "9007199254740995", None]]
+
+
+def test_panels_of_each_unit_name_the_same_rows() -> None:
+    rows = [row | {"flop": 10 * row["dur_ns"], "dram_bytes": 64} for row in kernels(18)]
+    found = drawn("kernel_flop", rows, [0, 1, 17])
+    assert [panel["rows"] for panel in found["panels"]] == [list(range(2)) + list(range(3, 17))] * 3
+    assert [panel["others"] for panel in found["panels"]] == [16] * 3
+    assert found["beyond"][-1] == [None, 3 + 2 + 1, 60, 192, None]
+    assert found["beyond"][0] == [None, 16, 160, 64, 0]
 
 
 def test_a_long_curve_keeps_its_peak() -> None:
@@ -87,8 +97,34 @@ def test_a_long_curve_keeps_its_peak() -> None:
     (panel,) = found["panels"]
     places = panel["series"][0]["rows"]
     assert len(places) == 100 + MOST_BEYOND
-    assert 4_567 in places
+    assert [figures for figures in found["beyond"] if figures[1] == 9] == [[4_567, 9, None, 0]]
     assert panel["note"] == "1,600 of 10,000 points drawn, the highest of each stretch"
+
+
+def test_panels_of_a_sweep_double_alike() -> None:
+    cells = [("alexnet", 16), ("alexnet", 256), ("vgg16", 16), ("vgg16", 64)]
+    rows = [
+        {"sweep": "s", "run": f"{model}{size}", "model": model, "variant": None, "layout": "1 GPU", "batch_size": size}
+        | {"samples_per_s": 5.0}
+        for model, size in cells
+    ]
+    panels = drawn("sweep_throughput", rows, list(range(4)))["panels"]
+    assert [(panel["title"], panel["log"], panel["run"]) for panel in panels] == [
+        ("alexnet", [True, False], 0),
+        ("vgg16", [True, False], 0),
+    ]
+
+
+def test_a_line_has_its_colour_in_every_panel() -> None:
+    cells = [("alexnet", "1 GPU"), ("alexnet", "2 GPUs"), ("vgg16", "2 GPUs")]
+    rows = [
+        {"sweep": "s", "run": f"{model} {layout}", "model": model, "variant": None, "layout": layout, "batch_size": 1}
+        | {"samples_per_s": 5.0}
+        for model, layout in cells
+    ]
+    panels = drawn("sweep_throughput", rows, list(range(3)))["panels"]
+    inks = [[(series["name"], series["ink"]) for series in panel["series"]] for panel in panels]
+    assert inks == [[("1 GPU", 0), ("2 GPUs", 1)], [("2 GPUs", 1)]]
 
 
 def test_names_stand_in_charts_as_they_are() -> None:

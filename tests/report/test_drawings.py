@@ -76,6 +76,19 @@ def test_the_sum_of_the_others_is_grey_and_tells_itself(chromium: Page, path: Pa
     assert shown == ["others (9 kernels)", rest]
 
 
+def test_a_sum_is_exact_where_it_is_pointed_at(chromium: Page, path: Path) -> None:
+    chromium.open(path, height=1200)
+    see(chromium, "kernel_summary")
+    box = chromium.run("document.querySelector('#kernel_summary .drawing').getBoundingClientRect().toJSON()")
+    chromium.hover(box["x"] + 0.6 * box["width"], box["y"] + box["height"] - 66)
+    chromium.until("document.querySelector('.tip')")
+    rest = sum(87_000 // (at + 1) for at in range(14, 23))
+    told = "dur_ns" + f"{rest / 1_000:.2f} µs ({rest:,} ns)"
+    assert chromium.run("document.querySelector('.tip').innerText.replaceAll(/\\s*\\n\\s*|\\t/g, '')") == (
+        f"others (9 kernels){told}"
+    )
+
+
 def test_a_name_is_whole_and_in_its_own_script(chromium: Page, path: Path) -> None:
     chromium.open(path)
     see(chromium, "kernel_summary")

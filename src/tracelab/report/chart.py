@@ -12,10 +12,9 @@ from tracelab.report.lengths import lengths
 from tracelab.report.multiples import curves, grid
 from tracelab.report.points import points
 from tracelab.report.roofline import roofline
-from tracelab.report.rows import AT, MOST_BEYOND, beyond, placed
+from tracelab.report.rows import AT, LENGTHS, MOST_BEYOND, beyond, placed
 from tracelab.units import Quantity, as_column, quantity, unit
 
-_LENGTHS = ("bars", "stacked", "pairs")
 _DRAWERS = {"roofline": roofline, "curves": curves, "grid": grid}
 
 
@@ -45,9 +44,12 @@ def chart(query: Query, answer: pa.Table, kept: Sequence[int], *, several: bool)
         if "sweep" in rows[0]:  # its rows are cells, each a run of its own
             told = varying(rows, [name for name in ("sweep", drawn.by) if name])
         told = [name for name in told if name != drawn.x]
-        panels = (lengths if drawn.kind in _LENGTHS else points)(rows, shown, drawn, told)
+        panels = (lengths if drawn.kind in LENGTHS else points)(rows, shown, drawn, told)
     if not panels:
         return None
+    numbers: dict[object, int] = {}
+    for panel in panels:
+        panel["run"] = numbers.setdefault(panel["run"], len(numbers))  # which panels are of one run, or one sweep
     columns = {name: _column(answer.column_names.index(name), name) for name in (drawn.x, *drawn.y)}
     found = {"kind": drawn.kind, "x": columns[drawn.x], "y": [columns[name] for name in drawn.y], "panels": panels}
     note = {"note": f"{left_out:,} of {len(rows):,} rows not drawn"} if left_out else {}

@@ -8,7 +8,7 @@ from tracelab.plot.axis import is_finite
 from tracelab.plot.grid import STATUS_COLORS
 from tracelab.plot.labels import words
 from tracelab.plot.multiples import Panel, panels, text_of
-from tracelab.report.rows import AT, Row
+from tracelab.report.rows import AT, Row, grouped
 
 _MOST_PANELS = 40
 _LOG_FROM = 6
@@ -18,20 +18,27 @@ _LOG_FROM = 6
 def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
     """A panel for each case and column of y, a line for each value of `by`, its points in the order of x."""
     found = []
+    inks: dict[str, int] = {}  # one colour for each line, whatever panel it is in
+    doubling = {sweep: _is_doubling([row[drawn.x] for row in cells]) for (sweep,), cells in _sweeps(rows).items()}
     for panel in _cases(rows, drawn):
+        sweep = panel.rows[0].get("sweep")
         for index, name in enumerate(drawn.y):
             held = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[drawn.x])]
             lines: dict[str, list[Row]] = {}
             for row in held:
                 lines.setdefault(text_of(row[drawn.by]) if drawn.by else words(name), []).append(row)
             series = [
-                {"name": title, "y": index, "rows": [row[AT] for row in sorted(members, key=lambda row: row[drawn.x])]}
+                {"name": title, "y": index, "ink": inks.setdefault(title, len(inks)), "rows": _across(members, drawn)}
                 for title, members in lines.items()
                 if any(row[name] for row in members)
             ]
             if series:
-                log = [_is_doubling([row[drawn.x] for row in held]), False]
-                told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "log": log}
+                told = {
+                    "title": _title(panel, drawn, name),
+                    "run": sweep,
+                    "y": [index],
+                    "log": [doubling[sweep], False],
+                }
                 found.append(told | {"join": "line", "series": series})
     return _counted(found)
 
@@ -64,22 +71,29 @@ def _counted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
     """The panels of every sweep, those with the most rows first: a case of a single cell tells little."""
-    sweeps: dict[object, list[Row]] = {}
-    for row in rows:
-        sweeps.setdefault(row.get("sweep"), []).append(row)
+    sweeps = _sweeps(rows)
     found = []
-    for sweep, members in sweeps.items():
+    for (sweep,), members in sweeps.items():
         said = [text_of(sweep)] if len(sweeps) > 1 else []
         cases = panels(members, drawn, len(members))[0]
         found += [Panel(" · ".join(filter(None, [*said, case.title])), case.rows) for case in cases]
     yield from sorted(found, key=lambda panel: -len(panel.rows))
 
 
+def _across(rows: Sequence[Row], drawn: Chart) -> list[int]:
+    return [row[AT] for row in sorted(rows, key=lambda row: row[drawn.x])]
+
+
+def _sweeps(rows: Sequence[Row]) -> dict[tuple[object, ...], list[Row]]:
+    return grouped([{"sweep": None} | row for row in rows], ["sweep"])
+
+
 def _title(panel: Panel, drawn: Chart, name: str) -> str:
     return " · ".join(filter(None, [panel.title, words(name) if len(drawn.y) > 1 else ""]))
 
 
-def _is_doubling(values: Sequence[float]) -> bool:
+def _is_doubling(places: Sequence[object]) -> bool:
+    values = [float(place) for place in places if isinstance(place, int | float)]
     return bool(values) and min(values) > 0 and max(values) >= _LOG_FROM * min(values)
 
 

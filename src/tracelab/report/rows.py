@@ -11,6 +11,8 @@ from tracelab.names import shortened, visible
 Row = dict[str, Any]
 Panel = dict[str, Any]
 
+LENGTHS = ("bars", "stacked", "pairs")
+"""Kinds of charts in which a row is one bar, with a name."""
 AT = "\0row"
 """Where a row stands: in the table, or from the number of its rows on, beyond it. No column is called so."""
 MOST_BEYOND = 1_500
@@ -57,24 +59,36 @@ def fair(sizes: Sequence[int], most: int) -> int:
 
 
 def beyond(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Chart) -> dict[str, Any]:
-    """Of rows that the panels name and the table lacks: by place x, the columns of y, and the number of the run."""
-    used = {place for panel in panels for place in _places(panel) if place >= shown}
+    """Of rows that the panels name and the table lacks: x, the columns of y, and the number of the run.
+
+    They stand behind the rows of the table, so the panels name them anew; what a bar is called stands in its label.
+    """
+    lists = {id(places): places for panel in panels for places in _lists(panel)}.values()  # panels share some
+    used = {place for places in lists for place in places if place >= shown}
+    is_named = drawn.kind in LENGTHS
     runs: dict[object, int] = {}
-    figures: dict[int, list[object]] = {}
+    figures: list[list[object]] = []
+    anew: dict[int, int] = {}
     for row in rows:
         if row[AT] in used:
             run = row.get("run")
             number = None if run is None else runs.setdefault(run, len(runs))
-            figures[row[AT]] = [*(_value(row[name]) for name in (drawn.x, *drawn.y)), number]
+            x = None if is_named and isinstance(row[drawn.x], str) else row[drawn.x]
+            anew[row[AT]] = shown + len(figures)
+            figures.append([_value(x), *(_value(row[name]) for name in drawn.y), number])
+    for places in lists:
+        places[:] = [anew.get(place, place) for place in places]
+    for panel in panels:
+        if "others" in panel:
+            panel["others"] = anew[panel["others"]]
     return {"beyond": figures, "runs": list(runs)} if figures else {}
 
 
-def _places(panel: Panel) -> Iterator[int]:
-    yield from panel.get("rows", ())
-    for series in panel.get("series", ()):
-        yield from series["rows"]
-    for *_, members in panel.get("cells", ()):
-        yield from members
+def _lists(panel: Panel) -> Iterator[list[int]]:
+    """The lists in which a panel names rows."""
+    yield from ([panel["rows"]] if "rows" in panel else [])
+    yield from (series["rows"] for series in panel.get("series", ()))
+    yield from (members for *_, members in panel.get("cells", ()))
 
 
 def _value(value: object) -> object:

@@ -2,30 +2,33 @@
 "use strict";
 {
   const FIRST_PANELS = 4, TOLD_COLUMNS = 16;
+  const SPELLED = { ns: "ns", B: "bytes" };
 
   // A figure's rows: exact values for lengths, the cells' texts for what is read. Of rows beyond the table there are x, the
   // columns of y, and the number of the run; a long number and a text are both text.
   function reader(table, spec) {
-    const rows = table.asAnswered, beyond = spec.beyond ?? {}, runs = spec.runs ?? [];
+    const rows = table.asAnswered, beyond = spec.beyond ?? [], runs = spec.runs ?? [];
     const columns = [spec.x, ...spec.y], places = columns.map((column) => column.at);
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
     const run = heads.indexOf("run");
     const text = (cell) => cell.className && cell.title ? cell.title : cell.textContent;
-    const value = (row, at) => beyond[row][places.indexOf(at)];
-    const runOf = (row) => beyond[row] ? runs[beyond[row].at(-1)] : text(rows[row].cells[run]);
+    const isBeyond = (row) => row >= rows.length;
+    const value = (row, at) => beyond[row - rows.length][places.indexOf(at)];
+    const runOf = (row) => isBeyond(row) ? runs[beyond[row - rows.length].at(-1)] : text(rows[row].cells[run]);
     function numberOf(row, at) {
-      if (!beyond[row]) return tracelab.numberOf(rows[row].cells[at]);
+      if (!isBeyond(row)) return tracelab.numberOf(rows[row].cells[at]);
       const number = value(row, at) === null ? NaN : Number(value(row, at));
       return Number.isNaN(number) ? null : number;
     }
     function textOf(row, at) {
-      if (!beyond[row]) return rows[row].cells[at].textContent;
+      if (!isBeyond(row)) return rows[row].cells[at].textContent;
       const number = numberOf(row, at);
       return number === null ? value(row, at) ?? "–" : tracelab.readable(number, columns[places.indexOf(at)].unit);
     }
     function exactOf(row, at) {
-      const shown = textOf(row, at), exact = grouped(String(value(row, at)));
-      return numberOf(row, at) === null || exact === shown ? shown : `${shown} (${exact})`;
+      const unit = columns[places.indexOf(at)].unit, exact = grouped(String(value(row, at))), shown = textOf(row, at);
+      const whole = SPELLED[unit] ? `${exact} ${SPELLED[unit]}` : exact;
+      return numberOf(row, at) === null || [whole, exact].includes(shown) ? shown : `${shown} (${whole})`;
     }
     return {
       text: textOf,
@@ -33,7 +36,10 @@
       ofRun: (row, picked) => picked === null || run < 0 || runOf(row) === picked,
       // Every cell of a row, those that the chart shows first, with the exact value where the text rounds it.
       told: (row, first) => {
-        if (beyond[row]) return [...new Set([...first, ...places])].map((at) => [heads[at], exactOf(row, at)]);
+        if (isBeyond(row)) {
+          const more = places.filter((at) => !first.includes(at) && value(row, at) !== null);
+          return [...first, ...more].map((at) => [heads[at], exactOf(row, at)]);
+        }
         const order = [...first, ...heads.keys()].filter((at, place, all) => all.indexOf(at) === place);
         return order.slice(0, TOLD_COLUMNS).map((at) => {
           const cell = rows[row].cells[at];

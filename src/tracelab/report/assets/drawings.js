@@ -70,13 +70,13 @@ tracelab.drawings = (() => {
     const values = bars.flatMap(({ row }, bar) => columns.map((column) => stacked ? totals[bar] : read.number(row, column.at) ?? 0));
     const axis = shared
       ? valueAxis({ unit: "%" }, [1], "each bar as a whole")
-      : valueAxis(columns[0], limit ? [limit.y.most] : values, axisName(columns, values));
+      : valueAxis(columns[0], limit.y ? [limit.y.most] : values, axisName(columns, values));
     const many = bars.length > BARS_AT_ONCE;
     const [names, top] = legend(columns.map((column) => column.name), width);
     return {
       grid: { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
       legend: names,
-      xAxis: { ...axis, max: shared ? 1 : limit?.y.most },
+      xAxis: { ...axis, max: shared ? 1 : limit.y?.most },
       yAxis: {
         type: "category", inverse: true, data: bars.map(({ label }) => label), axisTick: { show: false },
         axisLine: { lineStyle: { color: tracelab.color("line") } },
@@ -119,22 +119,42 @@ tracelab.drawings = (() => {
     return each ? tracelab.tip(each.name, read.told(each.rows[dataIndex], [spec.y[each.y].at, spec.x.at])) : "";
   }
 
+  // A line's colour: its own, where other panels have the same line, else by its place.
+  const inkOf = (each, index) => tracelab.color(each.ink ?? index);
+
+  // The points of a line: of several rows at one place, in a curve, their mean.
+  function pointsOf(spec, each, read) {
+    const points = [];
+    for (const row of each.rows) {
+      const x = read.number(row, spec.x.at), last = points.at(-1);
+      if (spec.kind === "curves" && last?.x === x) last.rows.push(row); else points.push({ x, rows: [row] });
+    }
+    const y = (row) => read.number(row, spec.y[each.y].at);
+    return points.map((point) => ({ ...point, y: point.rows.length > 1 ? point.rows.reduce((sum, row) => sum + y(row), 0) / point.rows.length : y(point.rows[0]) }));
+  }
+
+  function saidOf(spec, each, read, point) {
+    const column = spec.y[each.y];
+    if (point.rows.length === 1) return read.told(point.rows[0], [column.at])[0][1];
+    return `${tracelab.readable(point.y, column.unit)}, the mean of ${point.rows.length} rows`;
+  }
+
   // At an instant every line tells: a step what holds there, another line what it has just there.
   function tipOfLines(spec, panel, series, read, near) {
     if (!near.length) return "";
-    const x = (row) => read.number(row, spec.x.at);
-    const pointed = series[near[0].seriesIndex].rows[near[0].dataIndex], at = x(pointed);
-    const holds = panel.join === "step" ? (row) => x(row) <= at : (row) => x(row) === at;
+    const pointed = series[near[0].seriesIndex].points[near[0].dataIndex], at = pointed.x;
+    const holds = panel.join === "step" ? (point) => point.x <= at : (point) => point.x === at;
     const lines = series.flatMap((each, index) => {
-      const row = each.rows.findLast(holds);
-      return row === undefined ? [] : [[each.name, read.told(row, [spec.y[each.y].at])[0][1], tracelab.color(index)]];
+      const point = each.points.findLast(holds);
+      return point === undefined ? [] : [[each.name, saidOf(spec, each, read, point), inkOf(each, index)]];
     });
-    return tracelab.tip(`${spec.x.name} ${read.told(pointed, [spec.x.at])[0][1]}`, lines);
+    return tracelab.tip(`${spec.x.name} ${read.told(pointed.rows[0], [spec.x.at])[0][1]}`, lines);
   }
 
-  function pointOption(spec, panel, read, picked, width, limit) {
+  function pointOption(spec, panel, read, picked, width, limit = {}) {
     const columns = panel.y.map((y) => spec.y[y]);
     const series = panel.series.map((each) => ({ ...each, rows: each.rows.filter((row) => read.ofRun(row, picked)) }));
+    for (const each of series) each.points = pointsOf(spec, each, read);
     const rows = series.flatMap((each) => each.rows);
     const of = (at) => rows.map((row) => read.number(row, at)).filter((value) => value !== null);
     const ups = columns.flatMap((column) => of(column.at));
@@ -146,12 +166,12 @@ tracelab.drawings = (() => {
       grid: { left: 4, right: 24, top: top + 24, bottom: timed && zoomed ? 76 : 44, containLabel: true },
       legend: names,
       xAxis: {
-        ...across, ...(timed ? { min: limit?.x?.least ?? "dataMin", max: limit?.x?.most ?? "dataMax" } : {}), logBase: panel.log[0] && timed ? 2 : 10,
+        ...across, ...(timed ? { min: limit.x?.least ?? "dataMin", max: limit.x?.most ?? "dataMax" } : {}), logBase: panel.log[0] && timed ? 2 : 10,
         axisLabel: { ...across.axisLabel, ...(zoomed && timed ? { showMinLabel: false, showMaxLabel: false } : {}) },
       },
       yAxis: {
-        ...valueAxis(columns[0], limit?.y ? [limit.y.most] : ups, axisName(columns, ups), panel.log[1]),
-        max: limit?.y?.most, ...NAMED_ABOVE,
+        ...valueAxis(columns[0], limit.y ? [limit.y.most] : ups, axisName(columns, ups), panel.log[1]),
+        max: limit.y?.most, ...NAMED_ABOVE,
       },
       dataZoom: [
         { type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
@@ -163,10 +183,10 @@ tracelab.drawings = (() => {
         formatter: (near) => timed ? tipOfLines(spec, panel, series, read, near) : tipOfPoint(spec, series, read, near),
       },
       series: series.map((each, index) => ({
-        type: timed ? "line" : "scatter", name: each.name, color: tracelab.color(index),
+        type: timed ? "line" : "scatter", name: each.name, color: inkOf(each, index),
         step: panel.join === "step" ? "end" : undefined, symbol: "circle", symbolSize: timed ? 6 : 8,
         showSymbol: panel.join !== "step" && each.rows.length < 60, lineStyle: { width: 1.6 }, itemStyle: { opacity: 0.85 },
-        data: each.rows.map((row) => [read.number(row, spec.x.at), read.number(row, spec.y[each.y].at)]),
+        data: each.points.map(({ x, y }) => [x, y]),
       })),
     };
   }

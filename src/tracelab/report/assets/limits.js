@@ -25,39 +25,41 @@ tracelab.limits = (() => {
   const upsOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.y[each.y].at, read));
   const acrossOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.x.at, read));
 
-  function limitOf(spec, panels, read) {
-    const unit = spec.y[panels[0].y[0]].unit;
-    if (panels[0].rows) {
-      const most = shared(panels.map((panel) => lengthsOf(spec, panel, read)), unit);
-      return most === undefined ? undefined : { y: { most: rounded(most) } };
-    }
-    if (panels.some((panel) => panel.log[0] !== panels[0].log[0] || panel.log[1])) return undefined;
-    const up = shared(panels.map((panel) => upsOf(spec, panel, read)), unit);
-    const places = panels.map((panel) => acrossOf(spec, panel, read));
-    const right = shared(places, spec.x.unit);
-    if (up === undefined && right === undefined) return undefined;
-    return {
-      y: up === undefined ? undefined : { most: rounded(up) },
-      x: right === undefined ? undefined : { least: Math.min(...places.flat()), most: right },
-    };
+  // The ends of an axis that some panels share, or undefined.
+  const ENDS = {
+    y: (spec, panels, read) => {
+      if (panels.some((panel) => panel.log?.[1])) return undefined;
+      const values = panels.map((panel) => (panel.rows ? lengthsOf : upsOf)(spec, panel, read));
+      const most = shared(values, spec.y[panels[0].y[0]].unit);
+      return most === undefined ? undefined : { most: rounded(most) };
+    },
+    x: (spec, panels, read) => {
+      if (panels.some((panel) => panel.rows || panel.log[0] !== panels[0].log[0])) return undefined;
+      const values = panels.map((panel) => acrossOf(spec, panel, read));
+      const most = panels[0].log[0] ? Math.max(...values.flat()) : shared(values, spec.x.unit);
+      return most === undefined ? undefined : { least: Math.min(...values.flat()), most };
+    },
+  };
+
+  function groups(panels, key) {
+    const found = new Map(panels.map((panel) => [key(panel), []]));
+    for (const panel of panels) found.get(key(panel)).push(panel);
+    return [...found.values()];
   }
 
-  // By panel: the ends of its axes, where it has some in common with others of the same columns, or with those of its run.
+  // By panel: the ends of its axes that it has in common with all of the same columns, or with those of its run or sweep.
   return (spec, read) => {
-    const limits = new Map();
+    const limits = new Map(spec.panels.map((panel) => [panel, {}]));
     if (["pairs", "roofline", "grid"].includes(spec.kind)) return limits;
-    const share = (panels) => {
-      const limit = panels.length > 1 ? limitOf(spec, panels, read) : undefined;
-      if (limit) for (const panel of panels) limits.set(panel, limit);
-      return limit !== undefined;
-    };
-    const alike = new Map(spec.panels.map((panel) => [panel.y.join(" "), []]));
-    for (const panel of spec.panels) alike.get(panel.y.join(" ")).push(panel);
-    for (const panels of alike.values()) {
-      if (share(panels)) continue;
-      const ofRun = new Map(panels.map((panel) => [panel.run, []]));
-      for (const panel of panels) ofRun.get(panel.run).push(panel);
-      ofRun.forEach(share);
+    for (const axis of ["x", "y"]) {
+      const share = (panels) => {
+        const ends = panels.length > 1 ? ENDS[axis](spec, panels, read) : undefined;
+        for (const panel of panels) limits.get(panel)[axis] = ends;
+        return ends !== undefined;
+      };
+      for (const alike of groups(spec.panels, (panel) => panel.y.join(" "))) {
+        if (!share(alike)) groups(alike, (panel) => panel.run).forEach(share);
+      }
     }
     return limits;
   };
