@@ -52,6 +52,8 @@ def main() -> int:
     """Measure what is asked for, print Markdown, and return the exit code."""
     options = _options()
     compileall.compile_dir(HERE.parent / "src", quiet=2)  # as pip does; some shells write no bytecode
+    if options.work:
+        options.work.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="tracelab-bench-", dir=options.work))
     facts = machine()
     if facts["load"] > facts["cores"] / 4:
