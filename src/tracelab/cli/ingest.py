@@ -44,12 +44,13 @@ def command(
     """
     _begin_hashing(paths)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
-    import pyarrow as pa
+    # gives pages back less eagerly than Arrow's own, so that there is less to fault in anew; set_memory_pool would not
+    # reach the writer of Parquet
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest import ingest
     from tracelab.store import store_path
 
-    pa.set_memory_pool(pa.system_memory_pool())  # gives pages back less eagerly than Arrow's own: less to fault in anew
     with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
     for line in _told(report, problems_only=quiet):
