@@ -37,6 +37,25 @@
 -- allocated_bytes = "Allocated by the framework at the end of the bin; NULL before the first memory event."
 -- max_allocated_bytes = "The most that was allocated in the bin."
 -- reserved_bytes = "Reserved by the allocator at the end of the bin."
+-- [report]
+-- part = "when"
+-- fine = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: what the shares above say holds throughout."
+-- unknown = "How the shares change over time is not known: nothing that ran on a device took any time that is known."
+-- [[report.says]]
+-- when = "idle_ns > 0.2 * (bin_ns - outside_ns) and idle_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(idle_ns) over (partition by run, rank, device)"
+-- by = "idle_ns"
+-- text = "From {at_ns} on, {where} idles for {idle_ns of bin_ns}: at least twice its average."
+-- try = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. The causes of idle time are told below."
+-- [[report.says]]
+-- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
+-- by = "exposed_comm_ns"
+-- text = "From {at_ns} on, {where} communicates for {exposed_comm_ns of bin_ns} while nothing computes: at least twice its average."
+-- try = "Look there for the rank that comes late, and for a collective that nothing can hide (the first, the last, a barrier)."
+-- [[report.says]]
+-- when = "exposed_memory_ns > 0.1 * (bin_ns - outside_ns) and exposed_memory_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_memory_ns) over (partition by run, rank, device)"
+-- by = "exposed_memory_ns"
+-- text = "From {at_ns} on, {where} copies for {exposed_memory_ns of bin_ns} while nothing else runs: at least twice its average."
+-- try = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
 -- ///
 with everything as not materialized (
     select run, source, start_ns, end_ns from gpu_activity where picked(run, $run)

@@ -8,6 +8,7 @@ from typing import cast
 PARTS: dict[str, str] = {
     "summary": "Summary",
     "time": "Where the time goes",
+    "when": "Timeline",
     "concurrency": "Concurrency",
     "copies": "Copies",
     "communication": "Communication",

@@ -1,5 +1,7 @@
 """The timeline of the report: what is embedded are the figures of the answer, and what a reader sees in a browser."""
 
+import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +53,32 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     assert sum(columns["exposed_memory_ns"]) == 512_000
     assert "exposed_comm_ns" not in columns  # 0 throughout
     assert run["steps"] == [[4, 500, 900_000]]
+
+
+def test_it_is_told_where_the_time_is_spent_much_otherwise_than_on_average(section):
+    """Of eight stretches of 512 µs the seventh copies throughout, the last idles for all but a nanosecond."""
+    assert said(section) == [
+        "From 3.584 ms on, the GPU idles for 100.00 % (512.0 µs of 512.0 µs): at least twice its average.",
+        "From 3.072 ms on, the GPU copies for 100.0 % (512.0 µs of 512.0 µs) while nothing else runs: "
+        "at least twice its average.",
+    ]
+
+
+def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
+    """Computing for 100 of each 200 ns: idle for half of every stretch but the last, which ends with a kernel."""
+    kernels = [GPU | {"name": GEMM, "start_ns": 200 * at, "dur_ns": 100} for at in range(80)]
+    with opened(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
+        made = timeline(asking)
+    assert made is not None
+    (told,) = said(made)
+    assert told.startswith("No device idles, communicates exposed or copies exposed in one stretch of its time")
+
+
+def said(section: Section) -> list[str]:
+    """What the section says of its figures, without how to mend it and the rule."""
+    told = section.body.partition("<ul class=says>")[2].partition("</ul>")[0]
+    items = re.findall(r"<li[^>]*>(.*?)(?= <span class=try>|<li|$)", told)
+    return [html.unescape(re.sub(r"<[^>]+>", "", item)).replace("\xa0", " ") for item in items]
 
 
 def test_without_gpu_activity_there_is_no_section(tmp_path):

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracelab import query
+from tracelab.header import Query
 from tracelab.report.asking import Answer, Asking, opened
 from tracelab.report.head import head
 from tracelab.report.health import health
@@ -39,11 +40,11 @@ from tracelab.says import PARTS
 
 __all__ = ["Answer", "Asking", "Section", "report"]
 
-SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (
-    ("summary", health),
-    ("time", timeline),
-)
+SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", health),)
 """Sections that are functions, each with the part that it follows."""
+
+DRAWN: dict[str, Callable[[Asking], Section | None]] = {"when": timeline}
+"""Parts that a function makes, which asks their question in its own way."""
 
 
 def report(store: Path, runs: tuple[str, ...] = ()) -> str:
@@ -61,11 +62,13 @@ def report(store: Path, runs: tuple[str, ...] = ()) -> str:
 
 
 def _sections(asking: Asking) -> Iterator[Section]:
-    """A section for each part that a header names, with the answers of its questions; behind it those of functions."""
-    placed = sorted(((each.report.place, name) for name, each in query.library().items() if each.report))
-    questions = [query.library()[name] for _, name in placed]
-    entering = asking.entering(questions)
+    """A section for each part that a header names, with the answers of its questions; among them those of functions."""
+    entering = asking.entering(_questions())
     for part, title in PARTS.items():
+        if part in DRAWN:
+            if (made := DRAWN[part](asking)) is not None:
+                yield made
+            continue
         answers = [each for each in entering if each.query.report and each.query.report.part == part]
         body = "\n".join(part_html(asking, answer) for answer in answers if answer.table is not None)
         lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
@@ -74,3 +77,10 @@ def _sections(asking: Asking) -> Iterator[Section]:
         for _, make in (each for each in SECTIONS if each[0] == part):
             if (made := make(asking)) is not None:
                 yield made
+
+
+def _questions() -> list[Query]:
+    """The questions that enter the report by themselves, in the order of their places."""
+    library = query.library().items()
+    entering = [(each.report.place, name, each) for name, each in library if each.report]
+    return [each for _, _, each in sorted(entering) if each.report and each.report.part not in DRAWN]

@@ -10,6 +10,7 @@ from tracelab.errors import NoDataError
 from tracelab.report.asking import Asking
 from tracelab.report.prose import prose, text
 from tracelab.report.section import Section
+from tracelab.report.sentence import sentences
 from tracelab.report.table import table_html
 from tracelab.units import Quantity, scaled
 
@@ -51,6 +52,7 @@ def timeline(asking: Asking) -> Section | None:
     coarse = asking.ask("timeline", bins=table_bins).table
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{text(answer.query.title)}</h3>',
+        sentences(asking, answer.query, coarse) if coarse is not None else "",
         f"<p>{prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),
