@@ -123,3 +123,26 @@ def test_steps_of_a_window_that_broke_off_are_written(tmp_path: Path) -> None:
     record.settle(step, later=True)
     record.close()
     assert [row["loss"] for row in written(tmp_path)] == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "epoch"),
+    [
+        ([(2, 3.0, 0.5), (6, float("nan"), 0.25), (2, float("inf"), 1.0)], (10, 3.0, 0.45)),
+        ([(2, float("nan"), 0.5), (2, float("nan"), 1.0)], (4, None, 0.75)),
+    ],
+)
+def test_accuracy_of_an_epoch_is_the_mean_of_its_steps_whatever_their_loss(
+    tmp_path: Path, steps: list[tuple[int, float, float]], epoch: tuple[int, float | None, float]
+) -> None:
+    record = Record(Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu")), tmp_path)
+    whole = record.begin("epoch", 0, None)
+    for number, (samples, loss, accuracy) in enumerate(steps):
+        step = record.begin("train", 0, number)
+        step.samples = samples
+        record.end(step, torch.tensor(loss), torch.tensor(accuracy))
+        record.settle(step)
+    record.end_epoch(whole)
+    record.close()
+    row = written(tmp_path)[-1]
+    assert (row["samples"], row["loss"], row["accuracy"]) == epoch

@@ -42,14 +42,32 @@ class Step:
 
 
 @dataclass
+class Mean:
+    """The mean of a figure over samples; steps that have none have no part in it."""
+
+    total: float = 0.0
+    samples: int = 0
+
+    def add(self, figure: float | None, samples: int) -> None:
+        """Count one step in."""
+        if figure is not None:
+            self.total += figure * samples
+            self.samples += samples
+
+    @property
+    def value(self) -> float | None:
+        """None where no step had the figure."""
+        return self.total / self.samples if self.samples else None
+
+
+@dataclass
 class Sums:
-    """What an epoch adds up."""
+    """What an epoch adds up; loss and accuracy by themselves, for a loss may be no number where hits were counted."""
 
     samples: int | None = None
     data_wait_ns: int | None = None
-    loss: float = 0.0
-    hits: float = 0.0
-    figures: int = 0
+    loss: Mean = field(default_factory=Mean)
+    accuracy: Mean = field(default_factory=Mean)
 
     def add(self, step: Step, loss: float | None, accuracy: float | None) -> None:
         """Count one step in."""
@@ -58,16 +76,8 @@ class Sums:
         self.samples = (self.samples or 0) + step.samples
         if step.data_wait_ns is not None:
             self.data_wait_ns = (self.data_wait_ns or 0) + step.data_wait_ns
-        if loss is not None:
-            self.loss += loss * step.samples
-            self.figures += step.samples
-        self.hits += (accuracy or 0.0) * step.samples
-
-    def means(self) -> tuple[float | None, float | None]:
-        """Loss and accuracy, each sample counted alike."""
-        if not self.figures:
-            return None, None
-        return self.loss / self.figures, self.hits / self.figures
+        self.loss.add(loss, step.samples)
+        self.accuracy.add(accuracy, step.samples)
 
 
 @dataclass
@@ -119,8 +129,8 @@ class Record:
         Its time is without that which the profiler took between steps.
         """
         self.finish()
-        loss, accuracy = self.sums.means()
-        row = _row(step, time.perf_counter_ns() - step.begun_ns - apart_ns, loss, accuracy)
+        dur_ns = time.perf_counter_ns() - step.begun_ns - apart_ns
+        row = _row(step, dur_ns, self.sums.loss.value, self.sums.accuracy.value)
         self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
         self.sums = Sums()
 
