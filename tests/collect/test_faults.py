@@ -111,19 +111,35 @@ def test_one_rank_that_fails_ends_the_run_and_is_named(tmp_path: Path) -> None:
 
 def test_ranks_that_srun_started_write_one_folder_and_name_the_cause(tmp_path: Path) -> None:
     fault = "if torch.distributed.get_rank(): raise MemoryError('no room')\n            torch.distributed.barrier()"
-    path = tmp_path / "faulty.py"
-    path.write_text(WORKLOAD.format(fault=fault))
-    slurm = {"JOB_ID": str(os.getpid()), "STEP_ID": "0", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "localhost"}
-    ranks = [{f"SLURM_{name}": value for name, value in slurm.items()} | ranked for ranked in map(of_slurm, range(2))]
-    options = ["--device", "cpu", "--warmup", "1", "--parallel", "ddp", "--out", str(tmp_path), "--run", "r"]
-    command = [sys.executable, "-m", "tracelab", "collect", "train", str(path), *options]
-    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
-    both = [subprocess.Popen(command, env=environment | rank, stderr=subprocess.DEVNULL) for rank in ranks]
-    codes = [process.wait(240) for process in both]
+    codes = [process.wait(240) for process in of_srun(tmp_path, fault)]
     content = described(tmp_path / "r")
     assert (codes, content["status"], content["error"]) == ([1, 1], "oom", "rank 1: no room")
     assert (content["world_size"], sorted(content["ranks"])) == (2, ["0", "1"])
     assert not list((tmp_path / "r").glob(".*"))
+
+
+def test_a_launcher_that_ends_rank_0_while_it_waits_for_another_s_word_costs_no_cause(tmp_path: Path) -> None:
+    both = of_srun(tmp_path, "time.sleep(8 * torch.distributed.get_rank()); raise ValueError('odd')")
+    until = time.monotonic() + 240
+    while not (tmp_path / "r" / "rank0.log").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(1)
+    both[0].send_signal(signal.SIGTERM)
+    assert [process.wait(240) for process in both] == [1, 1]
+    assert described(tmp_path / "r")["error"] == "rank 0: ValueError: odd"
+    assert not list((tmp_path / "r").glob(".*"))
+
+
+def of_srun(folder: Path, fault: str) -> list["subprocess.Popen[bytes]"]:
+    """Two ranks as srun starts them."""
+    path = folder / "faulty.py"
+    path.write_text(WORKLOAD.format(fault=fault))
+    slurm = {"JOB_ID": str(os.getpid()), "STEP_ID": "0", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "localhost"}
+    ranks = [{f"SLURM_{name}": value for name, value in slurm.items()} | ranked for ranked in map(of_slurm, range(2))]
+    options = ["--device", "cpu", "--warmup", "1", "--parallel", "ddp", "--out", str(folder), "--run", "r"]
+    command = [sys.executable, "-m", "tracelab", "collect", "train", str(path), *options]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
+    return [subprocess.Popen(command, env=environment | rank, stderr=subprocess.DEVNULL) for rank in ranks]
 
 
 def of_slurm(rank: int) -> dict[str, str]:

@@ -34,6 +34,7 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+        self.at_s = time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def tail(path: Path) -> str:
 def interruptible() -> Iterator[None]:
     """Ctrl-C, SIGTERM and a terminal that is gone raise `Interrupted` within this block, once.
 
-    What follows is left in peace to clean up. Under nohup a terminal may go.
+    What follows is left in peace to clean up.
     """
 
     def interrupted(number: int, _frame: FrameType | None) -> None:
@@ -183,14 +184,33 @@ def interruptible() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise Interrupted(number)
 
-    deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    heard = [number for number in ENDING if number != signal.SIGHUP or not deaf]
-    before = {number: signal.signal(number, interrupted) for number in heard}
+    before = {number: signal.signal(number, interrupted) for number in _heard()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[list[Interrupted]]:
+    """The same signals wait within this block, but for a part that is `interruptible`; gives those that came.
+
+    torchrun sends them to every rank as soon as the process of one has ended: that must not cost the last word.
+    """
+    came: list[Interrupted] = []
+    before = {number: signal.signal(number, lambda each, _: came.append(Interrupted(each))) for number in _heard()}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _heard() -> list[signal.Signals]:
+    """Signals that end a run; under nohup a terminal may go."""
+    deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in ENDING if number != signal.SIGHUP or not deaf]
 
 
 def python(module: str, *arguments: str) -> list[str]:

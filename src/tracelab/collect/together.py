@@ -4,15 +4,19 @@ import contextlib
 import json
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tracelab.collect.folder import RUN_JSON, described, write_json, write_whole
+from tracelab.collect.launch import GRACE_S, Interrupted
 from tracelab.collect.plan import Plan
 from tracelab.errors import TracelabError
 
 OTHERS_S = 120.0
 """How long ranks that were started elsewhere may take to appear, and to say what became of them."""
+LAST_WORD_S = GRACE_S + 5.0
+"""What they get once this process was told to end: torchrun and SLURM end it for good after 30 s."""
 _LOOK_S = 0.2
 
 
@@ -65,12 +69,15 @@ def answer(folder: Path, rank: int, outcome: dict[str, Any]) -> None:
     write_json(folder / f".outcome.rank{rank}.json", outcome)
 
 
-def answers(folder: Path, decided: Plan) -> dict[int, dict[str, Any]]:
-    """What the ranks say that other processes started; one that stays silent has failed."""
+def answers(folder: Path, decided: Plan, came: Sequence[Interrupted] = ()) -> dict[int, dict[str, Any]]:
+    """What the ranks say that other processes started; one that stays silent has failed.
+
+    Waits less for them from the first signal on that comes to this process.
+    """
     missing = _elsewhere(decided)
     outcomes: dict[int, dict[str, Any]] = {}
     until = time.monotonic() + OTHERS_S
-    while missing and time.monotonic() < until:
+    while missing and time.monotonic() < min([until, *(each.at_s + LAST_WORD_S for each in came)]):
         for rank in sorted(missing):
             path = folder / f".outcome.rank{rank}.json"
             with contextlib.suppress(OSError, ValueError):

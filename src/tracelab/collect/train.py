@@ -16,7 +16,17 @@ from tracelab.collect import settings as options
 from tracelab.collect import status, together
 from tracelab.collect.description import begun, ended
 from tracelab.collect.folder import RUN_JSON, release, taken, write_json
-from tracelab.collect.launch import End, Interrupted, Worker, end, interruptible, launch, out_of_memory_kills, supervise
+from tracelab.collect.launch import (
+    End,
+    Interrupted,
+    Worker,
+    end,
+    held_back,
+    interruptible,
+    launch,
+    out_of_memory_kills,
+    supervise,
+)
 from tracelab.collect.machine import Sampler
 from tracelab.collect.nvidia import CaptureError
 from tracelab.collect.plan import Plan, plan
@@ -56,13 +66,14 @@ def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> R
             description = together.gathered(folder, decided, begun(decided.settings, workload, decided, folder.name))
         else:
             description = together.awaited(folder, decided)
+        came = held.enter_context(held_back())
         if isinstance(watched, CaptureError):
             outcomes, interrupted = {decided.ranks[0]: {"status": watched.status, "error": str(watched)}}, None
         else:
             description["capture"] |= watched.described()
-            outcomes, interrupted = _run(decided, watched, folder)
+            outcomes, interrupted = _run(decided, watched, folder, came)
         if first:
-            outcomes |= together.answers(folder, decided)
+            outcomes |= together.answers(folder, decided, came)
             return _concluded(folder, description, outcomes, interrupted)
         rank, own = next(iter(outcomes.items()))
         together.answer(folder, rank, own)
@@ -94,7 +105,9 @@ def _summary(decided: Plan) -> str:
     return f"{' '.join(options.words(decided.settings, options.NOT_VARIED))} ({where}{ranks})"
 
 
-def _run(decided: Plan, watched: Around, folder: Path) -> tuple[dict[int, dict[str, Any]], int | None]:
+def _run(
+    decided: Plan, watched: Around, folder: Path, came: list[Interrupted]
+) -> tuple[dict[int, dict[str, Any]], int | None]:
     """Start the ranks of this node, and learn what became of each."""
     killed_before, interrupted = out_of_memory_kills(), None
     with _scratch() as scratch:
@@ -103,11 +116,14 @@ def _run(decided: Plan, watched: Around, folder: Path) -> tuple[dict[int, dict[s
         begun_s = time.monotonic()
         try:
             with interruptible(), _sampled(decided, folder):
+                if came:
+                    raise came[0]
                 for rank in decided.ranks:
                     workers.append(_started(decided, watched, rank, folder, scratch))  # noqa: PERF401  each as it is made
                 ends = supervise(workers, decided.settings.timeout_s)
         except Interrupted as signal:
             interrupted = signal.number
+            came.append(signal)
             end(workers)
             ends = [End(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
         seconds = round(time.monotonic() - begun_s, 3)
