@@ -2,7 +2,8 @@
 -- A row is one run. The figures are of the steps that the run itself wrote down, without a profiler's help: warm-up and
 -- validation do not count. Samples of all ranks are divided by the time of the slowest one. Larger batches need fewer
 -- iterations, so only samples a second, or the time of an epoch, compare them. `expected_iterations` is
--- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch.
+-- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch, which is then
+-- not whole, and has no time.
 -- A run without steps is a row with its status.
 -- /// query
 -- title = "Throughput of a sweep"
@@ -23,9 +24,9 @@
 -- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
 -- samples_per_s = "samples / train_ns, in a second."
 -- step_ns = "Mean duration of a training step, over all ranks, rounded."
--- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded; NULL where none came to its end."
+-- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded; NULL where none was whole."
 -- iterations = "The most training steps that a rank took in an epoch."
--- expected_iterations = "dataset_size / (batch_size × processes), rounded up."
+-- expected_iterations = "dataset_size / (batch_size × processes), rounded up; with CUDA graphs down."
 -- dataset_size = "Samples of the data set, after data_fraction."
 -- global_batch_size = "Samples a step over all processes."
 -- samples = "Samples of all training steps, over all ranks."
@@ -33,7 +34,7 @@
 -- data_wait_ns = "Time that the steps of all ranks waited for the loader."
 -- train_sum_ns = "Durations of the training steps of all ranks, added up."
 -- data_wait_ratio = "data_wait_ns / train_sum_ns."
--- epochs = "Whole epochs."
+-- epochs = "Whole epochs: ended, with all their iterations."
 -- [report]
 -- part = "sweeps"
 -- place = 3
@@ -59,8 +60,7 @@ select
     c.repeat::bigint as repeat,
     c.status,
     s.samples_per_s, s.step_ns, s.epoch_ns, s.iterations,
-    whole(ceil(c.dataset_size / nullif(c.batch_size::bigint * coalesce(c.world_size, 1), 0))) as expected_iterations,
-    c.dataset_size,
+    c.expected_iterations, c.dataset_size,
     c.global_batch_size::bigint as global_batch_size,
     s.samples, s.train_ns, s.data_wait_ns, s.train_sum_ns,
     s.data_wait_ns / nullif(s.train_sum_ns, 0) as data_wait_ratio,

@@ -59,6 +59,7 @@ create or replace macro layout_of(kind, processors, parallelism) as
 -- cells: every run as a cell of its sweep (runs without one are the cells of a sweep without a name), with its settings as a
 -- map. `variant` are those that differ within the sweep, less what has columns of its own. `kind` is gpu or cpu, and
 -- `processors` the GPUs, on a CPU the processes. A GPU that is not known (the cell did not run) differs from none.
+-- `expected_iterations` are those of an epoch over the whole data set.
 create or replace view cells as
 with _counts as (
     select sweep, count(*) as runs from runs group by sweep
@@ -94,6 +95,10 @@ select
     case when r.gpus > 0 then r.gpus else r.world_size end as processors,
     layout_of(kind, processors, r.parallelism) as layout,
     try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
+    whole(case  -- a graph is of one shape, so that the rest that fills no batch is left out
+        when r.tags['cuda_graphs'] = 'true' then floor(ceil(dataset_size / r.world_size) / nullif(r.batch_size, 0))
+        else ceil(dataset_size / nullif(r.batch_size::bigint * coalesce(r.world_size, 1), 0))
+    end) as expected_iterations,
     coalesce(r.status, 'ok') in ('ok', 'timeout', 'profiler_error', 'no_kernels', 'permission_denied') as trained
 from runs as r
 left join _texts as t on r.run = t.run;
@@ -101,7 +106,8 @@ comment on view cells is 'one run as a cell of its sweep: its settings, and thos
 
 -- run_speeds: how fast each run trained, by the steps that it wrote down (phase train: warm-up and validation do not count).
 -- `train_ns` is the slowest rank's sum of its steps, `train_sum_ns` that of all ranks; an epoch is as long as on its slowest
--- rank, and `iterations` are the most steps that a rank took in an epoch.
+-- rank, and `iterations` are the most steps that a rank took in an epoch. An epoch is whole where it came to its end with as
+-- many iterations as the data set holds: a limit of steps makes none whole. Where the data set is not known, each that ended is.
 create or replace view run_speeds as
 with _passes as (
     select
@@ -143,10 +149,17 @@ _sums as (
     from _ranks
     group by run
 ),
+_ended as (
+    select run, epoch, max(dur_ns) as dur_ns from steps where phase = 'epoch' and dur_ns >= 0 group by run, epoch
+),
 _epochs as (
-    select run, count(*) as epochs, avg(dur_ns) as epoch_ns
-    from (select run, epoch, max(dur_ns) as dur_ns from steps where phase = 'epoch' and dur_ns >= 0 group by run, epoch)
-    group by run
+    select e.run, count(*) as epochs, avg(e.dur_ns) as epoch_ns
+    from _ended as e
+    left join cells as c on e.run = c.run
+    left join (select run, epoch, max(iterations) as iterations from _passes group by run, epoch) as p
+        on e.run = p.run and e.epoch is not distinct from p.epoch
+    where p.iterations is null or c.expected_iterations is null or p.iterations >= c.expected_iterations
+    group by e.run
 )
 select
     s.run,
@@ -258,7 +271,8 @@ left join _processors as p on c.id = p.id;
 -- run_learning: what each run had learned after each epoch. A row is one run and epoch, each sample of all ranks counted
 -- alike. Accuracy and loss are those of validation where the run measured it (`measured_on`), else of the training steps,
 -- in which the model still changes. `elapsed_ns` counts from the first start of the first epoch to the end of this one,
--- its validation included.
+-- its validation included. An epoch that was cut off (`finished` is false) has neither: there was no end to measure at.
+-- That is one without a row of its own, where the run wrote such rows, or did not come to its own end.
 create or replace view run_learning as
 with _phases as (
     select
@@ -287,19 +301,28 @@ _epochs as (
         coalesce(max(steps) filter (phase = 'train'), 0) as training_steps,
         coalesce(max(lossless) filter (phase = 'train'), 0) as lossless_steps,
         max(dur_ns) filter (phase = 'epoch') as epoch_ns,
+        count(*) filter (phase = 'epoch') > 0 as has_end,
         min(start_ns) as start_ns,
         max(end_ns) as end_ns
     from _phases
     group by run, epoch
 ),
 _runs as (
-    select run, count(validation_accuracy) > 0 as is_validated, min(start_ns) as start_ns from _epochs group by run
+    select
+        e.run,
+        count(e.validation_accuracy) > 0 as is_validated,
+        count(*) filter (e.has_end) > 0 or coalesce(any_value(r.status), 'ok') <> 'ok' as has_ends,
+        min(e.start_ns) as start_ns
+    from _epochs as e
+    join runs as r on e.run = r.run
+    group by e.run
 )
 select
     e.run, e.epoch::bigint as epoch,
     case when r.is_validated then 'validation' else 'training' end as measured_on,
-    case when r.is_validated then e.validation_accuracy else e.training_accuracy end as accuracy,
-    case when r.is_validated then e.validation_loss else e.training_loss end as loss,
+    e.has_end or e.validation_accuracy is not null or not r.has_ends as finished,
+    case when r.is_validated then e.validation_accuracy when finished then e.training_accuracy end as accuracy,
+    case when r.is_validated then e.validation_loss when finished then e.training_loss end as loss,
     whole(case when r.is_validated then e.validation_samples else e.training_samples end) as samples,
     e.training_accuracy, e.training_loss, e.training_steps, e.lossless_steps, e.epoch_ns,
     try(e.end_ns - r.start_ns) as elapsed_ns
