@@ -112,6 +112,25 @@ def test_a_cell_that_never_ran_says_how_large_it_was_to_be(
     assert (said["gpus"], said["world_size"], said["global_batch_size"]) == size
 
 
+def test_a_path_of_the_user_s_own_is_written_down_nowhere(tmp_path: Path) -> None:
+    own = tmp_path / "alone"
+    own.mkdir()
+    for name in ("mine", "yours"):
+        (own / f"{name}.py").write_text((CHECKOUT / "collectors" / "gemm.py").read_text())
+    workloads, weights = [f"{own}/mine.py", f"{own}/yours.py"], [f"{own}/a.pt", f"{own}/b.pt"]
+    (tmp_path / "S.toml").write_text(
+        f"[axes]\nworkload = {workloads}\nweights = {weights}\n[fixed]\ndata_root = '{own}'\n"
+    )
+    sweep = load(tmp_path / "S.toml", tmp_path / "runs")
+    state.prepare(sweep, tmp_path / "S.toml")
+    written = [path.read_text() for path in (tmp_path / "runs").rglob("*.json")]
+    assert (len(written), [text for text in written if str(own) in text]) == (5, [])
+    assert [cell.run for cell in sweep.cells] == [
+        f"S-{name}-weights-{weight}" for name in ("mine", "yours") for weight in ("a", "b")
+    ]
+    assert (described(tmp_path / "runs" / "S" / "S-mine-weights-a") or {})["workload"] == "mine"
+
+
 def test_half_written_run_runs_again_and_leaves_nothing_of_itself(lab: Lab) -> None:
     state.prepare(lab.sweep, lab.folder / "S.toml")
     folder = lab.folder / "runs" / "S" / "S-seed0"

@@ -63,7 +63,7 @@ def begun(settings: Settings, workload: Workload, plan: Plan, run: str) -> dict[
         "git_commit": _commit(workload.path),
         "started_at": datetime.now(UTC).isoformat(),
         "tags": dict(settings.tag),
-        "axes": _axes(settings),
+        "axes": options.axes(settings),
         "versions": {"tracelab": __version__},
         "command": ["collect", "train", *options.words(settings)],
         "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
@@ -112,13 +112,6 @@ def _machine() -> dict[str, Any]:
         "driver": first.driver if first else None,
         "clocks": {name: getattr(first, name) for name in _CLOCKS} if first else None,
     }
-
-
-def _axes(settings: Settings) -> dict[str, Any]:
-    """Every option as it was asked for; a path by its last part, for others may read this."""
-    asked = {name: value for name, value in options.plain(settings).items() if name not in ("out", "force")}
-    paths = {name: Path(asked[name]).name for name in ("data_root", "weights", "workload") if asked[name] is not None}
-    return asked | paths
 
 
 def _expected(settings: Settings, plan: Plan) -> dict[str, Any]:

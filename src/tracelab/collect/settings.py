@@ -98,6 +98,8 @@ ABOUT = {each.name: each.metadata for each in fields(Settings) if each.metadata}
 
 NOT_VARIED = ("out", "run", "force", "sweep", "repeat", "tag", "timeout_s", "sample_s", "data_root", "weights")
 """Options that say where and how long, not what."""
+PATHS = ("data_root", "weights", "workload")
+"""Options that are, or may be, the path of a file or folder of the user's own."""
 CAPTURE = (
     "profiler",
     "window",
@@ -158,6 +160,12 @@ def plain(settings: Settings) -> dict[str, Any]:
         name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for name, value in asdict(settings).items()
     }
+
+
+def axes(settings: Settings) -> dict[str, Any]:
+    """Every option as it was asked for, to be written down; a path by its last part, for others may read this."""
+    asked = {name: value for name, value in plain(settings).items() if name not in ("out", "force")}
+    return asked | {name: Path(asked[name]).name for name in PATHS if asked[name] is not None}
 
 
 def as_json(settings: Settings) -> str:

@@ -166,7 +166,7 @@ def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401
 
 def _check(module: Any, place: built.Place) -> None:  # noqa: ANN401
     """Refuse what this workload cannot do, before anything is built."""
-    name, devices = place.settings.workload, getattr(module, "DEVICES", ("cpu", "cuda"))
+    name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
     if place.device.type not in devices:
         raise UsageError(f"{name} needs a GPU: what it shows does not exist on a processor")
     if not hasattr(module, "model") and place.settings.window in ("forward", "backward"):

@@ -3,8 +3,10 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from tracelab.collect.settings import PATHS
 from tracelab.run_name import legal_run_name
 
 _SHORT = {
@@ -49,7 +51,7 @@ def _part(option: str, value: Any) -> str:  # noqa: ANN401  whatever the option 
             return "-".join(f"{key}{each}" for key, each in value.items())
         case tuple():
             return "-".join(map(str, value))
-    text = str(value)
+    text = Path(value).stem if option in PATHS else str(value)
     return text if option in ("model", "workload", "parallel", "precision", "optimizer", "data") else f"{mark}-{text}"
 
 

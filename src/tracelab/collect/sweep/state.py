@@ -84,14 +84,15 @@ def error_of(cell: Cell) -> str | None:
 
 def not_run(settings: Settings) -> dict[str, Any]:
     """run.json of a run that is yet to come: what was asked for; where it runs is not known."""
-    trains = find(settings.workload).trains
+    workload = find(settings.workload)
+    trains = workload.trains
     learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
     asked = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
     return {
         "tracelab": RUN,
         "run": settings.run,
         "program": " ".join(options.words(settings, options.NOT_VARIED + options.CAPTURE)),
-        "workload": settings.workload,
+        "workload": workload.name,
         **asked,
         "dataset": settings.data if trains else None,
         "pretrained": settings.pretrained if trains else None,
@@ -105,7 +106,7 @@ def not_run(settings: Settings) -> dict[str, Any]:
         "error": None,
         "started_at": None,
         "tags": dict(settings.tag),
-        "axes": _plain(settings),
+        "axes": options.axes(settings),
     }
 
 
@@ -118,12 +119,6 @@ def _size(settings: Settings, *, trains: bool) -> dict[str, int | None]:
         "world_size": processes,
         "global_batch_size": settings.batch_size * processes if trains and processes else None,
     }
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    """Every option; a path by its last part, for others may read this."""
-    asked = {name: value for name, value in options.plain(settings).items() if name not in ("out", "force")}
-    return asked | {name: Path(asked[name]).name for name in ("data_root", "weights", "workload") if asked.get(name)}
 
 
 def _record(sweep: Sweep, file: Path) -> dict[str, Any]:
@@ -140,8 +135,9 @@ def _record(sweep: Sweep, file: Path) -> dict[str, Any]:
 
 def _listed(cells: Iterable[Cell]) -> Iterable[dict[str, Any]]:
     for cell in cells:
+        asked = options.axes(cell.settings)
         yield {
             "run": cell.run,
             "repeat": cell.settings.repeat,
-            "options": {name: str(value) if isinstance(value, Path) else value for name, value in cell.varied.items()},
+            "options": {name: asked[name] for name in cell.varied},
         }
