@@ -24,6 +24,7 @@ Examples:
   tracelab collect sweep S0-smoke --dry-run
   tracelab collect sweep S4 --fixed data=cifar10 --fixed data_root=/data
   tracelab collect sweep my.toml --redo failed --redo timeout
+  tracelab collect sweep my.toml --fixed steps=20 --force
   tracelab ingest runs
 """
 _STATES = (
@@ -43,12 +44,13 @@ _STATES = (
 )
 @click.option("--only", type=click.Choice(_STATES), multiple=True, help="Run the cells in this state, no others.")
 @click.option("--redo", type=click.Choice(_STATES), multiple=True, help="Run cells again that ended so.")
+@click.option("--force", is_flag=True, help="Run cells again that ran with other settings.")
 @click.option("--fixed", metavar="NAME=VALUE", multiple=True, help="Fix an option in every cell, as data_root=DIR.")
 @click.option("--match", metavar="PATTERN", help="Look at cells with such names alone, as '*-b128-*'.")
 @click.option("--repeats", type=click.IntRange(min=1), help="Runs of every cell.  [default: the file's, or 1]")
 @click.option("--launcher", default="", metavar="WORDS", help="What starts each run, as 'srun --nodes 2'.")
 def command(  # noqa: PLR0913 - one for each option
-    file: str, *, dry_run: bool, out: Path, only: tuple[str, ...], redo: tuple[str, ...],
+    file: str, *, dry_run: bool, out: Path, only: tuple[str, ...], redo: tuple[str, ...], force: bool,
     fixed: tuple[str, ...],
     match: str | None, repeats: int | None, launcher: str,
 ) -> None:  # fmt: skip
@@ -56,8 +58,9 @@ def command(  # noqa: PLR0913 - one for each option
 
     FILE is a TOML file, or the name of a study's: S0 to S4, S0-smoke to S4-smoke. Runs stand in OUT/<sweep>/. The same
     command again goes on where it stopped; runs that were cut off run again. Failures are results: the sweep goes on.
+    Where a cell of this name ran with other settings, as with another --fixed, nothing runs without --force.
     """
-    from tracelab.collect.sweep import matrix, runner, shown, state, values
+    from tracelab.collect.sweep import difference, matrix, runner, shown, state, values
 
     path = matrix.shipped(COLLECTORS / "sweeps", file)
     sweep = matrix.load(path, out, repeats, values.given(fixed))
@@ -68,6 +71,9 @@ def command(  # noqa: PLR0913 - one for each option
     if dry_run:
         click.echo(shown.table(sweep, cells, states))
         click.echo(shown.summary(states), err=True)
+    if not force:
+        difference.refuse(cells[0].settings.out, state.of_other_settings(cells, states))
+    if dry_run:
         return
     state.prepare(sweep, path)
     _run(runner.chosen(cells, states, only, redo), states, runner.Means(tuple(shlex.split(launcher))))

@@ -26,7 +26,16 @@ from tracelab.collect.launch import (
 )
 from tracelab.collect.settings import changed
 from tracelab.collect.sweep.matrix import Cell
-from tracelab.collect.sweep.state import NOT_RUN, RUNNING, error_of, failed, folder_of, set_back, state
+from tracelab.collect.sweep.state import (
+    NOT_RUN,
+    OTHER_SETTINGS,
+    RUNNING,
+    error_of,
+    failed,
+    folder_of,
+    set_back,
+    state,
+)
 from tracelab.collect.sweep.values import words
 from tracelab.errors import TracelabError, UsageError
 
@@ -64,8 +73,11 @@ class Means:
 
 
 def chosen(cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str], redo: Sequence[str]) -> list[Cell]:
-    """The cells to run: those not run yet, and those whose status is to be done again; with `only` no others."""
-    wanted = set(only) if only else {NOT_RUN, *redo}
+    """The cells to run: those not run yet or with other settings, and those whose status is to be done again.
+
+    With `only` no others than those in these states.
+    """
+    wanted = set(only) if only else {NOT_RUN, OTHER_SETTINGS, *redo}
     return [cell for cell in cells if states[cell.run] in wanted - {RUNNING}]
 
 

@@ -1,7 +1,7 @@
 """How far each cell is, as its run folder says; and the record that a sweep leaves before its first run."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from tracelab.collect import settings as options
 from tracelab.collect.folder import LOCK, RUN, RUN_JSON, described, write_json
 from tracelab.collect.settings import STATUSES, Settings
+from tracelab.collect.sweep.difference import Differences, differences
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.workloads import find
 from tracelab.errors import TracelabError
@@ -16,7 +17,7 @@ from tracelab.errors import TracelabError
 SWEEP_JSON = "sweep.json"
 NOT_RUN = "not_run"
 RUNNING = "running"
-STATES = (*STATUSES, RUNNING)
+OTHER_SETTINGS = "other_settings"
 
 
 def folder_of(cell: Cell) -> Path:
@@ -25,12 +26,25 @@ def folder_of(cell: Cell) -> Path:
 
 
 def state(cell: Cell) -> str:
-    """The status of a cell's run; not_run where it has none or never came to its end, running while it is at it."""
+    """The status of a cell's run; not_run where it has none or never came to its end, running while it is at it.
+
+    Where its run came to its end but was asked for with other settings, it is no run of this cell: other_settings.
+    """
     folder = folder_of(cell)
     if is_running(folder):
         return RUNNING
-    status = (described(folder) or {}).get("status")
-    return status if isinstance(status, str) and status in STATUSES else NOT_RUN
+    run = described(folder) or {}
+    status = run.get("status")
+    if not isinstance(status, str) or status not in STATUSES or status == NOT_RUN:
+        return NOT_RUN
+    return OTHER_SETTINGS if differences(cell.settings, run) else status
+
+
+def of_other_settings(cells: Iterable[Cell], states: Mapping[str, str]) -> dict[str, Differences]:
+    """Runs that were asked for with other settings than their cells are now, ended or under way."""
+    begun = [cell for cell in cells if states[cell.run] in (OTHER_SETTINGS, RUNNING)]
+    found = {cell.run: differences(cell.settings, described(folder_of(cell)) or {}) for cell in begun}
+    return {run: differing for run, differing in found.items() if differing}
 
 
 def is_running(folder: Path) -> bool:
@@ -54,7 +68,9 @@ def prepare(sweep: Sweep, file: Path) -> None:
         first.settings.out.mkdir(parents=True, exist_ok=True)
         write_json(first.settings.out / SWEEP_JSON, _record(sweep, file))
         for cell in sweep.cells:
-            if not (folder_of(cell) / RUN_JSON).exists():
+            found = described(folder_of(cell))
+            stale = found is not None and state(cell) == NOT_RUN and differences(cell.settings, found)
+            if stale or not (folder_of(cell) / RUN_JSON).exists():
                 folder_of(cell).mkdir(exist_ok=True)
                 write_json(folder_of(cell) / RUN_JSON, not_run(cell.settings))
     except OSError as error:

@@ -1,0 +1,77 @@
+"""A cell beside the run in its folder: of one name, which says what varies alone, but maybe of other settings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect import settings as options
+from tracelab.collect.settings import Settings
+from tracelab.errors import UsageError
+
+_NO_MATTER = ("timeout_s",)
+"""Options that change no result of a run that came to its end; how long it may take is asked for anew with --redo."""
+_LEFT_OPEN = {"device": "auto", "gpus": None}
+"""Values that leave the choice to the run, whose run.json says what it chose."""
+_SHOWN = 3
+
+Differences = Mapping[str, tuple[Any, Any]]
+
+
+def differences(settings: Settings, run: Mapping[str, Any]) -> Differences:
+    """Options with the value that the run of this run.json was asked for, and the one that is asked for now.
+
+    Tags count: they say whose results these are. What a run of an older tracelab does not say is no difference.
+    """
+    then, now = run.get("axes"), options.axes(settings)
+    if not isinstance(then, Mapping):
+        return {}
+    was = _flat({name: value for name, value in then.items() if name in now})
+    is_now = _flat({name: value for name, value in now.items() if name in then})
+    both = {name: (was.get(name), is_now.get(name)) for name in {**was, **is_now}}
+    return {name: pair for name, pair in both.items() if pair[0] != pair[1] and _counts(name, pair, settings)}
+
+
+def refuse(folder: Path, found: Mapping[str, Differences]) -> None:
+    """Raise UsageError where runs were asked for with other settings, with which they are and what to do."""
+    if not found:
+        return
+    runs: dict[str, list[str]] = {}
+    for run, differing in found.items():
+        for name, (was, is_now) in differing.items():
+            runs.setdefault(f"{name} was {_text(was)}, is {_text(is_now)}", []).append(run)
+    told = _some([f"{what} ({_some(names, ', ')})" for what, names in runs.items()], "; ")
+    count = f"{len(found)} cell{'' if len(found) == 1 else 's'}"
+    raise UsageError(
+        f"{folder}: {count} ran with other settings: {told}; choose another --out or name of the sweep, "
+        "or run them again with --force"
+    )
+
+
+def _counts(name: str, pair: tuple[Any, Any], settings: Settings) -> bool:
+    if name == "data_root":  # other data sets are the same wherever they stand
+        return settings.data == "folder"
+    return name not in _NO_MATTER and not (name in _LEFT_OPEN and _LEFT_OPEN[name] in pair)
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Each setting of `set` and `tag` by itself."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def _some(parts: Sequence[str], between: str) -> str:
+    more = len(parts) - _SHOWN
+    return between.join(parts[:_SHOWN]) + (f"{between}and {more} more" if more > 0 else "")
+
+
+def _text(value: Any) -> str:  # noqa: ANN401  whatever an option holds
+    match value:
+        case None | []:
+            return "not given"
+        case bool():
+            return str(value).lower()
+        case list():
+            return " ".join(map(str, value))
+    return str(value)

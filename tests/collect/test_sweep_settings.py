@@ -1,0 +1,96 @@
+"""A run of other settings is not taken for a cell of a sweep, whatever its name."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tracelab.cli import main
+from tracelab.collect.folder import described
+from tracelab.collect.plan import plan
+from tracelab.collect.settings import Settings, axes
+from tracelab.collect.sweep import state
+from tracelab.collect.sweep.difference import differences
+from tracelab.collect.sweep.matrix import load
+from tracelab.resources import COLLECTORS
+
+
+def asked(folder: Path, *options: str, **settings: object) -> Result:
+    """`tracelab collect sweep` over two cells, with these settings fixed in the file."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in {"device": "cpu", "sample_s": 0, **settings}.items()]
+    text = 'workload = "gemm"\n[axes]\nseed = [0, 1]\n[fixed]\n' + "\n".join(lines)
+    (folder / "S.toml").write_text(text + '\n[fixed.set]\nsize = "8"\nrepeats = "1"\n')
+    given = ["collect", "sweep", str(folder / "S.toml"), "--out", str(folder / "runs"), *options]
+    return CliRunner().invoke(main, given)
+
+
+def steps_asked_for(folder: Path) -> list[int]:
+    return [(described(folder / "runs" / "S" / f"S-seed{seed}") or {})["axes"]["steps"] for seed in (0, 1)]
+
+
+def test_runs_of_other_settings_are_no_cells_of_a_sweep(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs torch: make venv")
+    assert asked(tmp_path, steps=4).exit_code == 0
+    refused, shown = asked(tmp_path, steps=7), asked(tmp_path, "--dry-run", steps=7)
+    sentence = (
+        f"{tmp_path}/runs/S: 2 cells ran with other settings: steps was 4, is 7 (S-seed0, S-seed1); "
+        "choose another --out or name of the sweep, or run them again with --force\n"
+    )
+    assert (refused.exit_code, refused.stderr, steps_asked_for(tmp_path)) == (2, f"tracelab: {sentence}", [4, 4])
+    assert (shown.exit_code, shown.stderr.partition("\n")[0]) == (2, "2 cells: 2 other_settings")
+    assert shown.stdout.splitlines()[1].split() == ["S-seed0", "0", "0", "other_settings"]
+    again = asked(tmp_path, "--force", steps=7)
+    assert (again.exit_code, again.stderr.splitlines()[-1], steps_asked_for(tmp_path)) == (0, "2 cells: 2 ok", [7, 7])
+    assert asked(tmp_path, steps=7, timeout_s=600).stderr == "2 cells: 2 ok\n"
+
+
+FILE = 'workload = "gemm"\n[axes]\nseed = [0, 1]\n'
+RAN = Settings("gemm", device="cpu", gpus=2, parallel="ddp", set={"size": "8"}, tag={"machine": "A"})
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        ({}, {}),
+        ({"tag": {"machine": "B"}}, {"tag.machine": ("A", "B")}),
+        ({"set": {"size": "8", "repeats": "2"}}, {"set.repeats": (None, "2")}),
+        ({"weights": Path("/a/b.pt")}, {"weights": (None, "b.pt")}),
+        ({"timeout_s": 5.0}, {}),
+        ({"device": "auto", "gpus": None}, {}),
+        ({"gpus": 4}, {"gpus": (2, 4)}),
+        ({"data": "cifar10", "data_root": Path("/data")}, {"data": ("synthetic", "cifar10")}),
+    ],
+)
+def test_settings_that_change_a_result_are_differences(
+    now: dict[str, Any], found: dict[str, tuple[object, object]]
+) -> None:
+    assert differences(replace(RAN, **now), {"axes": axes(RAN)}) == found
+
+
+@pytest.mark.parametrize(
+    ("data", "found"), [("folder", {"data_root": ("imagenet", "places")}), ("cifar10", {}), ("cifar100", {})]
+)
+def test_the_place_of_a_data_set_is_a_difference_where_it_says_which_one_it_is(
+    data: str, found: dict[str, tuple[object, object]]
+) -> None:
+    ran = Settings("image_classification", data=data, data_root=Path("/a/imagenet"))
+    assert differences(replace(ran, data_root=Path("/b/places")), {"axes": axes(ran)}) == found
+
+
+@pytest.mark.parametrize("file", sorted(COLLECTORS.glob("sweeps/*.toml")), ids=lambda path: path.stem)
+def test_a_run_is_asked_for_as_its_cell_is(file: Path, tmp_path: Path) -> None:
+    for cell in load(file, tmp_path, fixed={"data_root": str(tmp_path)}).cells:
+        settings = cell.settings
+        if settings.device != "cuda":  # else the plan needs the GPUs
+            settings = plan(settings, {}).settings
+        assert differences(cell.settings, {"axes": json.loads(json.dumps(axes(settings)))}) == {}
+
+
+def test_a_cell_that_has_not_run_is_described_as_it_is_asked_for_now(tmp_path: Path) -> None:
+    for text in (FILE, FILE + "[fixed]\nsteps = 7\n"):
+        (tmp_path / "S.toml").write_text(text)
+        state.prepare(load(tmp_path / "S.toml", tmp_path / "runs"), tmp_path / "S.toml")
+    assert (described(tmp_path / "runs" / "S" / "S-seed0") or {})["axes"]["steps"] == 7
