@@ -204,7 +204,7 @@ def _store(
     row = facts.source | {
         "run": item.run,
         "source": source.result(),
-        "path": printable(candidate.path),
+        "path": printable(candidate.path.absolute()),
         "format": candidate.glimpse.format,
         "sha256": sha256.result(),
         "size_bytes": candidate.size_bytes,

@@ -1,7 +1,6 @@
 """Which run a file belongs to, and what the run is called: decided before anything of the file is stored."""
 
 import itertools
-import json
 import os
 import re
 from collections import Counter
@@ -13,30 +12,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracelab import run_folder
 from tracelab import store as stores
 from tracelab.errors import StoreError, printable
 from tracelab.finding import Candidate
 from tracelab.hashing import hashed
+from tracelab.run_folder import Stored
 from tracelab.run_name import legal_run_name
-from tracelab.store import reserve
 
 _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
 )
-
-
-_LONGEST_HEADER = 1 << 16
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A source that is in the store already."""
-
-    run: str
-    source: str
-    sha256: str
-    size_bytes: int
-    path: str
 
 
 @dataclass(frozen=True)
@@ -61,31 +47,32 @@ def placed(candidates: list[Candidate], store: Path, run: str | None) -> Iterato
         with stores.locked(store):
             stored = _stored_sources(store)
             hashes = _hashes(candidates, {row.size_bytes for row in stored})
-            beside = {folder: _name_beside(folder) for folder in {_folder(item) for item in candidates}}
-            different = _first_of_each(candidates, hashes, beside)
+            reserve = reserved.enter_context(stores.reserving(store))
+            around = dict.fromkeys(map(_folder, candidates))
+            folders = {folder: says for folder in around if (says := run_folder.said(folder))}
+            homes = dict.fromkeys(folders, run) if run else run_folder.runs_of(folders, stored, store, reserve)
+            different = _first_of_each(candidates, hashes, homes)
             if run:
                 chosen = {item.path: run for item in different}
             else:
-                chosen = _chosen(
-                    different, stored, hashes, beside, lambda name, folder: reserve(store, name, folder, reserved)
-                )
+                chosen = _chosen(different, stored, hashes, homes, reserve)
         by_place = {(row.run, _place(row.path)): row for row in stored}
         yield [
             Placed(
                 item,
                 chosen[item.path],
                 hashes.get(item.path),
-                _superseded(by_place.get((chosen[item.path], _place(printable(item.path)))), item, hashes, beside),
+                _superseded(by_place.get((chosen[item.path], _place(printable(item.path)))), item, hashes, homes),
             )
             for item in different
         ]
 
 
 def _superseded(
-    row: Stored | None, item: Candidate, hashes: dict[Path, str], beside: dict[Path, str | None]
+    row: Stored | None, item: Candidate, hashes: dict[Path, str], homes: dict[Path, str]
 ) -> tuple[str, ...]:
     """What is stored of an earlier state of the file, in a run folder: there files grow, and a run is done again."""
-    if row is None or beside[_folder(item)] != row.run or row.sha256 == hashes.get(item.path):
+    if row is None or homes.get(_folder(item)) != row.run or row.sha256 == hashes.get(item.path):
         return ()
     return (row.source,)
 
@@ -106,14 +93,12 @@ def _hashes(candidates: list[Candidate], sizes: set[int]) -> dict[Path, str]:
     }
 
 
-def _first_of_each(
-    candidates: list[Candidate], hashes: dict[Path, str], beside: dict[Path, str | None]
-) -> list[Candidate]:
+def _first_of_each(candidates: list[Candidate], hashes: dict[Path, str], homes: dict[Path, str]) -> list[Candidate]:
     """Of the files of one content the first; what lies in the folders of two runs is of both."""
     first: dict[object, Candidate] = {}
     for item in candidates:
         sha256 = hashes.get(item.path)
-        first.setdefault((sha256, beside[_folder(item)]) if sha256 else item.path, item)
+        first.setdefault((sha256, homes.get(_folder(item))) if sha256 else item.path, item)
     return list(first.values())
 
 
@@ -121,25 +106,25 @@ def _chosen(
     candidates: list[Candidate],
     stored: list[Stored],
     hashes: dict[Path, str],
-    beside: dict[Path, str | None],
+    homes: dict[Path, str],
     reserve: Callable[[str, Path], str],
 ) -> dict[Path, str]:
     """The run of every file; a new name is reserved for the folder of its files."""
-    homes: dict[str, set[str]] = {}
+    having: dict[str, set[str]] = {}
     for row in stored:
-        homes.setdefault(row.sha256, set()).add(row.run)
+        having.setdefault(row.sha256, set()).add(row.run)
     chosen = {}
     for item in candidates:
-        have_it, named = homes.get(hashes.get(item.path, ""), set()), beside[_folder(item)]
+        have_it, named = having.get(hashes.get(item.path, ""), set()), homes.get(_folder(item))
         if have_it and (named is None or named in have_it):
             chosen[item.path] = named or min(have_it)
     found = groups(item for item in candidates if item.path not in chosen)
-    declared = [beside[_folder(group[0])] or _own_name(group) for group in found]
+    declared = [homes.get(_folder(group[0])) or _own_name(group) for group in found]
     nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
     taken = {row.run for row in stored} | {name for name in declared if name}
     fresh = iter(names(nameless, taken))
     for group, name in zip(found, declared, strict=True):
-        run = name or reserve(next(fresh), group[0].path.resolve().parent)
+        run = name or reserve(next(fresh), _folder(group[0]))
         chosen |= dict.fromkeys((item.path for item in group), run)
     return chosen
 
@@ -199,21 +184,6 @@ def _own_name(group: list[Candidate]) -> str | None:
     """The run that the files themselves say they are of."""
     run = next((item.glimpse.run for item in group if item.glimpse.run), None)
     return legal_run_name(run) if run else None
-
-
-def _name_beside(folder: Path) -> str | None:
-    """The run that run.json of a folder names; where it is lost, the first of the files that begin with their run."""
-    for path in (folder / "run.json", *sorted(folder.glob("*.jsonl"))):
-        try:
-            with path.open("rb") as file:
-                content = json.loads(file.read() if path.suffix == ".json" else file.readline(_LONGEST_HEADER))
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and (path.name == "run.json" or "tracelab" in content):
-            run = content.get("run")
-            if isinstance(run, str) and run:
-                return legal_run_name(run)
-    return None
 
 
 def names(found: list[list[Candidate]], taken: Collection[str]) -> list[str]:

@@ -5,8 +5,8 @@ import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,22 +55,43 @@ def locked(store: Path) -> Iterator[None]:
         yield
 
 
-def reserve(store: Path, run: str, owner: Path, until: ExitStack) -> str:
-    """Reserve a run name until the stack closes; gives the name, or a numbered one where another ingest has it.
+@contextmanager
+def reserving(store: Path) -> Iterator[Callable[[str, Path], str]]:
+    """Reserve run names until the end of the context; to be entered, and names to be asked for, while `locked`.
 
-    Ingests of the same `owner`, the folder of the files, may share a name: they may be the same ingest twice.
+    What it yields gives the name, or a numbered one where another ingest has it. Ingests of the same owner, the folder
+    of the files, may share a name: they may be the same ingest twice.
     """
-    (store / _STAGING).mkdir(parents=True, exist_ok=True)
-    for number in itertools.count(1):
-        name = run if number == 1 else f"{run[:95]}-{number}"
+    staging_root = store / _STAGING
+    staging_root.mkdir(parents=True, exist_ok=True)
+    token = uuid.uuid4().hex
+    had: dict[str, set[str]] = {}
+    for other in staging_root.glob(f"*{_LOCK_SUFFIX}"):
+        if (marks := list(staging_root.glob(f"run=*@*.{other.stem}"))) and _is_held(other):
+            for path in marks:
+                name, _, mark = path.stem.removeprefix("run=").rpartition("@")
+                had.setdefault(name, set()).add(mark)
+    held: list[Path] = []
+
+    def reserve(run: str, owner: Path) -> str:
         mark = hashlib.sha256(os.fsencode(owner)).hexdigest()[:16]
-        others = [path for path in (store / _STAGING).glob(f"run={name}@*") if f"@{mark}" not in path.name]
-        if not any(_is_held(path) for path in others):
-            held = FileLock(store / _STAGING / f"run={name}@{mark}.{uuid.uuid4().hex}{_LOCK_SUFFIX}")
-            until.enter_context(held)
-            until.callback(Path(held.lock_file).unlink, missing_ok=True)
-            return name
-    raise AssertionError
+        name = next(name for name in _numbered(run) if had.setdefault(name, {mark}) == {mark})
+        held.append(staging_root / f"run={name}@{mark}.{token}")
+        held[-1].touch()
+        return name
+
+    lock_path = staging_root / f"{token}{_LOCK_SUFFIX}"  # one for all names, for a process may not open files at will
+    with FileLock(lock_path):
+        try:
+            yield reserve
+        finally:
+            for path in (*held, lock_path):
+                path.unlink(missing_ok=True)
+
+
+def _numbered(run: str) -> Iterator[str]:
+    yield run
+    yield from (f"{run[:95]}-{number}" for number in itertools.count(2))
 
 
 def _is_held(lock_path: Path) -> bool:
@@ -135,7 +156,8 @@ def remove_leftovers(store: Path) -> int:
                 folder = lock_path.with_suffix("")
                 removed += folder.is_dir()
                 shutil.rmtree(folder, ignore_errors=True)
-                lock_path.unlink(missing_ok=True)
+                for path in (*lock_path.parent.glob(f"run=*.{lock_path.stem}"), lock_path):
+                    path.unlink(missing_ok=True)
         except Timeout:
             continue
     if not store.is_dir():

@@ -40,6 +40,7 @@ def command(
     """Store trace files, so that they can be asked.
 
     PATH is a file, a folder (everything in it) or a pattern. Ranks of one job that stand in one folder become one run.
+    Of run folders of one name, a sweep's on two machines, say, the later ones are called by a part of their path, too.
     What is stored already is not stored again, and the trace files stay as they are.
     """
     _begin_hashing(paths)
