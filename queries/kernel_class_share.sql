@@ -39,9 +39,14 @@
 -- text = "[{where}: ]no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
 -- try = "Add rules to `classes.csv` in the store; they are read first."
 -- [[report.says]]
+-- when = "class = 'communication' and dur_ns > 0.3 * nullif(kernel_sum_ns, 0)"
+-- by = "dur_ns"
+-- text = "[{where}: ]communication takes {dur_ns of kernel_sum_ns} of the kernel time, the waiting for other ranks included."
+-- try = "How much of it nothing hides stands under Communication."
+-- [[report.says]]
 -- when = "class not in ('communication', 'unclassified') and nullif(dur_ns, 0) > 0"
 -- by = "dur_ns"
--- text = "[{where}: ]the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
+-- text = "[{where}: ]of what computes, the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
 -- try = "Which kernels of it take the time stands below: begin with those."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns

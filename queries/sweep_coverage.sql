@@ -38,7 +38,7 @@
 -- each = "status"
 -- most = 4
 -- text = "Cells ended as {status}[, the largest batch among them {model}][ with {batch_size}][ on {layout}]."
--- try = "Averages over the sweep leave them out: compare only cells that exist on both sides."
+-- try = "What ran out of memory, failed or never ran has no speed below; what a time limit ended, or a profiler failed in, has that of the steps it took."
 -- ///
 select
     c.run, c.sweep, c.model,

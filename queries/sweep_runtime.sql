@@ -4,7 +4,9 @@
 -- devices. `gpu_sum_ns` is what key_averages() totals as self CUDA time: kernels that run at once count twice, and NCCL's
 -- waiting for other ranks counts as work; `gpu_busy_ns` counts each moment of a device once. `cpu_self_ns` is its self CPU
 -- time of ops; `cpu_total_ns` adds up the inclusive column, in which an op counts again in every op around it. Runs of
--- different lengths compare by `…_step_ns`, of one step of one rank; different batch sizes by sweep_throughput.
+-- different lengths compare by `…_step_ns`, of one step of one rank: sums over all devices of the rank, as its table prints
+-- them, but the busy time of one device, so that one process with four GPUs (DataParallel) compares with four of one each.
+-- Different batch sizes compare by sweep_throughput.
 -- /// query
 -- title = "CPU and GPU time of a sweep"
 -- needs = ["ops", "kernels"]
@@ -33,8 +35,8 @@
 -- gpu_window_ns = "First start to last end of a device's kernels, copies, fills and graphs, added up over devices."
 -- of_window_ratio = "gpu_busy_ns / gpu_window_ns."
 -- cpu_self_step_ns = "cpu_self_ns / recorded_steps, rounded."
--- gpu_sum_step_ns = "gpu_sum_ns / recorded_steps, rounded."
--- gpu_busy_step_ns = "gpu_busy_ns / recorded_steps, rounded."
+-- gpu_sum_step_ns = "gpu_sum_ns / recorded_steps, rounded: over all devices of a rank."
+-- gpu_busy_step_ns = "gpu_busy_ns / recorded_steps / (devices / ranks), rounded: of one device."
 -- step_ns = "Mean duration of a training step as the run itself wrote it down, rounded."
 -- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded."
 -- [report]
@@ -114,7 +116,7 @@ select
     b.gpu_busy_ns / nullif(b.gpu_window_ns, 0) as of_window_ratio,
     whole(round(p.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
     whole(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
-    whole(round(b.gpu_busy_ns / n.recorded_steps)) as gpu_busy_step_ns,
+    whole(round(b.gpu_busy_ns * r.ranks / (n.recorded_steps * g.devices))) as gpu_busy_step_ns,
     s.step_ns, s.epoch_ns
 from asked as c
 left join recorded as r on c.run = r.run

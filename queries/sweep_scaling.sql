@@ -2,11 +2,11 @@
 -- A row is one cell of a sweep, its repeats taken together. It is compared with the cell that differs in nothing but the
 -- GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
 -- without. The fewest are those of all batch sizes together; where that cell has no speed, for it ran out of memory, say,
--- there is no speed-up. The speed-up is one of samples a second. `scaling` says what the two share: strong, the samples of a
--- step over all processes; weak, those of each process. With --same global the compared cells share the former, otherwise
--- the loader's batch size, which DataParallel divides and DistributedDataParallel does not. `over_cpu_factor` compares with
--- the CPU cell of the fewest processes and the same batch. Cells without a speed stay, with their status; `run` is the first
--- of several repeats by name.
+-- there is no speed-up; nor where all have the same number of processors, and more than one. The speed-up is one of samples
+-- a second. `scaling` says what the two share: strong, the samples of a step over all processes; weak, those of each
+-- process. With --same global the compared cells share the former, otherwise the loader's batch size, which DataParallel
+-- divides and DistributedDataParallel does not. `over_cpu_factor` compares with the CPU cell of the fewest processes and the
+-- same batch. Cells without a speed stay, with their status; `run` is the first of several repeats by name.
 -- /// query
 -- title = "Speed-up by GPUs"
 -- needs = ["steps"]
@@ -31,7 +31,7 @@
 -- speedup_factor = "samples_per_s / base_samples_per_s."
 -- processor_factor = "processors / base_processors."
 -- efficiency_ratio = "speedup_factor / processor_factor."
--- scaling = "strong, weak, or neither, by what the two cells share; NULL for the cell compared with itself."
+-- scaling = "strong, weak, or neither, by what the two cells share; NULL for a cell compared with itself or with none."
 -- cpu_samples_per_s = "Samples a second of the CPU cell."
 -- over_cpu_factor = "samples_per_s / cpu_samples_per_s."
 -- step_ns = "Mean duration of a training step, rounded."
@@ -69,7 +69,7 @@ select
     processors / base_processors as processor_factor,
     speedup_factor / nullif(processors / base_processors, 0) as efficiency_ratio,
     case
-        when run = base_run then null
+        when coalesce(base_run, run) = run then null
         when global_batch_size = base_global_batch_size then 'strong'
         when batch_size = base_batch_size then 'weak'
         when batch_size is not null then 'neither'

@@ -34,7 +34,7 @@
 -- each = "sweep"
 -- most = 3
 -- text = "{sweep}: {ok} of {runs} runs ended well."
--- try = "The cells below say which did not, and why; averages over the sweep leave them out."
+-- try = "The cells below say which did not, and why: what ran out of memory, failed or never ran has no speed to compare."
 -- [[report.says]]
 -- when = "case when sweep is not null then coalesce(missing, 0) > 0 end"
 -- by = "missing"

@@ -37,7 +37,7 @@ select run, sweep, name, value
 from _tags
 where not regexp_matches(
     name,
-    '^(versions|capture|ranks|truth|sweep)\.|^(dataset_size|ended_at|complexity|weights|truth|steps|warmup|validate|active'
+    '^(versions|capture|ranks|truth|sweep)\.|^(classes|dataset_size|ended_at|complexity|weights|truth|steps|warmup|validate|active'
     || '|wait|cycles|memory|shapes|stacks|flops|clock_control|metrics|timeout_s|sample_s|data_root)$'
 );
 comment on view run_settings is 'one setting of one run: what it was asked to do';
@@ -215,7 +215,8 @@ comment on view cell_speeds is 'one cell of a sweep, its repeats taken together:
 -- without. Both share the batch size of a process or, where `same` is global, of a step over all; settings named in
 -- `ignore`, separated by commas, may differ too. The fewest are those of the whole line of batch sizes: where that cell has
 -- no speed (it ran out of memory, say) there is none to compare with, for another base would break the line. A cell of the
--- fewest is compared with itself. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
+-- fewest is compared with itself, but not where these are several and all others of the line are as many: of what more of
+-- them bring nothing is known then. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
 create or replace macro compared_cells(asked, same, ignore) as table
 with _cells as materialized (
     select
@@ -229,9 +230,10 @@ with _cells as materialized (
     from query_table(asked)
 ),
 _measured as (
-    select *, min(processors) over (partition by sweep, alike, kind, settings['gpu']) as fewest
+    select *, min(processors) over line as fewest, max(processors) over line as most
     from _cells
     where samples_per_s is not null
+    window line as (partition by sweep, alike, kind, settings['gpu'])
 ),
 _bases as (
     select c.id, b.id as base_id
@@ -239,7 +241,7 @@ _bases as (
     join _measured as b
         on c.sweep is not distinct from b.sweep and c.alike = b.alike and c.kind = b.kind
         and c.shared_batch is not distinct from b.shared_batch and c.settings['gpu'] is not distinct from b.settings['gpu']
-    where b.processors is not distinct from b.fewest
+    where b.processors is not distinct from b.fewest and (coalesce(b.fewest, 1) = 1 or b.most > b.fewest)
     qualify row_number() over (
         partition by c.id
         order by b.parallelism is distinct from c.parallelism, b.parallelism is distinct from 'none', b.run

@@ -1,9 +1,9 @@
--- The sum of kernels' times counts kernels that run side by side twice, and counts waiting in a collective as work. The
--- time in which a device runs anything does neither.
+-- The sum of kernels' times adds up all devices of a process, counts kernels that run side by side twice, and counts waiting in
+-- a collective as work. The time in which a device runs anything does none of the first two.
 -- /// study
 -- title = "GPU time"
--- study = "times of all kernels, copies and fills, added up, of a step"
--- corrected = "time in which any runs, of a step"
+-- study = "times of all kernels, copies and fills of a process, added up, of a step"
+-- corrected = "time in which any runs on a device, of a step"
 -- fits = "kernels and sweep is not null and batch_size is not null"
 -- capture = "tracelab collect sweep S0"
 -- example = ["generated/sweeps/generated-scaling"]
@@ -16,4 +16,4 @@ from runtime as q join fitting as f using (run)
 where q.gpu_sum_step_ns is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-select printf('The sum is up to %.3g times the time in which anything ran: with more streams it can grow while the GPU is done earlier.', max(study / nullif(corrected, 0))) as verdict from cells
+select printf('The sum is up to %.3g times the time in which a device ran anything: with more devices and streams it grows while each is done earlier.', max(study / nullif(corrected, 0))) as verdict from cells
