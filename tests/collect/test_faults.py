@@ -91,9 +91,23 @@ def test_the_time_limit_ends_a_run_and_keeps_what_was_recorded(tmp_path: Path) -
 def test_a_disk_that_fills_up_leaves_no_half_trace(tmp_path: Path) -> None:
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
     result = faulty(tmp_path, limit, profiler="kineto", shapes=True, active=5)
-    assert result.status in ("failed", "profiler_error")
-    assert described(result.folder)["status"] == result.status
+    content = described(result.folder)
+    assert (content["status"], content["error"]) == (
+        "failed",
+        "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
+        "raise it (ulimit -f) and run it again",
+    )
     assert [path.name for path in result.folder.iterdir() if "trace" in path.name] == []
+
+
+def test_a_rank_that_cannot_be_started_is_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "nowhere/python")
+    result = faulty(tmp_path, "pass")
+    content = described(result.folder)
+    assert (content["status"], content["error"]) == (
+        "failed",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'nowhere/python'",
+    )
 
 
 def test_names_that_break_torchs_exporter_are_exported_again(tmp_path: Path) -> None:

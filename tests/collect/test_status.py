@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tracelab.collect.disk import Places
 from tracelab.collect.launch import End
 from tracelab.collect.status import nameless, of_end, of_error, of_rank, of_run, worked
 
@@ -30,8 +31,33 @@ def test_an_error_has_a_status(error: BaseException, status: str) -> None:
     assert of_error(error)[0] == status
 
 
-def test_a_full_disk_is_told_with_what_to_do() -> None:
-    assert "make room and run it again" in of_error(OSError(errno.ENOSPC, "No space left on device"))[1]
+PLACES = Places(Path("runs/r"), Path("scratch/tracelab-1/0"))
+FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too large")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(*FULL), "the disk is full, or the quota used up; make room and run it again"),
+        (OSError(*FULL, "/data/cache"), "the disk is full, or the quota used up; make room and run it again"),
+        (
+            OSError(*FULL, str(Path("runs/r/steps.rank0.jsonl").absolute())),
+            "the disk of the run folder (--out) is full, or the quota used up; make room and run it again",
+        ),
+        (
+            OSError(*FULL, "scratch/tracelab-1/0/trace.json"),
+            "the scratch disk (TMPDIR) is full, or the quota used up; make room there or set TMPDIR to another disk, "
+            "and run it again",
+        ),
+        (
+            OSError(*LIMIT, "scratch/tracelab-1/0/trace.json"),
+            "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
+            "raise it (ulimit -f) and run it again",
+        ),
+    ],
+)
+def test_a_full_disk_is_told_with_which_one_and_what_to_do(error: OSError, said: str) -> None:
+    assert of_error(error, PLACES) == ("failed", said)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_what_could_not_be_saved_of_a_run_that_broke_off_is_told() -> None:
     capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), Diary(broken="save"), Stop())
     with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
         raise ValueError("boom")
-    assert capture.unsaved == "RuntimeError: CUPTI is busy"
+    assert str(capture.unsaved) == "RuntimeError: CUPTI is busy"
 
 
 def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:

@@ -108,7 +108,7 @@ class Capture:
         self._unsaved: int | None = None
         self.recorded = 0
         """Windows that were recorded, in part at least."""
-        self.unsaved: str | None = None
+        self.unsaved: Exception | None = None
         """Why what was recorded could not be kept when the run broke off."""
         self.apart_ns = 0
         """Time that the recorder took between steps."""
@@ -130,7 +130,7 @@ class Capture:
             try:
                 self._end()
             except (ProfilerError, OSError) as error:  # what broke off the run is what counts
-                self.unsaved = " ".join(str(error).split())
+                self.unsaved = error
             raise
         self._end()
 

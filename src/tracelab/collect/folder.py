@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from tracelab.collect.disk import writing
 from tracelab.errors import TracelabError, UsageError
 
 RUN_JSON = "run.json"
@@ -37,7 +38,7 @@ def aside(path: Path) -> Iterator[IO[bytes]]:
     """A file that gets its name at the end of the block, and is gone if that fails. A kill leaves a hidden one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        with writing(part), part.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -61,19 +62,22 @@ class Lines:
     """A file of JSON lines that grows; what stands there survives the death of the process."""
 
     def __init__(self, path: Path, kind: str, run: str, rank: int) -> None:
+        self._path = path
         self._file = path.open("w", encoding="utf-8")
         self.append({"tracelab": kind, "run": run, "rank": rank})
 
     def append(self, row: dict[str, Any]) -> None:
         """Add a line and hand it to the system."""
-        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Put everything on the disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with writing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
 
 
 def described(folder: Path) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect import disk
 from tracelab.collect.capture import LOADING
 from tracelab.collect.export import Looked, looked
 from tracelab.collect.folder import write_gzip, write_json
@@ -100,12 +101,15 @@ class Kineto:
         Names with a quote break the native exporter (torch 2.13), and older torch has no other.
         """
         self._profile.export_chrome_trace(str(plain))
+        if not plain.exists():
+            raise disk.unwritten(plain)
         native = looked(plain)
         if native.problem is None:
             return native, "native"
         if "use_python_export" not in inspect.signature(self._profile.export_chrome_trace).parameters:
             return native, f"native, invalid JSON: {native.problem}"
-        self._profile.export_chrome_trace(str(plain), use_python_export=True)
+        with disk.writing(plain):
+            self._profile.export_chrome_trace(str(plain), use_python_export=True)
         again = looked(plain)
         found = f"native was invalid JSON: {native.problem}"
         return (

@@ -1,12 +1,12 @@
 """What became of a run, from what its ranks said and how their processes ended: a status is a result."""
 
-import errno
 import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect.disk import Places, sentence
 from tracelab.collect.launch import End
 
 NO_MEMORY = re.compile(
@@ -28,15 +28,15 @@ RANKING = ("oom", "permission_denied", "profiler_error", "failed", "timeout", "n
 _ERROR_LENGTH = 500
 
 
-def of_error(error: BaseException) -> tuple[str, str]:
+def of_error(error: BaseException, places: Places | None = None) -> tuple[str, str]:
     """Status and sentence for what a training process ended with."""
     name, text = type(error).__name__, " ".join(str(error).split())[:_ERROR_LENGTH]
     if isinstance(error, MemoryError) or name == "OutOfMemoryError":
         return "oom", text or "memory ran out"
     if isinstance(error, RuntimeError) and NO_MEMORY.search(text):
         return "oom", text
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "failed", f"the disk is full, or the quota used up: {text}; make room and run it again"
+    if isinstance(error, OSError) and (full := sentence(error, places)):
+        return "failed", full
     return "failed", f"{name}: {text}" if text else name
 
 

@@ -25,7 +25,10 @@ def gathered(folder: Path, decided: Plan, description: dict[str, Any]) -> dict[s
 
     A rank that finds its own word there knows that this is its launch: that of yesterday may have looked the same.
     """
-    write_json(folder / RUN_JSON, description)
+    try:
+        write_json(folder / RUN_JSON, description)
+    except OSError as error:
+        raise TracelabError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from error
     missing = _elsewhere(decided)
     words: dict[str, str] = {}
     until = time.monotonic() + OTHERS_S

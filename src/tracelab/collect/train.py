@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect import disk, status, together
 from tracelab.collect import settings as options
-from tracelab.collect import status, together
 from tracelab.collect.description import begun, ended
 from tracelab.collect.folder import RUN_JSON, release, taken, write_json
 from tracelab.collect.launch import (
@@ -109,7 +109,7 @@ def _run(
     decided: Plan, watched: Around, folder: Path, came: list[Interrupted]
 ) -> tuple[dict[int, dict[str, Any]], int | None]:
     """Start the ranks of this node, and learn what became of each."""
-    killed_before, interrupted = out_of_memory_kills(), None
+    killed_before, interrupted, never = out_of_memory_kills(), None, "interrupted before it began"
     with _scratch() as scratch:
         workers: list[Worker] = []
         ends: list[End] = []
@@ -126,17 +126,23 @@ def _run(
             came.append(signal)
             end(workers)
             ends = [End(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
+        except OSError as error:  # a full disk: nothing, or not every rank, has begun
+            end(workers)
+            never = status.of_error(error, disk.Places(folder, scratch))[1]
         seconds = round(time.monotonic() - begun_s, 3)
         killed = out_of_memory_kills() > killed_before
         outcomes: dict[int, dict[str, Any]] = {}
         for each in ends:
             own = scratch / str(each.rank)
-            outcome = status.of_rank(each, _said(own / ANSWER), _said(own / KNOWN), killed_for_memory=killed)
+            answer = _said(own / ANSWER)
+            outcome = status.of_rank(each, answer, _said(own / KNOWN), killed_for_memory=killed)
+            if not answer and outcome["status"] == "failed" and (full := disk.full(disk.Places(folder, own))):
+                outcome["error"] = full
             outcome |= {"seconds": seconds} | watched.concluded(each, outcome)
             outcomes[each.rank] = outcome | {"error": status.nameless(outcome.get("error"))}
         _keep_logs(outcomes, scratch, folder)
-    if not outcomes:  # interrupted before anything began
-        outcomes = {decided.ranks[0]: {"status": "failed", "error": "interrupted before it began"}}
+    if not outcomes:
+        outcomes = {decided.ranks[0]: {"status": "failed", "error": never}}
     return outcomes, interrupted
 
 

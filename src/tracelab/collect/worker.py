@@ -22,6 +22,7 @@ from typing import Any
 from tracelab.collect import built, loading, settings, status, workloads
 from tracelab.collect.capture import Capture, ProfilerError, Ranges, Recorder, Silence
 from tracelab.collect.complexity import complexity
+from tracelab.collect.disk import Places, sentence
 from tracelab.collect.folder import write_json
 from tracelab.collect.job import Job
 from tracelab.collect.kineto import Kineto
@@ -42,6 +43,11 @@ class Spec:
     folder: Path
     scratch: Path
     meeting: str
+
+    @property
+    def places(self) -> Places:
+        """Where it writes."""
+        return Places(self.folder, self.scratch)
 
 
 _LOOK_S = 0.05
@@ -70,7 +76,7 @@ def main(scratch: Path) -> None:
     except UsageError as error:
         outcome |= {"error": str(error), "refused": True}
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a workload raises is this run's result
-        outcome["status"], outcome["error"] = status.of_error(error)
+        outcome["status"], outcome["error"] = status.of_error(error, spec.places)
         sys.excepthook(type(error), error, error.__traceback__)
     stop.end()
     write_json(scratch / ANSWER, outcome | {"at": time.time()})
@@ -148,10 +154,16 @@ def _work(spec: Spec, outcome: dict[str, Any], stop: Stop) -> None:
         raise
     finally:
         stop.end()
-        outcome |= {"steps": record.steps_written, "windows": capture.recorded, "unsaved": capture.unsaved}
+        outcome |= {"steps": record.steps_written, "windows": capture.recorded, "unsaved": _why(capture.unsaved, spec)}
         if isinstance(recorder, Kineto):
             outcome |= {"files": recorder.files, "kernels": recorder.kernels, "copies": recorder.copies}
         record.close()
+
+
+def _why(unsaved: Exception | None, spec: Spec) -> str | None:
+    """Why what was recorded could not be kept."""
+    full = sentence(unsaved, spec.places) if isinstance(unsaved, OSError) else None
+    return full or (" ".join(str(unsaved).split()) if unsaved else None)
 
 
 def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401

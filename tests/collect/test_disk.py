@@ -1,0 +1,58 @@
+"""Which disk is full, or which file may grow no further, is known where the system or torch do not say it."""
+
+import contextlib
+import errno
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracelab.collect.disk import Places, full, unwritten
+from tracelab.collect.folder import Lines, write_json
+
+
+@contextlib.contextmanager
+def small_files() -> Iterator[None]:
+    """Files of this process have at most 2000 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_scratch_folder_that_takes_nothing_is_the_reason_of_a_rank_s_silence(tmp_path: Path) -> None:
+    with small_files():
+        said = full(Places(tmp_path / "r", tmp_path))
+    assert said == (
+        "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
+        "raise it (ulimit -f) and run it again"
+    )
+
+
+def test_a_scratch_folder_with_room_is_no_reason(tmp_path: Path) -> None:
+    assert (full(Places(tmp_path / "r", tmp_path)), list(tmp_path.iterdir())) == (None, [])
+
+
+@pytest.mark.parametrize(("left_bytes", "number"), [(2000, errno.EFBIG), (1999, errno.ENOSPC)])
+def test_what_torch_left_of_a_trace_tells_why_there_is_none_and_goes(
+    tmp_path: Path, left_bytes: int, number: int
+) -> None:
+    (tmp_path / "trace.json.tmp").write_bytes(b"x" * left_bytes)
+    with small_files():
+        error = unwritten(tmp_path / "trace.json")
+    assert (error.errno, error.filename, list(tmp_path.iterdir())) == (number, str(tmp_path / "trace.json"), [])
+
+
+def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "steps.rank0.jsonl", "steps/1", "r", 0)
+    with small_files():
+        with pytest.raises(OSError, match="File too large") as whole:
+            write_json(tmp_path / "run.json", "x" * 3000)
+        with pytest.raises(OSError, match="File too large") as growing:
+            lines.append({"note": "x" * 3000})
+    lines.close()
+    named = [Path(each.value.filename).name for each in (whole, growing)]
+    assert (named[0].startswith(".run.json."), named[1]) == (True, "steps.rank0.jsonl")
