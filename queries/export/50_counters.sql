@@ -99,17 +99,22 @@ select
     pid, device, at_ns, name, key, value
 from _all;
 
--- sample_texts: the samples in the time asked for, counter by counter, each as the JSON of its event. Here as for events the
--- order is settled to the last tie, so that an export is the same bytes each time: ingested twice it is one source.
-create or replace temp view sample_texts as
-select
-    '{"pid":' || n.number || ',"ph":"C","name":' || to_json(s.name)::varchar || ',"ts":' || as_us(s.at_ns + e.shift_ns)
-    || ',"args":{' || to_json(s.key)::varchar || ':' || s.value || '}},' || chr(10) as text
+-- shown_samples: those in the time and of the ranks asked for, on the clock that is exported.
+create or replace temp view shown_samples as
+select s.* exclude (at_ns), s.at_ns + e.shift_ns as at_ns
 from samples as s
 join exported as e using (run, source)
+where s.value is not null and s.at_ns >= e.from_ns and s.at_ns <= e.to_ns
+    and (e.ranks is null or list_contains(e.ranks, s.rank));
+
+-- sample_texts: these counter by counter, each as the JSON of its event. Here as for events the order is settled to the last
+-- tie, so that an export is the same bytes each time: ingested twice it is one source.
+create or replace temp view sample_texts as
+select
+    '{"pid":' || n.number || ',"ph":"C","name":' || to_json(s.name)::varchar || ',"ts":' || as_us(s.at_ns)
+    || ',"args":{' || to_json(s.key)::varchar || ':' || s.value || '}},' || chr(10) as text
+from shown_samples as s
 join numbered as n
     on s.run = n.run and s.rank = n.rank and s.place = n.place
     and n.part is not distinct from case when s.place = 'gpu' then s.device else s.pid end
-where s.value is not null and s.at_ns >= e.from_ns and s.at_ns <= e.to_ns
-    and (e.ranks is null or list_contains(e.ranks, s.rank))
 order by n.number, s.name, s.key, s.at_ns, s.value;

@@ -108,7 +108,7 @@ def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
     counted: list[Process] = [
         (run, rank, place, device if place == "gpu" else pid)
         for run, rank, place, device, pid in con.execute(
-            "select distinct run, rank, place, device, pid from samples"
+            "select distinct run, rank, place, device, pid from shown_samples"
         ).fetchall()
     ]
     if not keys and not counted:
