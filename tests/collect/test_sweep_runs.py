@@ -155,6 +155,24 @@ def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
     assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
 
 
+def test_last_word_of_a_shared_sweep_counts_what_the_other_process_did(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs torch: make venv")
+    (tmp_path / "S.toml").write_text(
+        'workload = "gemm"\n[axes]\nseed = [0, 1]\n[fixed]\ndevice = "cpu"\nsample_s = 0\n'
+    )
+    command = [sys.executable, "-m", "tracelab", "collect", "sweep", "S.toml"]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "src")}
+    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not state.is_running(tmp_path / "runs" / "S" / "S-seed0") and time.monotonic() < until:
+        time.sleep(0.02)
+    second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    told = [first.communicate(timeout=240)[1].splitlines()[-1], second.stderr.splitlines()[-1]]
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert set(told) <= {"2 cells: 2 ok", "2 cells: 1 ok, 1 running"}
+    assert "2 cells: 2 ok" in told
+
+
 def test_cell_that_another_process_took_first_has_not_run(lab: Lab) -> None:
     first, *_ = lab.run(seed0="lost")
     assert (first.status, first.error) == ("not_run", None)

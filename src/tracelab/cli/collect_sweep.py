@@ -76,11 +76,19 @@ def command(  # noqa: PLR0913 - one for each option
     if dry_run:
         return
     state.prepare(sweep, path)
-    _run(runner.chosen(cells, states, only, redo), states, runner.Means(tuple(shlex.split(launcher))))
+    chosen = runner.chosen(cells, states, only, redo)
+    interrupted = _run(chosen, runner.Means(tuple(shlex.split(launcher))))
+    states = {cell.run: state.state(cell) for cell in cells}  # others may have been at some of them
+    again = "; interrupted, the same command goes on from here" if interrupted is not None else ""
+    click.echo(f"{shown.summary(states)}{again}", err=True)
+    if interrupted is not None:
+        raise click.exceptions.Exit(128 + interrupted)
+    if {"failed", state.NOT_RUN, state.OTHER_SETTINGS} & set(states.values()):
+        raise click.exceptions.Exit(1)
 
 
-def _run(cells: "list[Cell]", states: dict[str, str], means: "Means") -> None:
-    """Run cells, and say of each what became of it."""
+def _run(cells: "list[Cell]", means: "Means") -> int | None:
+    """Run cells, and say of each what became of it. Returns the signal that broke it off, if one did."""
     from tracelab.collect.launch import Interrupted
     from tracelab.collect.sweep import runner, shown
 
@@ -93,7 +101,6 @@ def _run(cells: "list[Cell]", states: dict[str, str], means: "Means") -> None:
 
     def done(result: runner.Done) -> None:
         spent.append(result.seconds)
-        states[result.cell.run] = result.status
         error = f" ({result.error})" if result.error else ""
         took = shown.spent(result.seconds) + shown.left(spent, len(cells) - len(spent))
         click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
@@ -101,8 +108,6 @@ def _run(cells: "list[Cell]", states: dict[str, str], means: "Means") -> None:
     try:
         runner.run(cells, replace(means, tell=tell), done)
     except Interrupted as signal:
-        click.echo(f"{clear}{shown.summary(states)}; interrupted, the same command goes on from here", err=True)
-        raise click.exceptions.Exit(128 + signal.number) from None
-    click.echo(shown.summary(states), err=True)
-    if {"failed", "not_run"} & set(states.values()):
-        raise click.exceptions.Exit(1)
+        click.echo(clear, err=True, nl=False)
+        return signal.number
+    return None
