@@ -17,21 +17,21 @@ class Noise(Dataset[tuple[Tensor, int]]):
     def __init__(self, size: int, classes: int, *, train: bool, different: int = 64) -> None:
         generator = torch.Generator().manual_seed(int(train))
         self.pictures = torch.randn(different, 3, size, size, generator=generator)
-        self.classes, self.length = classes, 50_000 if train else 10_000
+        self.classes, self.length = range(classes), 50_000 if train else 10_000
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, place: int) -> tuple[Tensor, int]:
-        return self.pictures[place % len(self.pictures)], place % self.classes
+        return self.pictures[place % len(self.pictures)], place % len(self.classes)
 
 
-def pictures(name: str, root: str | None, size: int, *, train: bool) -> Dataset[tuple[Tensor, int]]:
-    """The data set of a name, resized; nothing is downloaded."""
+def pictures(name: str, root: str | None, size: int, classes: int, *, train: bool) -> Dataset[tuple[Tensor, int]]:
+    """The data set of a name, resized, noise with so many labels or 10; nothing is downloaded."""
     if name not in CLASSES:
         raise ValueError(f"no data set {name!r}; there are {', '.join(CLASSES)}")
     if name == "synthetic":
-        return Noise(size, CLASSES[name], train=train)
+        return Noise(size, classes or CLASSES[name], train=train)
     vision = torchvision()
     change = vision.transforms
     shorter = size if size <= 64 else size * 256 // 224

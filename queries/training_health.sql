@@ -2,10 +2,13 @@
 -- A row is one run whose steps have a loss or an accuracy. A model that guesses has a loss of ln(classes), and is right once
 -- in `classes`. `verdict` is the first that fits: no_loss, some step's loss is no number (which JSON cannot hold, so it is
 -- NULL); diverges, the loss ends above where it began, by more than --flat of it; at_guessing, it ends within --flat of
--- ln(classes), and the accuracy, where it is known, is that of chance; at_chance, the accuracy is at most three standard errors
--- above 1 / classes; flat, the loss ends within --flat of where it began; learns. Begin and end of the loss are means
--- over the first and the last tenth of the training steps, at least one. The number of classes is --classes, else the run's
--- own, else that of its data set; where none is known nothing is said of guessing or chance.
+-- ln(classes), and worse_than_guessing, it ends above that, however far it fell, both where the accuracy, if it is known, is that
+-- of chance; at_chance, the accuracy is, though the loss fell below that; flat, the loss ends within --flat of where it began;
+-- learns. Accuracy is that of chance at three standard errors above 1 / classes, or less: one that is better was learned, whatever
+-- the loss, to which heads half-way may add (GoogLeNet). Begin and end of the loss are means over the first and the last tenth
+-- of the training steps, at least one. The number of classes is --classes, else what the collector wrote down (the labels of
+-- its data, or the vocabulary), else the setting `classes` or `vocabulary`, else that of the data set, which in the collector's
+-- own noise is 10 and in its transformer 512; where none is known nothing is said of guessing or chance.
 -- /// query
 -- title = "Training health"
 -- needs = ["steps"]
@@ -24,7 +27,7 @@
 -- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
 -- variant = "The other settings that differ within the sweep."
 -- repeat = "Which repetition of the cell, from 0."
--- verdict = "no_loss, diverges, at_guessing, at_chance, flat or learns."
+-- verdict = "no_loss, diverges, at_guessing, worse_than_guessing, at_chance, flat or learns."
 -- first_loss = "Mean loss of the first tenth of the training steps."
 -- last_loss = "Mean loss of the last tenth."
 -- guessing_loss = "ln(classes): the loss of a model that guesses."
@@ -94,8 +97,11 @@ facts as (
         t.measured_on, t.steps, t.lossless_steps,
         coalesce(
             $classes,
-            try_cast(coalesce(c.tags['set.classes'], c.tags['classes']) as bigint),
-            case c.dataset when 'cifar10' then 10 when 'cifar100' then 100 when 'imagenet' then 1000 end
+            try_cast(coalesce(c.tags['classes'], c.tags['set.classes'], c.tags['set.vocabulary']) as bigint),
+            case c.dataset when 'cifar10' then 10 when 'cifar100' then 100 when 'imagenet' then 1000 end,
+            case when c.dataset = 'synthetic' then  -- of runs that were recorded before they told their classes
+                case c.settings['workload'] when 'image_classification' then 10 when 'transformer' then 512 end
+            end
         ) as classes
     from cells as c
     join lasts as t on c.run = t.run
@@ -120,6 +126,7 @@ select
         when lossless_steps > 0 then 'no_loss'
         when last_loss > first_loss * (1 + $flat) then 'diverges'
         when abs(last_loss - guessing_loss) <= $flat * guessing_loss and coalesce(is_chance, true) then 'at_guessing'
+        when last_loss > (1 + $flat) * guessing_loss and coalesce(is_chance, true) then 'worse_than_guessing'
         when is_chance then 'at_chance'
         when abs(last_loss - first_loss) <= $flat * first_loss then 'flat'
         when coalesce(first_loss, accuracy) is not null then 'learns'

@@ -14,7 +14,7 @@
 -- health = { query = "training_health" }
 -- ///
 with chances as (  -- whatever the loss does: one that is no number leaves the accuracy where it was
-    select run, coalesce(accuracy <= chance_accuracy + 3 * standard_error, verdict = 'at_guessing') as is_chance from health
+    select run, coalesce(accuracy <= chance_accuracy + 3 * standard_error, verdict in ('at_guessing', 'worse_than_guessing')) as is_chance from health
 )
 select 'epochs until convergence' as quantity, null as run, null as model, null as machine, null as batch_size, 'the study' as setting, unit, value as published, value as study, null::double as corrected, claim, place from published
 union all

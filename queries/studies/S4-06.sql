@@ -23,8 +23,9 @@ with judged as (
     select setting as verdict, count(*) as runs, string_agg(run, ', ' order by run) as names from cells where run is not null group by setting
 ),
 words(verdict, place, what, is_named) as (
-    values ('at_guessing', 1, 'with a loss of guessing', true), ('at_chance', 2, 'with the accuracy of chance', true), ('diverges', 3, 'with a loss that rises', true),
-        ('flat', 4, 'with a loss that hardly changes', false), ('no_loss', 5, 'with a step whose loss is no number', true), ('learns', 6, 'that learn', false)
+    values ('at_guessing', 1, 'with a loss of guessing', true), ('worse_than_guessing', 2, 'with a loss above that of guessing', true),
+        ('at_chance', 3, 'with the accuracy of chance', true), ('diverges', 4, 'with a loss that rises', true), ('flat', 5, 'with a loss that hardly changes', false), ('no_loss', 6, 'with a step whose loss is no number', true),
+        ('learns', 7, 'that learn', false)
 ),
 told as (
     select string_agg(printf('%d %s%s', runs, coalesce(what, 'of which nothing is known'), case when is_named then ' (' || names || ')' else '' end), ', ' order by place) as runs_told

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -169,6 +170,20 @@ def test_a_run_folder_is_one_run_with_what_was_varied(run: Run, asked: Callable[
         "select rank, count(*) as n from steps where phase = 'train' group by rank order by rank"
     ).to_pylist()
     assert steps == [{"rank": 0, "n": 2}, {"rank": 1, "n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("workload", "set_", "classes"),
+    [("image_classification", {}, 10), ("image_classification", {"classes": "100"}, 100),
+     ("transformer", {"vocabulary": "64"}, 64)],
+)  # fmt: skip
+def test_a_run_says_among_how_many_classes_it_would_guess(
+    run: Run, asked: Callable[[Result], Lab], workload: str, set_: dict[str, str], classes: int
+) -> None:
+    result = run(workload, profiler="none", shapes=False, set=set_)
+    assert described(result)["classes"] == classes
+    (row,) = asked(result).query("training_health").to_pylist()
+    assert (row["classes"], row["guessing_loss"]) == (classes, pytest.approx(math.log(classes)))
 
 
 def test_products_of_known_size_have_their_flops_in_the_answer(run: Run, asked: Callable[[Result], Lab]) -> None:

@@ -185,6 +185,14 @@ def test_a_loss_that_rises_is_no_guess(tmp_path: Path) -> None:
     )
 
 
+def test_a_loss_that_ends_above_a_guess_is_no_learning_however_far_it_fell(tmp_path: Path) -> None:
+    run = trained(RUN | {"run": "r", "workload": "image_classification", "dataset": "synthetic"}, accuracy=1 / 16)
+    run["steps"][0]["loss"], run["steps"][1]["loss"] = 1.09e10, 68.8
+    assert told("S4-06", store_of(tmp_path, run)).verdict == (
+        "2.1 is 0.91 of the loss of guessing among ten classes; at hand: 1 with a loss above that of guessing (r)."
+    )
+
+
 @pytest.mark.parametrize(
     ("accuracy", "verdict"),
     [

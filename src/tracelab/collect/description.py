@@ -82,7 +82,9 @@ def ended(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, An
     if description["pin_memory"] is not None and "pin_memory" in facts:
         known["pin_memory"] = facts["pin_memory"]
     facts.pop("pin_memory", None)
-    notes = {name: found[name] for name in ("weights", "truth", "dataset_size") if found.get(name) is not None}
+    notes = {
+        name: found[name] for name in ("weights", "truth", "classes", "dataset_size") if found.get(name) is not None
+    }
     if size.get("problem"):
         notes["complexity"] = size["problem"]
     files = [file for _, outcome in sorted(outcomes.items()) for file in outcome.get("files", ())]

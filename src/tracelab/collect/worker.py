@@ -203,7 +203,10 @@ def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:
         outcome["truth"] = module.truth(own)
     if not hasattr(module, "model"):
         return Work(module.workload(own))
-    data = loading.fraction(torch, module.data(own, train=True), asked.data_fraction, asked.seed)
+    whole = module.data(own, train=True)
+    if callable(getattr(module, "classes", None)):
+        outcome["classes"] = module.classes(own, whole)
+    data = loading.fraction(torch, whole, asked.data_fraction, asked.seed)
     size = complexity(torch, lambda: module.model(own), module.workload, data[0])
     outcome["complexity"] = size.__dict__
     outcome["dataset_size"] = len(data)
