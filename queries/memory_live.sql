@@ -1,7 +1,8 @@
 -- What the memory at the peak was allocated for.
 -- A row is one run, rank, device and pair of op and annotation, the innermost ones on the allocating thread, and the blocks
 -- that they allocated during the recording and that were live at the peak (`memory_peak` says when that was). What was live
--- before the recording began, as weights mostly are, is in no row: `peak_bytes` less `recorded_bytes`. Needs addresses.
+-- before the recording began, as weights mostly are, is in no row: `peak_bytes` less `recorded_bytes`; of a host's memory it
+-- is not in `peak_bytes` either (`counted_from` of `memory_peak`). Needs addresses.
 -- Where the source wrote no totals down, releases of what was there before lower the peak, which may then be less.
 -- /// query
 -- title = "Live memory at the peak"

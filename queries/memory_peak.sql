@@ -1,10 +1,12 @@
 -- When the most memory was allocated, what ran then, and what was live.
 -- A row is one run, rank and device; without a device it is host memory. The peak is the first event of the recording after
 -- which the most was allocated; the op and the annotation are the innermost that ran on its thread. Blocks allocated during
--- the recording and not yet released are known one by one (`live_blocks`); the rest of the peak was allocated before. Where
--- the source wrote no totals down, the sizes are added up since the first event (`counted_from`), and the peak is that of
--- the recording alone, less what was there before and released in it: the live blocks may then be more than the peak. What
--- other libraries allocate (NCCL, cuDNN, the CUDA context) is in none of it.
+-- the recording and not yet released are known one by one (`live_blocks`); the rest of the peak was allocated before. Of
+-- host memory PyTorch counts only what was allocated since its profiler first recorded memory (`counted_from` is `start`):
+-- what was there before, as weights and the optimizer's state mostly are, is missing from the peak. Where the source wrote
+-- no totals down, the sizes are added up since the first event (`sizes`), and the peak is that of the recording alone, less
+-- what was there before and released in it: the live blocks may then be more than the peak. What other libraries allocate
+-- (NCCL, cuDNN, the CUDA context) is in none of it.
 -- /// query
 -- title = "Memory peak"
 -- needs = ["memory_events"]
@@ -17,7 +19,7 @@
 -- run = "The run."
 -- rank = "Rank of the process."
 -- device = "Ordinal of the GPU as the process sees it."
--- peak_bytes = "The most that was allocated."
+-- peak_bytes = "The most that was allocated, as far as `counted_from` goes."
 -- at_ns = "When, since the first memory event of the source."
 -- time_ns = "When, on the source's clock."
 -- op = "Innermost op that ran on the event's thread."
@@ -31,20 +33,25 @@
 -- largest_block_op = "Innermost op that ran when it was allocated, on that thread."
 -- events = "Allocations and releases."
 -- pid = "The process; of several that of the highest peak."
--- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- counted_from = "totals: as the source wrote them down; start: those of a host, counted since the profiler began; sizes: added up since the first event."
 -- [report]
 -- part = "memory"
 -- place = 1
 -- [[report.says]]
--- when = "device is not null and peak_bytes is not null"
+-- when = "counted_from = 'totals' and device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]at most {peak_bytes} are allocated[, and at most {peak_reserved_bytes} reserved][; at that moment {op} runs]."
 -- try = "What it was allocated for stands below."
 -- [[report.says]]
+-- when = "counted_from <> 'totals' and device is not null and peak_bytes is not null"
+-- by = "peak_bytes"
+-- text = "[{where}: ]of what was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
+-- try = "What it was allocated for stands below. Weights that were there before are not in it."
+-- [[report.says]]
 -- when = "device is null and peak_bytes is not null"
 -- by = "peak_bytes"
--- text = "[{where}: ]at most {peak_bytes} of the host's memory are allocated[; at that moment {op} runs]."
--- try = "What it was allocated for stands below."
+-- text = "[{where}: ]of the host's memory that was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
+-- try = "What it was allocated for stands below. Weights that were there before are not in it."
 -- ///
 with asked as materialized (
     select

@@ -3,7 +3,7 @@
 -- recording is cut into `slices` of equal length; 0 gives a row for every event. Allocated is what tensors use, reserved
 -- what the allocator took from the device. What other libraries allocate (NCCL, cuDNN, the CUDA context) is in neither.
 -- Where the source wrote no totals down, `allocated_bytes` are the sizes added up since the first event: what was allocated
--- before is missing (`counted_from`).
+-- before is missing (`counted_from`). So it is of a host's memory, which PyTorch counts since its profiler first recorded it.
 -- /// query
 -- title = "Memory over time"
 -- needs = ["memory_events"]
@@ -24,7 +24,7 @@
 -- events = "Allocations and releases in the slice."
 -- time_ns = "When, on the source's clock."
 -- pid = "The process."
--- counted_from = "totals: as the source wrote them down; sizes: added up since the first event."
+-- counted_from = "totals: as the source wrote them down; start: those of a host, counted since the profiler began; sizes: added up since the first event."
 -- [report]
 -- part = "memory"
 -- place = 2

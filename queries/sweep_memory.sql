@@ -1,7 +1,8 @@
 -- How much memory each run of a sweep took on each device: what a table of ops adds up, beside the true peaks.
 -- A row is one run, rank and device; the row without a device is the host, and a run that recorded no memory is one row
 -- with its status. `allocated_bytes` and `reserved_bytes` are the framework's own peaks, in the steps it wrote down and in
--- the trace; `used_bytes` is what NVML or nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and
+-- the trace; of a host PyTorch counts only what was allocated since its profiler began, so that weights and the optimizer's
+-- state are not in it (`counted_from`), and `rss_bytes` is the measure of the process. `used_bytes` is what NVML or nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and
 -- other people's processes are in it. A card that the run used is a row where only the sampler saw it, too. `op_sum_bytes` is
 -- what key_averages() prints as an op's memory: allocations less releases inside it, added up over its calls; the largest of
 -- all ops is no peak of anything, and it falls with the number of calls. `imbalance_factor` compares a device with the mean of
@@ -27,7 +28,7 @@
 -- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
 -- rank = "Rank of the process."
 -- device = "Ordinal of the GPU as the process sees it."
--- allocated_bytes = "Peak allocated by the framework."
+-- allocated_bytes = "Peak allocated by the framework, as far as `counted_from` goes."
 -- reserved_bytes = "Peak reserved by the framework."
 -- used_bytes = "The most in use on the card, by everyone; of the host by everyone there."
 -- total_bytes = "Memory that the card, or the host, has."
@@ -38,6 +39,7 @@
 -- allocation_sum_bytes = "Bytes of all allocations in the recording, added up."
 -- others_mean_bytes = "Mean of allocated_bytes of the run's other devices."
 -- imbalance_factor = "allocated_bytes / others_mean_bytes."
+-- counted_from = "What allocated_bytes counts. totals: all; start: on a host, what was allocated since the profiler began; sizes: since the first event, added up."
 -- [report]
 -- part = "sweeps"
 -- place = 8
@@ -68,9 +70,8 @@ events as materialized (
     semi join asked using (run)
 ),
 recorded_peaks as (
-    select run, rank, device, max(peak_bytes) as allocated_bytes, max(peak_reserved_bytes) as reserved_bytes
+    select run, rank, device, peak_bytes as allocated_bytes, peak_reserved_bytes as reserved_bytes, counted_from
     from memory_peaks_of('events')
-    group by run, rank, device
 ),
 written_peaks as (
     select
@@ -136,6 +137,7 @@ known as (
     select
         p.run, p.rank, p.device,
         greatest(r.allocated_bytes, w.allocated_bytes) as allocated_bytes,
+        case when w.allocated_bytes >= coalesce(r.allocated_bytes, 0) then 'totals' else r.counted_from end as counted_from,
         greatest(r.reserved_bytes, w.reserved_bytes) as reserved_bytes,
         greatest(w.used_bytes, c.used_bytes) as used_bytes,
         c.total_bytes, c.rss_bytes, o.op_sum_bytes, o.op_sum_op, a.allocation_sum_bytes
@@ -166,7 +168,8 @@ select
     b.op_sum_op,
     whole(b.allocation_sum_bytes) as allocation_sum_bytes,
     case when b.device is not null then whole(round(b.others_mean)) end as others_mean_bytes,
-    case when b.device is not null then b.allocated_bytes / nullif(b.others_mean, 0) end as imbalance_factor
+    case when b.device is not null then b.allocated_bytes / nullif(b.others_mean, 0) end as imbalance_factor,
+    b.counted_from
 from asked as c
 left join balanced as b on c.run = b.run
 where picked(b.rank, $rank) and picked(b.device, $device)

@@ -1,8 +1,9 @@
 -- memory_totals(relation): the events of a relation of memory_events (id, run, source, rank, pid, device, time_ns,
 -- size_bytes, allocated_bytes, reserved_bytes), each with what is allocated after it, and `counted_from`: `totals` where
 -- the source wrote it down with every event of that process and device, else `sizes`, the signed sizes added up since the
--- first event, so that what was allocated before is missing. Sizes of one instant are added up together, for their order is
--- not known. `at_ns` counts from the first event of the source.
+-- first event, so that what was allocated before is missing. It is missing from totals of a host, too: PyTorch counts them
+-- from when its profiler first recorded memory in the process, so they are of the `start`. Sizes of one instant are added up
+-- together, for their order is not known. `at_ns` counts from the first event of the source.
 create or replace macro memory_totals(relation) as table
 with _heads as materialized (
     select
@@ -35,7 +36,7 @@ select
     try(e.time_ns - f.first_ns) as at_ns,
     case when e.has_totals then e.allocated_bytes else whole(r.since_bytes) end as allocated_bytes,
     e.reserved_bytes,
-    case when e.has_totals then 'totals' else 'sizes' end as counted_from
+    case when not e.has_totals then 'sizes' when e.device is null then 'start' else 'totals' end as counted_from
 from _events as e
 join _firsts as f on e.run = f.run and e.source = f.source
 left join _running as r on e.head = r.head and e.time_ns = r.time_ns;
