@@ -5,6 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,6 +207,32 @@ def test_a_triad_of_known_size_moves_its_bytes(run: Run) -> None:
     shapes = [(each["Input Dims"][0], each["Input type"][0]) for each in added]
     assert truth == {"triads": 5, "flop": 10_000, "size_bytes": 120_000}
     assert shapes == [([1000], "double")] * 2 * truth["triads"]
+
+
+def test_a_triad_of_known_size_has_its_flops_in_the_answer(run: Run, asked: Callable[[Result], Lab]) -> None:
+    result = run("triad", flops=True, set={"elements": "1000", "repeats": "5"})
+    flop = 2 * described(result)["truth"]["flop"]  # two steps
+    lab = asked(result)
+    assert flop == 2 * 5 * 1000 * 2  # a product and a sum an element
+    assert lab.sql("select sum(flop) as flop from summaries").to_pylist() == [{"flop": flop}]
+    assert [row["flop"] for row in lab.query("sweep_flop").to_pylist()] == [flop]
+
+
+def test_a_sum_without_a_factor_is_one_operation_an_element(run: Run, tmp_path: Path) -> None:
+    workload = tmp_path / "summed.py"
+    workload.write_text("""
+from dataclasses import dataclass
+import torch
+@dataclass(frozen=True)
+class Settings:
+    elements: int = 1000
+def workload(settings):
+    a = torch.ones(settings.elements)
+    return lambda: torch.add(a, a)
+""")
+    result = run(str(workload), flops=True)
+    (row,) = json.loads((result.folder / "ops.rank0.json").read_text())["ops"]
+    assert (row["name"], row["calls"], row["flop"]) == ("aten::add", 2, 2000)
 
 
 def test_copies_of_known_sizes_are_the_copies_of_the_trace(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from tracelab.collect.export import Looked, looked
 from tracelab.collect.folder import write_gzip, write_json
 from tracelab.collect.launch import BUSY
 from tracelab.collect.settings import Settings
+
+_ALPHA = 2
+"""The place of alpha among the inputs of aten::add."""
 
 
 class Kineto:
@@ -119,15 +123,17 @@ class Kineto:
 
     def _write_ops(self) -> None:
         """What `with_flops` counted: the trace does not hold it. Several windows add up."""
+        scaled = _scaled_flop(self._profile.events())
         for average in self._profile.key_averages(group_by_input_shape=True):
             if not average.flops:
                 continue
+            op = (average.key, str(average.input_shapes))
             row = self._ops.setdefault(
-                (average.key, str(average.input_shapes)),
+                op,
                 {"name": average.key, "input_shapes": average.input_shapes, "calls": 0, "flop": 0, "dur_ns": 0},
             )
             row["calls"] += average.count
-            row["flop"] += average.flops
+            row["flop"] += average.flops + scaled[op]
             row["dur_ns"] += round(average.cpu_time_total * 1000)
         content = {"tracelab": "ops/1", "run": self._folder.name, "rank": self._rank, "kind": "key_averages"}
         write_json(self._folder / f"ops.rank{self._rank}.json", content | {"ops": list(self._ops.values())})
@@ -135,3 +141,12 @@ class Kineto:
     def _synchronize(self) -> None:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
+
+
+def _scaled_flop(events: Iterable[Any]) -> Counter[tuple[str, str]]:
+    """What torch leaves out of `a + alpha * b`: it counts the sum of each element, and not the product."""
+    found: Counter[tuple[str, str]] = Counter()
+    for event in events:
+        if event.name == "aten::add" and event.flops and event.concrete_inputs[_ALPHA:][:1] not in ([], [None], [1]):
+            found[event.name, str(event.input_shapes)] += event.flops
+    return found
