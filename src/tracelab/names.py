@@ -1,11 +1,14 @@
 """Names from traces, made fit to show: they are hostile until shown otherwise, and long in any case."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from rich.cells import cell_len
 
 _BEHIND_ARGUMENTS = re.compile(r"\s*($|const\b|\[|::)")
 """What may follow the arguments of a C++ function; any other text with a bracket is no such name, and stays whole."""
+_BETWEEN_WORDS = re.compile(r"[\s,;/·_-]+")
 NO_NAME = "(no name)"
 """What stands for an empty name where people read."""
 
@@ -26,6 +29,66 @@ def shortened(text: str, width: int) -> str:
     tail = max(0, width - 1) // 3
     end = _beginning(text[::-1], tail)[::-1]
     return _beginning(text, max(0, width - 1 - tail)) + "…"[:width] + end
+
+
+def apart(texts: Iterable[str], width: int) -> dict[str, str]:
+    """Each text in at most `width` cells, different ones differently: what all share goes first, then middles.
+
+    A text that still looks like another one is cut to its beginning and to where it differs; failing that, numbered.
+    """
+    every = list(dict.fromkeys(texts))
+    if all(cell_len(text) <= width for text in every):
+        return {text: text for text in every}
+    bare = _less_shared_ends(_less_shared_parts(every))
+    short = {text: shortened(rest, width) for text, rest in zip(every, bare, strict=True)}
+    for alike in _alike(short):
+        start = _boundary(_shared_beginning(alike))
+        head = _beginning(alike[0][:start], width // 3) + "…"
+        short |= {text: head + _cut(text[start:], width - cell_len(head)) for text in alike}
+    for alike in _alike(short):
+        short |= {text: f"{shortened(text, width - 5)} #{number}" for number, text in enumerate(alike, 1)}
+    return short
+
+
+def _alike(short: Mapping[str, str]) -> list[list[str]]:
+    """The texts that are several for one short form."""
+    groups: dict[str, list[str]] = {}
+    for text, said in short.items():
+        groups.setdefault(said, []).append(text)
+    return [texts for texts in groups.values() if len(texts) > 1]
+
+
+def _less_shared_parts(texts: Sequence[str]) -> list[str]:
+    """Lists without the parts that stand in all of them; a list that would be empty stays."""
+    parts = [text.split(", ") for text in texts]
+    shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    return [", ".join([part for part in each if part not in shared] or each) for each in parts]
+
+
+def _less_shared_ends(texts: Sequence[str]) -> list[str]:
+    """Texts with an ellipsis for the words with which all of them begin, and for those with which all end."""
+    if len(texts) < 2:  # noqa: PLR2004  one shares nothing
+        return list(texts)
+    start = _boundary(_shared_beginning(texts))
+    rests = [text[start:] for text in texts]
+    end = _boundary(_shared_beginning([rest[::-1] for rest in rests]))
+    return [("…" if start else "") + rest[: len(rest) - end] + ("…" if end else "") for rest in rests]
+
+
+def _shared_beginning(texts: Sequence[str]) -> str:
+    """The characters with which all texts begin: the first and the last in order share no more."""
+    pairs = zip(min(texts), max(texts), strict=False)
+    return "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _boundary(shared: str) -> int:
+    """Where the last whole word of a shared beginning is over."""
+    return max((found.end() for found in _BETWEEN_WORDS.finditer(shared)), default=0)
+
+
+def _cut(text: str, width: int) -> str:
+    """The text in at most `width` cells, an ellipsis for its end."""
+    return text if cell_len(text) <= width else _beginning(text, width - 1) + "…"
 
 
 def _beginning(text: str, width: int) -> str:
