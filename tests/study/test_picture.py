@@ -67,6 +67,45 @@ def test_lines_are_named_by_what_tells_them_apart() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["2 GPUs", "4 GPUs"]
 
 
+def test_names_of_lines_stay_apart_when_they_are_shortened() -> None:
+    machine = "A card with a name that is longer than a legend's room"
+    cells: list[Mapping[str, object]] = [
+        {"model": "m", "batch_size": batch, "corrected": 0.1, "setting": f"{gpus} GPUs dp", "machine": machine}
+        for gpus in (2, 4)
+        for batch in (4, 8)
+    ]
+    cells += [{"model": "m", "batch_size": 4, "corrected": 0.2, "setting": "2 CPU processes ddp"}]
+    legend = panels(LINE, cells)["q\nm"].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["2 GPUs dp", "4 GPUs dp", "2 CPU processes ddp"]
+
+
+def test_models_with_one_point_each_are_named_and_have_a_shape_each() -> None:
+    cells = [{"model": model, "setting": "1 GPU", "batch_size": 64, "corrected": 0.1} for model in ("alexnet", "vgg16")]
+    axes = panels(replace(LINE, by="setting"), cells)["q\n1 GPU"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["alexnet", "vgg16"]
+    assert {line.get_marker() for line in axes.lines if line.get_linestyle() == "None"} == {"o", "s"}
+
+
+def test_the_peak_of_a_run_that_failed_is_hollow_with_its_status_and_on_no_line() -> None:
+    cells = [
+        {"model": "m", "batch_size": 4, "corrected": 0.1},
+        {"model": "m", "batch_size": 8, "corrected": 0.2},
+        {"model": "m", "batch_size": 16, "corrected": 0.9, "status": "oom"},
+    ]
+    axes = panels(LINE, cells)["q\nm"]
+    dots = {float(line.get_ydata()[0]): line for line in axes.lines if line.get_linestyle() == "None"}
+    (legend,) = axes.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["corrected", "corrected, until the run failed"]
+    assert (joined(axes), dots[90].get_markerfacecolor(), [text.get_text() for text in axes.texts]) == (
+        [[10, 20]],
+        "white",
+        ["oom"],
+    )
+
+
 def test_of_too_many_panels_those_with_published_figures_are_drawn() -> None:
     cells: list[Mapping[str, object]] = [{"model": f"m{n:02}", "batch_size": 4, "corrected": 0.1} for n in range(13)]
     found = panels(LINE, [*cells, {"model": "of the study", "batch_size": 4, "published": 0.5, "run": None}])

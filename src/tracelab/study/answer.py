@@ -19,6 +19,7 @@ CELLS: dict[str, str] = {
     "batch_size": "bigint",
     "gpus": "bigint",
     "setting": "varchar",
+    "status": "varchar",
     "unit": "varchar",
     "published": "double",
     "study": "double",
@@ -27,7 +28,8 @@ CELLS: dict[str, str] = {
     "place": "varchar",
 }
 """Columns of a row's cells: which cell, then what was published, the study's method on the data at hand, and the figure
-as it should be. What the SQL of a row does not give is NULL."""
+as it should be. `status` is that of a run that failed: its figures are those until then. What the SQL of a row does not
+give is NULL."""
 
 FIGURES = ("published", "study", "corrected")
 ANSWERED, PUBLISHED, CAPTURE = "answered", "published", "needs capture"

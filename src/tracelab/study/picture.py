@@ -1,7 +1,7 @@
 """A row's figure: published, study's and corrected figures side by side, small multiples by quantity and series."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from tracelab import plot
 from tracelab import query as library
 from tracelab.errors import NoDataError, UsageError
-from tracelab.names import shortened, visible
+from tracelab.names import apart, visible
 from tracelab.plot.labels import drawable
 from tracelab.plot.style import STYLE, color
 from tracelab.study.answer import FIGURES, Answer
@@ -26,14 +26,22 @@ Cell = dict[str, Any]
 MOST_PANELS = 12
 MOST_PLACES = 16
 _COLUMNS = 3
-_LABEL, _TITLE = 26, 38
+_LABEL, _TITLE = 30, 38
+_TITLE_LINES = 2
+_MOST_NAMED = 8
+_ROOM_A_NAME = 0.07
 _WORDS = {"published": "published", "study": "study's method", "corrected": "corrected"}
 _COLORS = {"published": color(7), "study": color(1), "corrected": color(0)}
 _FILLS = _COLORS | {"published": "white"}
 _MARKS = {"published": "D", "study": "o", "corrected": "o"}
-_TELLING = ("model", "machine", "setting", "gpus", "batch_size")
-"""Columns that tell one line of a panel from another."""
+_UNTIL = "until the run failed"
+_TELLING = ("model", "setting", "gpus", "batch_size", "machine")
+"""Columns that tell one line of a panel from another; the machine where no other does."""
+_SHAPES = "os^vP*X"
+"""One for each line; with the dashes, of which there are more by one, no two of many lines are alike."""
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 3)), (0, (4, 1, 1, 1, 1, 1)), (0, (8, 2, 1, 2)))
+_HOLLOW = {"markerfacecolor": "white"}
+"""How a figure of a run that failed is drawn; its status stands beside it."""
 _SCALED = {"ns": Quantity.DURATION, "bytes": Quantity.BYTES}
 
 
@@ -62,16 +70,18 @@ def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
     grid = drawn.subplots(lines, columns, squeeze=False)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
-    for ((name, by), members), axes in zip(shown, grid.flat, strict=False):
+    said = apart([visible(part) for title, _ in shown for part in title], _TITLE * _TITLE_LINES)
+    for (title, members), axes in zip(shown, grid.flat, strict=False):
         _panel(axes, members, chart)
-        unit = _unit(members)
-        axes.set_title("\n".join(_titled(part) for part in (name, by) if part))
-        axes.set_ylabel(unit)
+        axes.set_title("\n".join(_titled(said[visible(part)]) for part in title if part))
+        axes.set_ylabel(_unit(members))
     members_shown = [cell for _, members in shown for cell in members]
     told = [name for name in FIGURES if any(_is_shown(cell, name, chart) for cell in members_shown)]
-    handles = [
-        Line2D([], [], linestyle="none", label=_WORDS[name], markerfacecolor=_FILLS[name], **_style(name))
+    handles = [Line2D([], [], linestyle="none", label=_WORDS[name], **_style(name)) for name in told]
+    handles += [
+        Line2D([], [], linestyle="none", label=f"{_WORDS[name]}, {_UNTIL}", **_style(name) | _HOLLOW)
         for name in told
+        if any(cell["status"] and _is_shown(cell, name, chart) for cell in members_shown)
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     notes = [f"{len(shown)} of {len(panels)} panels shown"] if len(panels) > len(shown) else []
@@ -99,45 +109,41 @@ def _panels(cells: Sequence[Cell], chart: Chart) -> dict[tuple[str, str], list[C
 
 
 def _titled(text: str) -> str:
-    """A title's part on up to two lines."""
-    return "\n".join(
-        _short(line, _TITLE) for line in textwrap.wrap(visible(text), _TITLE, max_lines=2, placeholder=" …")
-    )
+    """A title's part on as many lines as it takes."""
+    return "\n".join(map(drawable, textwrap.wrap(text, _TITLE)))
 
 
 def _style(name: str) -> dict[str, Any]:
-    return {"color": _COLORS[name], "marker": _MARKS[name], "markersize": 5}
+    return {"color": _COLORS[name], "marker": _MARKS[name], "markerfacecolor": _FILLS[name], "markersize": 5}
 
 
 def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
     """One panel: places along x, in their order, with up to three figures each."""
     places = sorted({_place(cell, chart.x) for cell in cells})[:MOST_PLACES]
-    size = _size(cells)
+    lines = _lines(cells, chart) if chart.kind == "line" else {}
+    shapes = {id(cell): shape for members, shape in zip(lines.values(), cycle(_SHAPES)) for cell in members}
     for offset, name in enumerate(FIGURES):
-        found = [
-            (places.index(_place(cell, chart.x)), cell[name] / size)
-            for cell in cells
-            if _is_shown(cell, name, chart) and _place(cell, chart.x) in places
-        ]
-        if not found:
-            continue
         shift = 0.0 if chart.kind == "line" else (offset - 1) * 0.18
-        xs, ys = [x + shift for x, _ in found], [y for _, y in found]
-        axes.plot(xs, ys, zorder=3, linestyle="none", markerfacecolor=_FILLS[name], **_style(name))
-        if chart.kind == "bars":
-            axes.vlines(xs, _base(cells, size, chart), ys, color=_COLORS[name], linewidth=2.5, alpha=0.55)
-    if chart.kind == "line":
-        _join(axes, cells, chart, places)
+        for cell in cells:
+            if _is_shown(cell, name, chart) and _place(cell, chart.x) in places:
+                spot = (places.index(_place(cell, chart.x)) + shift, cell[name] / _size(cells))
+                shape = {"marker": shapes[id(cell)]} if id(cell) in shapes and name != "published" else {}
+                _mark(axes, spot, cell, _style(name) | shape)
+                if chart.kind == "bars":
+                    base = _base(cells, _size(cells), chart)
+                    axes.vlines(*spot[:1], base, spot[1], color=_COLORS[name], linewidth=2.5, alpha=0.55)
+    _join(axes, lines, chart, places, _size(cells))
     if chart.log:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif all((cell[name] or 0) >= 0 for cell in cells for name in FIGURES):
-        axes.set_ylim(0, 1.1 * max(_values(cells), default=1.0) / size or 1.0)
+        room = 1.1 + (_ROOM_A_NAME * min(len(lines), _MOST_NAMED) if len(lines) > 1 else 0)  # for what names the lines
+        axes.set_ylim(0, room * max(_values(cells), default=1.0) / _size(cells) or 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     slanted = max((len(label) for _, label in places), default=0) > 6  # noqa: PLR2004  else labels run into each other
     axes.set_xticks(
         range(len(places)),
-        [_short(label, _LABEL) for _, label in places],
+        list(map(drawable, apart([label for _, label in places], _LABEL).values())),
         rotation=30 if slanted else 0,
         ha="right" if slanted else "center",
         fontsize=7,
@@ -148,27 +154,41 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
     axes.grid(axis="y")
 
 
-def _join(axes: Axes, cells: Sequence[Cell], chart: Chart, places: Sequence[tuple[float, str]]) -> None:
-    """Lines through the cells that differ in x alone, repeats as their mean; several are told apart by their dashes."""
-    lines = _lines(cells, chart)
-    size = _size(cells)
+def _mark(axes: Axes, spot: tuple[float, float], cell: Cell, style: dict[str, Any]) -> None:
+    """A figure where it belongs; that of a run that failed is hollow, and its status stands beside it."""
+    axes.plot(
+        *[[place] for place in spot], zorder=3, linestyle="none", **(style | _HOLLOW if cell["status"] else style)
+    )
+    if cell["status"]:
+        text = drawable(visible(cell["status"]))
+        axes.annotate(text, spot, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)
+
+
+def _join(
+    axes: Axes, lines: Mapping[str, Sequence[Cell]], chart: Chart, places: Sequence[tuple[float, str]], size: float
+) -> None:
+    """Lines through the cells that differ in x alone, repeats as their mean; several are told apart by their dashes.
+
+    A run that failed is on none, for its figure is no measure of what it would have been.
+    """
     for members, dashes in zip(lines.values(), cycle(_DASHES)):
         for name in ("study", "corrected"):
-            shown = [cell for cell in members if _is_shown(cell, name, chart) and _place(cell, chart.x) in places]
             points: dict[int, list[float]] = {}
-            for cell in shown:
-                points.setdefault(places.index(_place(cell, chart.x)), []).append(cell[name] / size)
+            for cell in members:
+                if _is_shown(cell, name, chart) and _place(cell, chart.x) in places and not cell["status"]:
+                    points.setdefault(places.index(_place(cell, chart.x)), []).append(cell[name] / size)
             if points:
                 means = [(x, sum(points[x]) / len(points[x])) for x in sorted(points)]
                 axes.plot(*zip(*means, strict=True), color=_COLORS[name], linewidth=1.2, alpha=0.8, linestyle=dashes)
-    if len(lines) > 1 and any(len({_place(cell, chart.x) for cell in members}) > 1 for members in lines.values()):
+    if len(lines) > 1:
+        said = apart(lines, _LABEL)
         handles = [
-            Line2D([], [], color="black", linewidth=0.8, linestyle=dashes, label=_short(told, _LABEL))
-            for told, dashes in zip(lines, cycle(_DASHES))
+            Line2D([], [], color="black", linewidth=0.8, linestyle=dashes, marker=shape, markersize=3.5, label=label)
+            for label, dashes, shape in zip(map(drawable, said.values()), cycle(_DASHES), cycle(_SHAPES))
         ]
-        more = len(handles) - len(_DASHES)
+        more = len(handles) - _MOST_NAMED
         rest = [Line2D([], [], linestyle="none", label=f"and {more} more")] if more > 0 else []
-        axes.legend(handles=[*handles[: len(_DASHES)], *rest], fontsize=5.5, handlelength=3.5)
+        axes.legend(handles=[*handles[:_MOST_NAMED], *rest], fontsize=5.5, handlelength=3.5)
 
 
 def _lines(cells: Sequence[Cell], chart: Chart) -> dict[str, list[Cell]]:
@@ -236,7 +256,3 @@ def _size(cells: Sequence[Cell]) -> float:
 
 def _values(cells: Sequence[Cell]) -> list[float]:
     return [cell[name] for cell in cells for name in FIGURES if cell[name] is not None]
-
-
-def _short(text: str, width: int) -> str:
-    return drawable(shortened(visible(text), width))
