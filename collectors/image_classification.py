@@ -48,11 +48,6 @@ def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, int]]:
     return pictures(settings.data, settings.data_root, settings.image_size, settings.classes, train=train)
 
 
-def classes(_settings: Settings, data: Dataset[tuple[Tensor, int]]) -> int:
-    """Among how many labels one guesses: those of the data, however many the model could name."""
-    return len(data.classes)
-
-
 def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
 

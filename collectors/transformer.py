@@ -59,11 +59,6 @@ def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, ...]]:
     return TensorDataset(tokens[:, :-1], tokens[:, 1:])
 
 
-def classes(settings: Settings, _data: Dataset[tuple[Tensor, ...]]) -> int:
-    """Among how many tokens one guesses."""
-    return settings.vocabulary
-
-
 def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
 

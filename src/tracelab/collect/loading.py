@@ -1,5 +1,6 @@
 """Batches of a workload's data for one rank: its share of it, shuffled, in the loader that was asked for."""
 
+from collections.abc import Sized
 from typing import Any
 
 from tracelab.collect.job import Job
@@ -13,6 +14,16 @@ def fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: AN
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(data), generator=generator)[: max(1, round(len(data) * share))]
     return torch.utils.data.Subset(data, chosen.tolist())
+
+
+def classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workload's settings, and its data set
+    """Among how many answers one guesses: the words of a vocabulary, or the classes that torchvision's data sets list.
+
+    However many a model could name: labels that the data lacks are soon guessed no more.
+    """
+    listed = getattr(data, "classes", ())
+    known = getattr(own, "vocabulary", None) or (len(listed) if isinstance(listed, Sized) else listed)
+    return known if isinstance(known, int) and known > 0 else None
 
 
 def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401

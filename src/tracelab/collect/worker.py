@@ -204,8 +204,7 @@ def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:
     if not hasattr(module, "model"):
         return Work(module.workload(own))
     whole = module.data(own, train=True)
-    if callable(getattr(module, "classes", None)):
-        outcome["classes"] = module.classes(own, whole)
+    outcome["classes"] = loading.classes(own, whole)
     data = loading.fraction(torch, whole, asked.data_fraction, asked.seed)
     size = complexity(torch, lambda: module.model(own), module.workload, data[0])
     outcome["complexity"] = size.__dict__
