@@ -127,6 +127,17 @@ def test_cut_gzip_keeps_what_could_be_unpacked(tmp_path: Path, share: float) -> 
     assert (lab.file.status, lab.source["complete"]) == ("salvaged", False)
 
 
+@pytest.mark.parametrize(("end", "said"), [(0, "is cut off before"), (400, "is damaged before")])
+def test_gzip_that_ends_or_breaks_before_its_first_event_is_no_file_of_another_kind(
+    tmp_path: Path, end: int, said: str
+) -> None:
+    devices = [{"id": number, "name": f"card {number * 7919 % 1000}"} for number in range(2000)]
+    data = gzip.compress(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": [FIRST]}).encode())
+    assert len(data) > 8000
+    lab = ingest_bytes(tmp_path, data[:4000] + b"\xff" * end, "trace.json.gz")
+    assert (lab.file.status, lab.report.exit_code, said in lab.file.message) == ("failed", 1, True)
+
+
 def test_gzip_of_several_members_is_one_file(tmp_path: Path) -> None:
     text = trace(*(kernel(str(index), ts=index) for index in range(30))).encode()
     members = [text[start : start + 500] for start in range(0, len(text), 500)]

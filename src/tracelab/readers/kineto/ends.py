@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracelab.errors import NotProfilerDataError
+from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers import unpack
 from tracelab.readers.base import Glimpse
 from tracelab.readers.findings import Findings, rank_in_name
@@ -14,7 +14,6 @@ from tracelab.readers.kineto.scan import Trace
 
 _TAIL_BYTES = 1 << 16
 WHAT = "a Chrome trace as torch.profiler exports it"
-NO_EVENTS = f"holds no trace events; expected {WHAT}"
 
 _TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
@@ -39,10 +38,10 @@ def sniff(head: bytes) -> bool:
 
 
 def glimpse(path: Path) -> Glimpse:
-    """Read the head of a trace, and the tail where the file can be read from its end."""
+    """Read the head of a trace, and the tail where the file can be read from its end. Raises SourceError."""
     trace, head, tail = _both_ends(path)
     if not _may_hold_events(trace, head):
-        raise NotProfilerDataError(path, NO_EVENTS)
+        raise no_events(path, trace.findings)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
@@ -51,6 +50,16 @@ def glimpse(path: Path) -> Glimpse:
         rank=rank_of(path, trace.meta),
         world_size=world if isinstance(world, int) else None,
     )
+
+
+def no_events(path: Path, findings: Findings) -> SourceError:
+    """What to raise of a file in which there are none: it is of something else, unless they are what is missing."""
+    if findings.counts["gzip_cut_off"]:
+        problem = "is cut off before its first trace event: the gzip data ends before its end mark; copy the file again"
+        return SourceError(path, problem)
+    if findings.counts["gzip_broken"]:
+        return SourceError(path, "is damaged before its first trace event: the gzip data breaks; copy the file again")
+    return NotProfilerDataError(path, f"holds no trace events; expected {WHAT}")
 
 
 def assumed(path: Path) -> Assumed:
@@ -78,8 +87,10 @@ def span(path: Path) -> tuple[int, int] | None:
 
 def _both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
     """The keys before the events, with the first bytes of the file and, unless it is packed, the last ones."""
-    with unpack.unpacked(path, Findings(), lambda _: None) as stream:
+    findings = Findings()
+    with unpack.unpacked(path, findings, lambda _: None) as stream:
         trace, head = scan.read_head(stream)
+    trace.findings.add(findings)
     tail = b""
     if not unpack.is_gzip(path):
         with path.open("rb") as file:

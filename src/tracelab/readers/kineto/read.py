@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 
-from tracelab.errors import NotProfilerDataError
 from tracelab.readers import unpack
 from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
@@ -26,7 +25,7 @@ _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
 def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
-    """Put the rows of a trace into a sink. Raises NotProfilerDataError where there are no events in it."""
+    """Put the rows of a trace into a sink. Raises SourceError where there are no events in it."""
     assumed = ends.assumed(path)
     sink = sink_for(assumed.rank)
     trace, whole = Trace(), Whole()
@@ -34,7 +33,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
         _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
     whole.findings.add(trace.findings)
     if not whole.events and (trace.array_form or not trace.has_events):
-        raise NotProfilerDataError(path, ends.NO_EVENTS)
+        raise ends.no_events(path, whole.findings)
     rank = ends.rank_of(path, trace.meta)
     for table, rows in described(trace, rank or 0).items():
         sink.put(table, rows)
