@@ -56,6 +56,13 @@ def test_excluded_cells_are_left_out() -> None:
     ]
 
 
+def test_excluding_what_no_cell_is_gets_a_sentence() -> None:
+    excluded = "[[exclude]]\nmodel = 'vgg16'\nbatch_size = 9\n[[exclude]]\nmodel = 'alexnet'\n"
+    assert sweep(MATRIX + excluded).idle == (
+        "[[exclude]] model = 'vgg16', batch_size = 9 fits no cell, and leaves none out",
+    )
+
+
 def test_included_cells_stand_beside_the_axes_with_what_is_fixed() -> None:
     cells = sweep(MATRIX + "[[include]]\nmodel = 'vgg19'\nworkers = 2\n").cells
     last = cells[-1].settings
@@ -93,9 +100,9 @@ def test_more_repeats_rename_nothing() -> None:
 
 
 def test_settings_of_the_workload_are_axes_too() -> None:
-    cells = sweep("workload = 'transformer'\n[fixed]\nset = { depth = 1 }\n[axes]\n'set.width' = [64, 128]").cells
-    assert [cell.settings.set for cell in cells] == [{"depth": "1", "width": "64"}, {"depth": "1", "width": "128"}]
-    assert cells[1].run == "S-depth1-width128"
+    cells = sweep("workload = 'transformer'\n[fixed]\nset = { layers = 1 }\n[axes]\n'set.width' = [64, 128]").cells
+    assert [cell.settings.set for cell in cells] == [{"layers": "1", "width": "64"}, {"layers": "1", "width": "128"}]
+    assert cells[1].run == "S-layers1-width128"
 
 
 def test_names_that_would_be_too_long_or_alike_end_in_a_digest() -> None:
@@ -117,6 +124,7 @@ def test_names_that_would_be_too_long_or_alike_end_in_a_digest() -> None:
         ("[axes]\nbatch_size = [1]", "says no workload"),
         ("workload = 'gemm'\n[axis]\nbatch_size = [1]", "no key 'axis'; did you mean 'axes'?"),
         ("workload = 'gemm'\nname = 'a b'", "'a b' is no run name"),
+        ("workload = 'gemm'\n[axes]\n'set.sise' = [1]", "no setting of gemm 'sise'; did you mean 'size'?"),
         ("workload = 'gemm'\n[axes]\nparallel = ['none', 'tp']", "cell S-tp: no value of --parallel 'tp'"),
         (f"workload = 'gemm'\n[axes]\nseed = {list(range(101))}\nbatch_size = {list(range(1, 101))}", "10,100 cells"),
     ],

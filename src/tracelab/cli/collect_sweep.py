@@ -64,6 +64,8 @@ def command(  # noqa: PLR0913 - one for each option
 
     path = matrix.shipped(COLLECTORS / "sweeps", file)
     sweep = matrix.load(path, out, repeats, values.given(fixed))
+    for sentence in sweep.idle:
+        click.echo(f"{path}: {sentence}", err=True)
     cells = [cell for cell in sweep.cells if match is None or fnmatch.fnmatchcase(cell.run, match)]
     if not cells:
         raise NoDataError(f"{path}: no cell is left; see --match, and [[exclude]] in the file")

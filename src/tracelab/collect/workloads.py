@@ -8,8 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError, unknown
 from tracelab.resources import COLLECTORS
+
+_OURS = frozenset((*(each.name for each in fields(Settings)), "world_size"))
+"""Fields that are filled for a workload."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class Workload:
     options: frozenset[str]
     """Fields of its Settings."""
     default_model: str | None = None
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Those of them that are no options of ours, and for --set."""
+        return self.options - _OURS
 
     @property
     def trains(self) -> bool:

@@ -2,11 +2,12 @@
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect import workloads
 from tracelab.collect.settings import ABOUT, Settings, checked
 from tracelab.collect.sweep.naming import names
 from tracelab.collect.sweep.values import option
@@ -46,6 +47,8 @@ class Sweep:
     cells: tuple[Cell, ...]
     varied: tuple[str, ...]
     """Options that differ between cells, in the order of the file."""
+    idle: tuple[str, ...] = ()
+    """Sentences about what the file says to no effect."""
 
 
 def load(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None) -> Sweep:
@@ -70,16 +73,19 @@ def expanded(
     name = check_run_name(str(content["name"]))
     shared = {key: content[key] for key in _OF_A_MATRIX if key in content}
     found: dict[str, tuple[Options, int]] = {}
+    fitted: dict[str, bool] = {}
     for matrix in _tables(content, "matrix") or [{}]:
         _known("key of [[matrix]]", matrix, _OF_A_MATRIX)
         merged = _merged(shared, matrix)
         times = repeats if repeats is not None else merged.get("repeats", 1)
         if not isinstance(times, int) or times < 1:
             raise UsageError(f"repeats = {times!r}: a whole number from 1 on")
-        for options in _cells(merged, _options(fixed or {})):
+        for options in _cells(merged, _options(fixed or {}), fitted):
             key = repr(sorted(options.items()))
             found[key] = (options, max(times, found[key][1] if key in found else 0))
-    return _named(name, str(content.get("about", "")), list(found.values()), out)
+    _check_own(options for options, _ in found.values())
+    idle = tuple(f"[[exclude]] {what} fits no cell, and leaves none out" for what, fits in fitted.items() if not fits)
+    return replace(_named(name, str(content.get("about", "")), list(found.values()), out), idle=idle)
 
 
 def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Path) -> Sweep:
@@ -108,14 +114,16 @@ def _merged(shared: Mapping[str, Any], matrix: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _cells(matrix: Mapping[str, Any], asked: Options) -> Iterator[Options]:
-    """Every cell of one matrix, as options; what is asked for from outside wins."""
+def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -> Iterator[Options]:
+    """Every cell of one matrix, as options; what is asked for from outside wins. `fitted`: whether each exclude did."""
     fixed = {"workload": matrix["workload"]} if "workload" in matrix else {}
     if "timeout_s" in matrix:
         fixed["timeout_s"] = matrix["timeout_s"]
     fixed |= _table(matrix, "fixed")
     axes, included = _axes(_table(matrix, "axes")), _tables(matrix, "include")
-    overrides, excluded = _tables(matrix, "override"), [_options(each) for each in _tables(matrix, "exclude")]
+    overrides = _tables(matrix, "override")
+    excluded = {_shown(each): _options(each) for each in _tables(matrix, "exclude")}
+    fitted.update({what: fitted.get(what, False) for what in excluded})
     count = 1
     for values in axes:
         count *= len(values)
@@ -133,8 +141,21 @@ def _cells(matrix: Mapping[str, Any], asked: Options) -> Iterator[Options]:
         cell = _with(_options(options), asked)
         if "workload" not in cell:
             raise UsageError("says no workload; add one, as workload = 'image_classification'")
-        if not any(_fits(cell, each) for each in excluded):
+        fitting = [what for what, each in excluded.items() if _fits(cell, each)]
+        fitted.update(dict.fromkeys(fitting, True))
+        if not fitting:
             yield cell
+
+
+def _check_own(cells: Iterable[Options]) -> None:
+    """Refuse settings that a workload does not have, with which every cell would fail."""
+    for workload, own in sorted({(cell["workload"], tuple(cell["set"])) for cell in cells if cell.get("set")}):
+        found = workloads.find(workload)
+        _known(f"setting of {found.name}", own, sorted(found.own) or ["none"])
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in options.items())
 
 
 def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
@@ -186,7 +207,7 @@ def _fits(options: Options, pattern: Options) -> bool:
     )
 
 
-def _known(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             raise UsageError(unknown(kind, name, known))
