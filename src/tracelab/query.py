@@ -71,6 +71,9 @@ _SUMMED = {"kernels", "memcpys", "memsets", "api_calls", "annotations", "ops", "
 RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
+SETTING_PARAM = "setting"
+"""The parameter that names a setting of runs."""
+
 
 @cache
 def library() -> dict[str, Query]:
@@ -143,6 +146,8 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
     if not answer.num_rows:
         _check_filters(con, query, bound)
+        if SETTING_PARAM in bound and SETTING_PARAM in values:
+            _check_setting(con, str(bound[SETTING_PARAM]))
     return answer
 
 
@@ -235,6 +240,13 @@ def check_run(runs: Sequence[str], name: str) -> None:
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; near to it: {', '.join(near)}")
+
+
+def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raise NoDataError, with the settings there are, where no run has one that is called so."""
+    found = [str(row[0]) for row in con.execute("select distinct name from run_settings order by name").fetchall()]
+    if name not in found:
+        raise NoDataError(f"no run has a setting {name!r}; there are {', '.join(found) or 'none'}")
 
 
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:

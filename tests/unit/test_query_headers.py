@@ -250,6 +250,16 @@ def test_a_filter_that_nothing_passes_names_what_there_is(
     assert said in str(raised.value)
 
 
+def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    runs = [{"run": "r", "workers": 2, "tags": [("rack", "7")]}]
+    steps = [{"run": "r", "phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 1}]
+    asked = query.find("setting_effect")
+    with session.connect(build_store(tmp_path / "lab", {"runs": runs, "steps": steps})) as con:
+        assert query.run(con, asked, {"setting": "workers"}).num_rows == 0
+        with pytest.raises(NoDataError, match="no run has a setting 'wrokers'; there are rack, workers"):
+            query.run(con, asked, {"setting": "wrokers"})
+
+
 def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
     with session.connect(store) as con:
         assert query.run(con, query.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
