@@ -8,7 +8,7 @@
 -- /// query
 -- title = "Machines compared"
 -- needs = ["steps"]
--- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], said = ["machine compared with", "this machine"], by = "dataset" }
+-- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], said = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
 -- [params]
 -- sweep = { type = "text", example = "generated-machines", about = "only this sweep" }
 -- model = { type = "text", about = "only this model" }

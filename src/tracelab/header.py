@@ -59,7 +59,8 @@ class Chart:
     next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the `panel`
     columns; grid: x across, `by` down, y written into the cells, in panels as well; timeline: the
     parts y of each bin of time, stacked, from x on for `bin_ns`. With `host` a device of NULL is the
-    host, else it is not known. `said` are words for y columns whose names do not speak for themselves.
+    host, else it is not known. `said` are words for y columns whose names do not speak for themselves; in them a clause
+    `[: {column}]` is the value of a column that holds one in all rows. Of bars `panel` tells panels apart, too.
     """
 
     kind: ChartKind

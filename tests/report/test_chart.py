@@ -5,9 +5,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tracelab.header import Chart
 from tracelab.query import library
 from tracelab.report.chart import chart
-from tracelab.report.rows import MOST_BEYOND, fair
+from tracelab.report.lengths import lengths
+from tracelab.report.rows import AT, MOST_BEYOND, fair
 
 
 def drawn(name: str, rows: list[dict[str, Any]], kept: list[int], *, several: bool = False) -> dict[str, Any]:
@@ -139,3 +141,18 @@ def test_names_stand_in_charts_as_they_are() -> None:
 )
 def test_room_that_small_groups_leave_goes_to_large_ones(sizes: list[int], most: int, share: int) -> None:
     assert fair(sizes, most) == share
+
+
+def test_runs_that_are_named_alike_at_both_ends_have_bars_that_are_named_apart() -> None:
+    runs = [f"generated-scaling-alexnet-b{batch}-g2-ddp" for batch in (16, 128)]
+    shares = {"dur_ns": 3, "busy_ns": 1, "of_busy_ratio": 0.5}
+    rows = [{"run": run, "rank": rank, "device": 0} | shares for run in runs for rank in (0, 1)]
+    bars = lengths(
+        [row | {AT: at} for at, row in enumerate(rows)],
+        4,
+        Chart("bars", "device", ("of_busy_ratio",), None),
+        ["run", "rank"],
+    )
+    assert bars[0]["labels"] == [
+        f"…{name} · rank {rank} · GPU 0" for name in ("b16…", "b128…") for rank in (0, 1)
+    ]

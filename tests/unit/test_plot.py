@@ -201,7 +201,13 @@ def test_rows_that_share_a_label_are_told_apart() -> None:
     assert drawn.axes[0].get_xlabel() == "throughput (GB/s)"
 
 
-def test_names_that_shorten_alike_are_numbered() -> None:
+def test_names_that_shorten_alike_are_cut_to_where_they_differ() -> None:
+    rows = [kernel("k " * 20 + middle + " k" * 20, 5) for middle in "ab"]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
+    assert [text.lstrip("… k")[0] for text in labels(drawn)] == ["a", "b"]
+
+
+def test_names_that_shorten_alike_wherever_they_are_cut_are_numbered() -> None:
     rows = [kernel("k" * 200 + middle + "k" * 200, 5) for middle in "ab"]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
     assert [text[-3:] for text in labels(drawn)] == [" #1", " #2"]
@@ -283,6 +289,26 @@ def test_the_legend_says_what_the_header_calls_a_column() -> None:
     asked = replace(question("stacked", "kernel", "dur_ns", "mean_ns"), chart=chart)
     drawn = plot.figure(pa.Table.from_pylist([kernel("gemm", 7)]), asked)
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["queue", "mean"]
+
+
+@pytest.mark.parametrize(
+    ("machines", "said", "titles"),
+    [
+        (["bp", "bp"], ["compared with: bc", "this machine: bp"], [""]),
+        (["bp", "bq"], ["compared with: bc", "this machine"], ["bp", "bq"]),
+    ],
+)
+def test_the_legend_names_what_all_bars_share_and_a_panel_what_they_do_not(
+    machines: list[str], said: list[str], titles: list[str]
+) -> None:
+    words = {"base_ns": "compared with[: {base}]", "dur_ns": "this machine[: {machine}]"}
+    chart = Chart("bars", "kernel", ("base_ns", "dur_ns"), None, panel=("base", "machine"), said=words)
+    rows = [
+        kernel(f"k{at}", 7) | {"base_ns": 9, "base": "bc", "machine": machine} for at, machine in enumerate(machines)
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), replace(question("bars", "kernel", "dur_ns"), chart=chart))
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == said
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == titles
 
 
 def test_stacked_bars_stand_by_their_whole_length() -> None:

@@ -78,7 +78,7 @@ def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, l
             axes.set_title(drawable(panel.title) if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
-        handles = [Patch(color=shade, label=legend(chart, name)) for name, shade in colors.items()]
+        handles = [Patch(color=shade, label=legend(chart, name, rows)) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     missing = sum(panel.of - len(panel.bars) for panel in panels)
     of = sum(panel.of for panel in panels)

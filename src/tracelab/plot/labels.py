@@ -11,8 +11,9 @@ from typing import Any
 from matplotlib.font_manager import findfont, get_font
 
 from tracelab.header import Chart
-from tracelab.names import NO_NAME, plain_kernel, shortened, visible
+from tracelab.names import NO_NAME, apart, plain_kernel, shortened, visible
 from tracelab.plot.style import STYLE
+from tracelab.says import CLAUSE, PLACEHOLDER
 from tracelab.units import as_column, spoken
 
 Row = dict[str, Any]
@@ -32,7 +33,7 @@ def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
         for parts, row in zip(texts, rows, strict=True):
             parts += [plain_kernel(visible(row[name])) or NO_NAME for name in extras if row[name] is not None]
     between = " → " if extras and extras[0].startswith("src_") else ", "
-    short = [_fitted(parts, between) for parts in texts]
+    short = _told_apart([" ".join(parts) for parts in texts], [_fitted(parts, between) for parts in texts])
     seen: dict[str, int] = {}
     for text in short:
         seen[text] = seen.get(text, 0) + 1
@@ -44,9 +45,19 @@ def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     return short
 
 
+def _told_apart(whole: Sequence[str], short: Sequence[str]) -> list[str]:
+    """The short texts; where those of different texts are alike, each is cut to where it differs."""
+    alike: dict[str, set[str]] = {}
+    for text, said in zip(whole, short, strict=True):
+        alike.setdefault(said, set()).add(text)
+    differently = {said: apart(sorted(texts), LABEL_CELLS) for said, texts in alike.items() if len(texts) > 1}
+    return [differently[said][text] if said in differently else said for text, said in zip(whole, short, strict=True)]
+
+
 def keys(chart: Chart, rows: Sequence[Row]) -> list[str]:
     """What tells processes apart, and what the chart names beside it."""
-    return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []))) if name in rows[0]]
+    beside = chart.panel if chart.kind == "bars" else ()
+    return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []), *beside)) if name in rows[0]]
 
 
 def varying(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
@@ -57,13 +68,13 @@ def varying(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
 def constants(rows: list[Row], chart: Chart) -> list[str]:
     """What is the same in all rows, said once under the title."""
     told = varying(rows, keys(chart, rows))
-    same = [name for name in keys(chart, rows) if name not in told and name != chart.x]
+    same = [name for name in keys(chart, rows) if name not in (*told, *chart.panel, chart.x)]
     return [named(same, [rows[0][name] for name in same])] if same else []
 
 
 def named(names: Sequence[str], values: Sequence[object]) -> str:
     """Values with what they are: mordred · rank 0 · GPU 1."""
-    said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:"}
+    said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:", "base_machine": "compared with"}
     parts = []
     for name, value in zip(names, values, strict=True):
         text = shortened(visible(str(value)), LABEL_CELLS) if value is not None else "none"
@@ -126,9 +137,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {several}s"
 
 
-def legend(chart: Chart, column: str) -> str:
-    """What the legend calls a column of y."""
-    return chart.said.get(column) or words(as_column(column))
+def legend(chart: Chart, column: str, rows: Sequence[Row]) -> str:
+    """What the legend calls a column of y; a clause in [ ] is left out where its column holds several values."""
+
+    def value(clause: re.Match[str]) -> str:
+        found = PLACEHOLDER.search(clause[1])
+        held = {row.get(found["part"]) for row in rows} if found else {None}
+        one = next(iter(held)) if len(held) == 1 else None
+        return (
+            ""
+            if one is None or found is None
+            else clause[1].replace(found[0], shortened(visible(str(one)), LABEL_CELLS))
+        )
+
+    return CLAUSE.sub(value, chart.said.get(column, "")) or words(as_column(column))
 
 
 def words(column: str) -> str:

@@ -51,7 +51,7 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x")
     handles = [
-        Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend(chart, name))
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend(chart, name, rows))
         for name, ink in colors.items()
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from tracelab.header import Chart
-from tracelab.names import shortened, visible
+from tracelab.names import apart, visible
 from tracelab.plot.axis import is_additive, is_finite, known_sum, measures
 from tracelab.plot.bars import IN_TIME
 from tracelab.plot.labels import IDENTITY, counted, labels, named, words
@@ -89,5 +89,8 @@ def _length(row: Row, drawn: Chart) -> float:
 
 def _identities(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """Labels of processes: a long run gives way, for rank and GPU stand behind it."""
-    short = [row | {"run": shortened(visible(str(row.get("run"))), _RUN_CELLS)} for row in rows]
-    return [named(names, [row[name] for name in names]) for row in short]
+    runs = [visible(str(row.get("run"))) for row in rows]
+    short = apart(runs, _RUN_CELLS)
+    return [
+        named(names, [(row | {"run": short[run]})[name] for name in names]) for row, run in zip(rows, runs, strict=True)
+    ]
