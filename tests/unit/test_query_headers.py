@@ -60,6 +60,8 @@ HEADER = (
 def _some_value(param: query.Param) -> query.Value:
     if param.choices:
         return param.choices[0]
+    if param.name == query.SETTING_PARAM:  # one that a run has
+        return param.default
     return {"text": "r", "run": "r", "integer": 0, "number": 0.0, "flag": True}[param.type]
 
 
