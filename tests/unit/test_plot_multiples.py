@@ -13,6 +13,7 @@ from tracelab.errors import NoDataError
 from tracelab.header import Chart, ChartKind, Query
 
 Row = dict[str, object]
+CURVES_AND_GRID: tuple[ChartKind, ...] = ("curves", "grid")
 
 
 def question(kind: ChartKind, *y: str) -> Query:
@@ -93,3 +94,40 @@ def test_numbers_of_a_grid_are_written_in_two_digits() -> None:
 def test_nothing_to_draw_is_said(kind: ChartKind) -> None:
     with pytest.raises(NoDataError, match="q has no rows to draw"):
         drawn([cell(8, None)], kind, "samples_per_s")
+
+
+def test_panels_name_their_sweep_and_those_of_nothing_are_left_out() -> None:
+    rows = [cell(8, 1.0), cell(8, None), cell(8, None, model="alexnet"), cell(8, 2.0) | {"sweep": "t"}]
+    for kind in CURVES_AND_GRID:
+        figure = drawn(rows, kind, "samples_per_s")
+        assert [axes.get_title(loc="left") for axes in figure.axes] == ["s · vgg", "t · vgg"]
+        assert "1 of 3 panels left out, empty" in figure.get_suptitle()
+
+
+def test_of_too_many_panels_those_with_the_most_values_are_drawn() -> None:
+    rows = [cell(8, 1.0, model=f"m{number:02}") for number in range(14)]
+    figure = drawn([*rows, cell(16, 2.0, model="m13")], "curves", "samples_per_s")
+    assert [axes.get_title(loc="left") for axes in figure.axes][:2] == ["m13", "m00"]
+    assert "2 of 14 panels not drawn" in figure.get_suptitle()
+
+
+def test_of_too_many_lines_those_with_the_most_points_have_a_colour() -> None:
+    dots = [cell(8, 1.0, layout=f"l{number:02}") for number in range(20)]
+    figure = drawn([*dots, *(cell(8 * at, 1.0, layout="long") for at in range(1, 5))], "curves", "samples_per_s")
+    assert [text.get_text() for text in figure.legends[0].get_texts()][0::8] == ["long", "13 others"]
+
+
+def test_lines_whose_names_shorten_alike_stay_two() -> None:
+    rows = [cell(8, speed, layout=f"{'a' * 40}{speed}{'b' * 40}") for speed in (1.0, 2.0)]
+    assert lines(drawn(rows, "curves", "samples_per_s").axes[0]) == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("kind", ["curves", "grid"])
+def test_a_title_is_no_wider_than_its_panel(kind: ChartKind) -> None:
+    variant = "epochs=1, learning_rate=0.01, optimizer=adam, workers="
+    rows = [cell(8, 1.0) | {"variant": f"{variant}{number}", "sweep": f"sweep-{number}"} for number in range(8)]
+    figure = drawn(rows, kind, "samples_per_s", "speedup_factor")
+    figure.canvas.draw()
+    boxes = [axes._left_title.get_window_extent() for axes in figure.axes]  # type: ignore[attr-defined]
+    places = [axes.get_window_extent() for axes in figure.axes]
+    assert all(box.width <= place.width for box, place in zip(boxes, places, strict=True))

@@ -13,7 +13,8 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 from tracelab.header import Chart
 from tracelab.plot.axis import Axis, fitted_axis, is_finite
 from tracelab.plot.labels import counted, drawable, words
-from tracelab.plot.multiples import MOST_PANELS, Panel, panels, text_of
+from tracelab.plot.multiples import MOST_PANELS, Panel, panels, told_apart, wrapped
+from tracelab.plot.room import that_fit
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
 from tracelab.units import Quantity, quantity
 
@@ -23,6 +24,8 @@ Series = dict[str, list[tuple[float, float]]]
 MARKERS = "osD^vP*X"
 """One for each colour, so that lines stay apart in grey."""
 _ACROSS = 4
+_HEIGHT = 2.3
+_EDGE = 0.55  # inches of a panel beside its axes
 _LOG_FROM = 6
 """Where the largest x is so many times the smallest, doublings stand at equal distances."""
 _MOST_TICKS = 10
@@ -35,22 +38,31 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each y over x: a row of panels for each y, or where there is one y, as many as fit side by side."""
     rows = [row for row in rows if is_finite(row[chart.x])]
     names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
-    shown, notes = panels(rows, chart, MOST_PANELS if len(names) == 1 else _ACROSS)
-    told = {(name, place): _series(panel, chart, name) for name in names for place, panel in enumerate(shown)}
-    titles = [title for title in _titles(shown, chart) if any(title in series for series in told.values())]
+    fit = that_fit([_HEIGHT * len(names)] * MOST_PANELS)
+    shown, notes = panels(rows, chart, min(MOST_PANELS, fit * _ACROSS))
+    said = told_apart([row[chart.by] for panel in shown for row in panel.rows]) if chart.by else {}
+    told = {(name, place): _series(panel, chart, name, said) for name in names for place, panel in enumerate(shown)}
+    spots = {
+        title: sum(len(series.get(title, ())) for series in told.values()) for title in _titles(shown, chart, said)
+    }
+    titles = [title for title, count in spots.items() if count]
+    if len(titles) > len(OKABE_ITO):  # those of the most points have a colour
+        titles.sort(key=lambda title: -spots[title])
     styles = {title: _style(index) for index, title in enumerate(titles)}
     across = min(len(shown), _ACROSS)
-    down = len(names) if len(names) > 1 else -(-len(shown) // across)
-    drawn = Figure(figsize=(max(6.4, 2.6 * across + 0.9), 2.3 * down + 0.9), layout="constrained")
+    blocks = -(-len(shown) // across)
+    down = len(names) * blocks
+    width = max(6.4, 2.6 * across + 0.9)
+    drawn = Figure(figsize=(width, _HEIGHT * down + 0.9), layout="constrained")
     grid = drawn.subplots(down, across, squeeze=False)
     own = [name for name in names if _differ(shown, name)]
-    for number, (name, place) in enumerate(told):
-        axes = grid.flat[number] if len(names) == 1 else grid[names.index(name), place]
+    for (name, place), series in told.items():
+        axes = grid[names.index(name) + len(names) * (place // across), place % across]
         axis = fitted_axis([name], shown[place].rows if name in own else rows, stacked=False)
-        _draw(axes, told[name, place], styles, axis, name)
-        axes.set_title(drawable(shown[place].title) if name == names[0] else "")
-        axes.set_ylabel(axis.label if number % across == 0 or name in own else "")
-    _finish(grid, rows, chart, len(told))
+        _draw(axes, series, styles, axis, name)
+        axes.set_title(wrapped(shown[place].title, width / across - _EDGE) if name == names[0] else "")
+        axes.set_ylabel(axis.label if place % across == 0 or name in own else "")
+    _finish(grid, rows, chart, (len(shown), len(names)))
     if len(titles) > 1:
         handles = [
             Line2D([], [], markersize=4, label=drawable(title), **styles[title]) for title in titles[: len(OKABE_ITO)]
@@ -96,22 +108,22 @@ def _mean(values: Sequence[float]) -> float:
     return fmean(known) if known else nan
 
 
-def _titles(shown: Sequence[Panel], chart: Chart) -> list[str]:
-    return list(dict.fromkeys(_series_name(row, chart) for panel in shown for row in panel.rows))
+def _titles(shown: Sequence[Panel], chart: Chart, said: Mapping[object, str]) -> list[str]:
+    return list(dict.fromkeys(_series_name(row, chart, said) for panel in shown for row in panel.rows))
 
 
-def _series(panel: Panel, chart: Chart, name: str) -> Series:
+def _series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -> Series:
     """Points by series, not-a-number where a row has none; a series of nothing but 0 is no line."""
     found: Series = {}
     for row in panel.rows:
         y = float(row[name]) if is_finite(row[name]) else nan
-        found.setdefault(_series_name(row, chart), []).append((float(row[chart.x]), y))
+        found.setdefault(_series_name(row, chart, said), []).append((float(row[chart.x]), y))
     known = {title: points for title, points in found.items() if not all(isnan(y) for _, y in points)}
     return {title: points for title, points in known.items() if any(y > 0 or y < 0 for _, y in points)} or known
 
 
-def _series_name(row: Row, chart: Chart) -> str:
-    return text_of(row[chart.by]).replace("_", " ") if chart.by is not None else words(chart.y[0])
+def _series_name(row: Row, chart: Chart, said: Mapping[object, str]) -> str:
+    return said[row[chart.by]].replace("_", " ") if chart.by is not None else words(chart.y[0])
 
 
 def _style(index: int) -> dict[str, Any]:
@@ -120,19 +132,22 @@ def _style(index: int) -> dict[str, Any]:
     return {"color": color(index), "marker": MARKERS[index], "linestyle": "-"}
 
 
-def _finish(grid: Any, rows: Sequence[Row], chart: Chart, used: int) -> None:  # noqa: ANN401  an array of axes
+def _finish(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int]) -> None:  # noqa: ANN401  axes
     """Ticks where there are values, on a logarithmic axis where they double; no axes where there is no panel."""
     values = sorted({row[chart.x] for row in rows})
     is_log = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     ticks = values if len(values) <= _MOST_TICKS else values[:: -(-len(values) // _MOST_TICKS)]
+    (shown, each), across = used, grid.shape[1]
     for number, axes in enumerate(grid.flat):
-        if number >= used:
+        row, column = divmod(number, across)
+        place = row // each * across + column
+        if place >= shown:
             axes.remove()
             continue
         if is_log:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
-        is_lowest = number + grid.shape[1] >= used
+        is_lowest = row % each == each - 1 and place + across >= shown
         axes.set_xlim(*_room(values, is_log=is_log))
         axes.set_xticks(ticks, [f"{value:,.6g}" if is_lowest else "" for value in ticks])
         axes.set_xlabel(words(chart.x) if is_lowest else "")

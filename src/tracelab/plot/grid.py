@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from tracelab.header import Chart
 from tracelab.plot.axis import is_finite
 from tracelab.plot.labels import drawable, words
-from tracelab.plot.multiples import Panel, panels, text_of
+from tracelab.plot.multiples import Panel, panels, text_of, wrapped
 from tracelab.plot.room import MOST_INCHES, not_drawn
 from tracelab.plot.style import REST
 from tracelab.units import significant
@@ -45,8 +45,12 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     rows = [row for row in rows if row[chart.x] is not None]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     shown, notes = panels(rows, chart)
-    every_x = _ordered(row[chart.x] for row in rows)
-    every_line = list(dict.fromkeys(row[chart.by] if chart.by else None for row in rows))
+    told = [row for panel in shown for row in panel.rows if any(row[name] is not None for name in drawn_y)]
+    every_x = _ordered(row[chart.x] for row in told)
+    lines_told = {row[chart.by] if chart.by else None for row in told}
+    every_line = [
+        line for line in dict.fromkeys(row[chart.by] if chart.by else None for row in rows) if line in lines_told
+    ]
     columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
     across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
     down = len(shown) if len(drawn_y) > 1 else -(-len(shown) // across)
@@ -67,7 +71,7 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         panel, name = tasks[number]
         _draw(axes, _cells(panel, chart, name), (columns, lines), shades[name])
         titles = [panel.title, *([words(name)] if len(drawn_y) > 1 else [])]
-        axes.set_title(drawable(" · ".join(filter(None, titles))))
+        axes.set_title(wrapped(" · ".join(filter(None, titles)), max(width, drawn.get_figwidth() / across - 1.3)))
         axes.set_yticks(range(len(lines)), [drawable(text_of(line)) for line in lines] if number % across == 0 else [])
         axes.set_xticks(range(len(columns)), [drawable(text_of(column)) for column in columns])
         axes.set_xlabel(words(chart.x) if number + across >= len(tasks) else "")

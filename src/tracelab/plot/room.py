@@ -37,7 +37,7 @@ def that_fit(heights: Iterable[float], most: float = MOST_INCHES) -> int:
 def narrowing(rows: Sequence[Row], query: Query) -> list[str]:
     """The options of the question that ask for fewer of these rows, in words."""
     chart = query.chart
-    named = (*IDENTITY, *((chart.by, *chart.panel) if chart else ()))
+    named = ("sweep", *IDENTITY, *((chart.by, *chart.panel) if chart else ()))
     params = {param.name: param for param in query.params}
     told = [name for name in varying(rows, [name for name in dict.fromkeys(named) if name]) if name in params]
     options = [f"--{name.replace('_', '-')} {'N' if params[name].type == 'integer' else 'NAME'}" for name in told]
