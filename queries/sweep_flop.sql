@@ -2,8 +2,9 @@
 -- A row is one run and way of counting: `model`, a forward pass by the sizes of its layers (a multiply-add is two);
 -- `ops`, what PyTorch's profiler wrote beside products and convolutions; `ncu`, what the counters of single kernels add up
 -- to (see kernel_flop); and each FLOP counter of nvprof's summary, whose mean a launch times its launches is taken. A
--- profiler counts what it recorded: `flop_per_sample` divides by the batch size and by --batches. The mean over launches
--- tells kernels apart that ran often from those that ran once; `name_mean_flop`, the plain mean over rows of a table, does
+-- profiler counts what it recorded: `flop_per_sample` divides by the batch size and by the batches in it. These are
+-- --batches, else the steps that the run folder says were recorded, of all ranks that were counted, else 1. The mean over
+-- launches tells kernels apart that ran often from those that ran once; `name_mean_flop`, the plain mean over rows of a table, does
 -- not, and is no count of anything. Counters count what their name says: flop_count_dp of a program in single precision is 0
 -- but for the few kernels that use doubles.
 -- /// query
@@ -14,7 +15,7 @@
 -- run = { type = "text", about = "only this run" }
 -- sweep = { type = "text", example = "generated-shares", about = "only this sweep" }
 -- model = { type = "text", about = "only this model" }
--- batches = { default = 1.0, about = "how many batches the counted launches computed" }
+-- batches = { type = "integer", about = "how many batches the counted launches computed, where the run folder does not say" }
 -- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
 -- [columns]
 -- run = "The run."
@@ -31,6 +32,7 @@
 -- name_mean_flop = "Mean over the names of the mean of each, rounded: every name counts alike."
 -- names = "Names that were counted."
 -- parameters = "Parameters of the model."
+-- batches = "Batches that were divided by: --batches, else recorded steps times ranks, else 1; NULL where the recorded ones are not known."
 -- [report]
 -- part = "sweeps"
 -- place = 11
@@ -44,13 +46,47 @@
 -- each = "counted_from"
 -- most = 4
 -- text = "By {counted_from}, a sample[ of {model}] takes at most {flop_per_sample} FLOPs[, at batch {batch_size}][ on {layout}]."
--- try = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and `--batches`. Compare only counts of one kind."
+-- try = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and the recorded batches. Compare only counts of one kind."
 -- ///
 with asked as materialized (
     select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
 ),
 profiled as materialized (
     select * replace (row_number() over () as id) from ncu_launches semi join asked using (run)
+),
+plans as (  -- what a run folder says of the window, whose steps are numbered from the first of the warm-up
+    select
+        run,
+        tags['capture.window'] as recorded_window,
+        try_cast(tags['warmup'] as bigint) as warmup,
+        try_cast(tags['capture.wait'] as bigint) as wait,
+        try_cast(tags['capture.active'] as bigint) as active,
+        try_cast(tags['capture.cycles'] as bigint) as cycles
+    from asked
+    where tags['capture.window'] is not null
+),
+taken as (
+    select
+        run, rank,
+        count(*) filter (phase <> 'validate') as steps,
+        count(*) filter (phase = 'validate') as validations
+    from steps
+    semi join plans using (run)
+    where phase in ('warmup', 'train', 'validate')
+    group by run, rank
+),
+recorded as (  -- steps in the windows of each rank; not known where validation was recorded among them
+    select
+        p.run, t.rank,
+        case
+            when p.recorded_window <> 'all' then list_sum(list_transform(
+                range(p.cycles),
+                lambda cycle: greatest(0, least(p.active, t.steps - p.warmup - cycle * (p.wait + p.active) - p.wait))
+            ))
+            when t.validations = 0 then t.steps
+        end as steps
+    from plans as p
+    join taken as t using (run)
 ),
 by_launch as (
     select w.run, w.name, f.flop
@@ -85,24 +121,43 @@ counts as (
     from by_name
     group by run, counted_from
 ),
+counted_ranks as (
+    select run, 'ncu' as counted_from, rank from profiled
+    union
+    select run, 'ops', rank from summaries semi join asked using (run) where flop is not null
+    union
+    select run, metric, rank from summaries semi join asked using (run) where starts_with(metric, 'flop_count_')
+),
+known_batches as (
+    select c.run, c.counted_from, complete_sum(r.steps) as batches
+    from counted_ranks as c
+    join plans as p on c.run = p.run
+    left join recorded as r on c.run = r.run and c.rank = r.rank
+    group by c.run, c.counted_from
+),
 answers as (
-    select run, counted_from, launches, flop, name_mean, names from counts
+    select
+        c.run, c.counted_from, c.launches, c.flop, c.name_mean, c.names,
+        coalesce($batches, case when k.run is null then 1 else k.batches end) as batches
+    from counts as c
+    left join known_batches as k on c.run = k.run and c.counted_from = k.counted_from
     union all
-    select run, 'model', null, null, null, null from asked where flop_per_sample is not null
+    select run, 'model', null, null, null, null, null from asked where flop_per_sample is not null
 )
 select
     c.run, c.sweep, c.model,
     c.batch_size::bigint as batch_size,
     c.layout, c.variant, a.counted_from,
     whole(round(case
-        when a.counted_from = 'model' then c.flop_per_sample else a.flop / nullif(c.batch_size * $batches, 0)
+        when a.counted_from = 'model' then c.flop_per_sample else a.flop / nullif(c.batch_size * a.batches, 0)
     end)) as flop_per_sample,
     whole(round(a.flop)) as flop,
     whole(a.launches) as launches,
     whole(round(a.flop / nullif(a.launches, 0))) as launch_mean_flop,
     whole(round(a.name_mean)) as name_mean_flop,
     a.names,
-    c.parameters
+    c.parameters,
+    a.batches::bigint as batches
 from answers as a
 join asked as c on a.run = c.run
 order by c.sweep, c.model, c.variant, c.batch_size, c.run, a.counted_from
