@@ -153,6 +153,4 @@ def test_runs_that_are_named_alike_at_both_ends_have_bars_that_are_named_apart()
         Chart("bars", "device", ("of_busy_ratio",), None),
         ["run", "rank"],
     )
-    assert bars[0]["labels"] == [
-        f"…{name} · rank {rank} · GPU 0" for name in ("b16…", "b128…") for rank in (0, 1)
-    ]
+    assert bars[0]["labels"] == [f"…{name} · rank {rank} · GPU 0" for name in ("b16…", "b128…") for rank in (0, 1)]
