@@ -83,6 +83,15 @@ def test_nsys_on_a_processor_expects_no_kernels(tmp_path):
     assert (verdict, export.kernels, len(export.files)) == (("ok", None), 0, 1)
 
 
+def test_nsys_on_a_processor_without_a_report_failed_and_misses_no_gpu(tmp_path):
+    _, export, (status, sentence) = captured(tmp_path, "nsys", fault="silent", cuda=False)
+    assert (status, export.reports) == ("profiler_error", ())
+    assert sentence.endswith(
+        "wrote no report; `nsys status --environment` tells what it lacks here, and --profiler kineto records a "
+        "processor without it"
+    )
+
+
 def test_ncu_profiles_the_window_without_communication_and_exports_base_units(tmp_path):
     capture, export, verdict = captured(tmp_path, "ncu", *STEP)
     assert verdict == ("ok", None)

@@ -73,8 +73,13 @@ def _no_report(capture: Capture, code: int, said: str, output: str) -> tuple[str
     known = _known(output)
     if said or known:
         return "profiler_error", _told(name, said, output)
-    if "No kernels were profiled" in output if name == "ncu" else code == 0:
+    if "No kernels were profiled" in output if name == "ncu" else code == 0 and capture.cuda:
         return "no_kernels", _no_kernels(capture)
+    if code == 0 and name == "nsys":
+        return "profiler_error", (
+            "nsys ended as if all was well, and wrote no report; `nsys status --environment` tells what it lacks here, "
+            "and --profiler kineto records a processor without it"
+        )
     ended = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     return "profiler_error", f"{name} wrote no report ({ended}); what it printed may say why"
 
