@@ -74,6 +74,13 @@ def test_a_fault_is_a_status_and_the_steps_before_it_are_kept(
     assert steps(result.folder) == 1
 
 
+def test_what_a_failed_rank_printed_names_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    result = faulty(tmp_path, "raise ValueError(__file__)")
+    printed = (result.folder / "rank0.log").read_text()
+    assert (str(tmp_path) in printed, "ValueError: ~/" in printed) == (False, True)
+
+
 def test_the_time_limit_ends_a_run_and_keeps_what_was_recorded(tmp_path: Path) -> None:
     for limit_s in (15.0, 60.0, 240.0):  # a busy machine may take longer to begin
         result = faulty(tmp_path, "time.sleep(600)", timeout_s=limit_s, profiler="kineto", active=5, force=True)

@@ -88,7 +88,7 @@ def worked(outcomes: Mapping[int, Mapping[str, Any]]) -> bool:
 
 
 def nameless(error: str | None) -> str | None:
-    """A sentence without the way to this user's files, for others may read it."""
+    """A sentence, or what was printed, without the way to this user's files, for others may read it."""
     return error and error.replace(str(Path.home()), "~")
 
 

@@ -209,7 +209,8 @@ def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder:
     for rank, outcome in outcomes.items():
         if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
             with contextlib.suppress(OSError):
-                shutil.copyfile(scratch / str(rank) / "log", folder / f"rank{rank}.log")
+                told = (scratch / str(rank) / "log").read_text("utf-8", "replace")
+                (folder / f"rank{rank}.log").write_text(status.nameless(told) or "", "utf-8")
 
 
 def _concluded(
