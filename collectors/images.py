@@ -45,4 +45,7 @@ def pictures(name: str, root: str | None, size: int, classes: int, *, train: boo
     kind = {"cifar10": vision.datasets.CIFAR10, "cifar100": vision.datasets.CIFAR100}[name]
     if not (Path(root) / kind.base_folder).is_dir():
         raise ValueError(f"--data-root has no folder {kind.base_folder}; unpack it there, for nothing is downloaded")
-    return kind(root, train=train, transform=prepare)
+    try:
+        return kind(root, train=train, transform=prepare)
+    except RuntimeError as error:  # its sentence advises an option of its own, to download
+        raise ValueError(f"{kind.base_folder} in --data-root is damaged or not whole; unpack it anew") from error

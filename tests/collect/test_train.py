@@ -13,7 +13,11 @@ import pytest
 pytest.importorskip("torch", reason="training needs torch: make venv")
 pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
 
+import torch
+
 from tracelab import ingest
+from tracelab.collect import loading
+from tracelab.collect.job import Job
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import Result, train
 from tracelab.lab import Lab
@@ -42,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     out, made = tmp_path_factory.mktemp("runs"), {}
 
     def once(workload: str, **options: Any) -> Result:
-        key = json.dumps([workload, options], sort_keys=True)
+        key = json.dumps([workload, options], sort_keys=True, default=str)
         if key not in made:
             made[key] = train(Settings(workload, **TINY | {"out": out, "run": f"run{len(made)}"} | options))
         return made[key]
@@ -265,6 +269,51 @@ def test_what_a_workload_cannot_do_is_refused_with_a_reason(
 ) -> None:
     result = run(workload, **options)
     assert (result.status, result.error) == ("failed", sentence)
+
+
+def test_a_damaged_data_set_is_answered_with_what_can_be_done(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"half")
+    result = run("image_classification", profiler="none", shapes=False, data="cifar10", data_root=tmp_path)
+    sentence = "ValueError: cifar-10-batches-py in --data-root is damaged or not whole; unpack it anew"
+    assert (result.status, result.error) == ("failed", sentence)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8, 32])
+@pytest.mark.parametrize("held_out", [1, 2, 21])
+def test_ranks_validate_every_sample_once_in_as_many_batches(held_out: int, batch_size: int) -> None:
+    asked = Settings("transformer", batch_size=batch_size, device="cpu")
+    jobs = [Job(rank=rank, local_rank=rank, world_size=2, local_world_size=2) for rank in (0, 1)]
+    parts = [loading.validation(torch, list(range(held_out)), asked, job) for job in jobs]
+    batches = [[batch.tolist() for batch in part.loader] for part in parts]
+    counted = [batch for part, own in zip(parts, batches, strict=True) for batch in own[: part.batches]]
+    seen = [sample for batch in counted for sample in batch]
+    assert (sorted(seen), len(batches[0])) == (list(range(held_out)), len(batches[1]))
+
+
+def test_every_held_out_sample_is_in_the_accuracy_of_several_ranks(run: Run, tmp_path: Path) -> None:
+    workload = tmp_path / "held.py"
+    workload.write_text("""
+from dataclasses import dataclass
+import torch
+from torch.utils.data import TensorDataset
+@dataclass(frozen=True)
+class Settings:
+    width: int = 1
+def model(settings):
+    return torch.nn.Linear(settings.width, 1)
+def data(settings, *, train):
+    place = torch.arange(8.0 if train else 21.0)
+    return TensorDataset(place[:, None], place)
+def workload(network):
+    return lambda place, at: (network(place).square().mean(), (at == 20).float().mean())
+""")
+    result = run(str(workload), profiler="none", shapes=False, parallel="ddp", gpus=2, validate=True, steps=None)
+    assert result.status == "ok", result.error
+    written = [row for rank in (0, 1) for row in lines(result, f"steps.rank{rank}.jsonl")[1:]]
+    rows = [row for row in written if row["phase"] == "validate"]
+    assert sum(row["samples"] for row in rows) == 21
+    assert sum(row["samples"] * row["accuracy"] for row in rows) == pytest.approx(1)  # the last one alone is right
 
 
 def test_epochs_validation_and_loaders_at_work(run: Run) -> None:

@@ -1,10 +1,21 @@
 """Batches of a workload's data for one rank: its share of it, shuffled, in the loader that was asked for."""
 
+import math
 from collections.abc import Sized
+from dataclasses import dataclass
 from typing import Any
 
 from tracelab.collect.job import Job
 from tracelab.collect.settings import Settings
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What one rank validates on."""
+
+    loader: Any
+    batches: int
+    """So many first ones count; others only keep this rank in step with those that have more."""
 
 
 def fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: ANN401  torch carries no types here
@@ -31,7 +42,8 @@ def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noq
     sampler = None
     if job.world_size > 1:
         sampler = torch.utils.data.DistributedSampler(data, job.world_size, job.rank, seed=settings.seed)
-    return _loader(torch, data, settings, {"sampler": sampler, "shuffle": sampler is None})
+    order = {"batch_size": settings.batch_size, "sampler": sampler, "shuffle": sampler is None}
+    return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph is of one shape
 
 
 def one(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
@@ -39,14 +51,17 @@ def one(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
     return torch.utils.data.default_collate([data[place % len(data)] for place in range(settings.batch_size)])
 
 
-def validation(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
-    """A loader over this rank's share, in order; the few samples that do not divide evenly are left out.
+def validation(torch: Any, data: Any, settings: Settings, job: Job) -> HeldOut:  # noqa: ANN401
+    """A loader over this rank's share, in order; the shares together are every sample once.
 
-    Ranks must ask for as many batches as each other, for FSDP gathers weights in every forward pass.
+    Ranks must ask for as many batches as each other, for FSDP gathers weights in every forward pass, and DDP buffers.
     """
-    even = len(data) - len(data) % job.world_size
-    chosen = torch.utils.data.Subset(data, range(job.rank, even, job.world_size))
-    return _loader(torch, chosen, settings, {"shuffle": False})
+    size, world = settings.batch_size, job.world_size
+    own = range(job.rank, len(data), world)
+    batches = [list(own[start : start + size]) for start in range(0, len(own), size)]
+    most = math.ceil(math.ceil(len(data) / world) / size)
+    padded = batches + [[0]] * (most - len(batches))
+    return HeldOut(_loader(torch, data, settings, {"batch_sampler": padded}), len(batches))
 
 
 def pins(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
@@ -57,11 +72,9 @@ def pins(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
 def _loader(torch: Any, data: Any, settings: Settings, order: dict[str, Any]) -> Any:  # noqa: ANN401
     return torch.utils.data.DataLoader(
         data,
-        batch_size=settings.batch_size,
         num_workers=settings.workers,
         pin_memory=pins(torch, settings),
         persistent_workers=settings.workers > 0,
-        drop_last=settings.cuda_graphs,  # a graph is of one shape
         generator=torch.Generator().manual_seed(settings.seed),
         **order,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracelab.collect.built import Place
 from tracelab.collect.capture import LOADING, Capture
+from tracelab.collect.loading import HeldOut
 from tracelab.collect.record import Record, Step, Sums
 
 CALIBRATION_STEPS = 10
@@ -23,7 +24,7 @@ class Work:
     scaler: Any = None
     training: Any = None
     """Loader of batches; None for a workload that needs none."""
-    validation: Any = None
+    validation: HeldOut | None = None
 
 
 class Loop:
@@ -47,7 +48,7 @@ class Loop:
             self._pass("train", epoch, settings.steps_an_epoch)
             self._record.end_epoch(whole, self._capture.apart_ns - apart_ns)
             if settings.validate and self._work.validation is not None:
-                self._validate(epoch)
+                self._validate(epoch, self._work.validation)
         self._record.finish()
 
     def _pass(self, phase: str, epoch: int | None, most: int | None) -> None:
@@ -99,16 +100,17 @@ class Loop:
             work.scaler.update()
         return loss, accuracy
 
-    def _validate(self, epoch: int) -> None:
+    def _validate(self, epoch: int, held_out: HeldOut) -> None:
         """Loss and accuracy over held-out data, or as many batches of it as an epoch has steps: one row."""
         whole = self._record.begin("validate", epoch, None)
         self._work.network.eval()
         with self._place.torch.no_grad():
-            for batch in itertools.islice(self._work.validation, self._place.settings.steps_an_epoch):
+            batches = itertools.islice(held_out.loader, self._place.settings.steps_an_epoch)
+            for number, batch in enumerate(batches):
                 step = self._record.begin("validate", epoch, None)
                 with self._place.autocast():
                     loss, accuracy = self._work.step(*self._place.moved(batch))
-                step.samples = len(batch[0])
+                step.samples = len(batch[0]) if number < held_out.batches else 0
                 self._record.end(step, loss, accuracy)
                 self._record.settle(step)
         self._record.end_epoch(whole)
