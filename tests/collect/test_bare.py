@@ -38,6 +38,14 @@ def test_help_needs_click_alone(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr, "Usage: tracelab" in done.stdout) == (0, "", True)
 
 
+@pytest.mark.parametrize("arguments", [["ingest", "."], ["query", "kernel_summary"], ["sql", "select 1"]])
+def test_what_a_verb_lacks_is_said_in_a_sentence(arguments: list[str]) -> None:
+    done = bare(*arguments)
+    (sentence,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence.endswith("is not installed, which this needs; `pip install tracelab` brings what all verbs need")
+
+
 def test_every_module_of_collecting_can_be_imported_without_the_others() -> None:
     modules = sorted(
         ".".join(path.relative_to(CHECKOUT / "src").with_suffix("").parts)

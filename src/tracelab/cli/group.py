@@ -51,6 +51,13 @@ class ExpectedError(click.ClickException):
         click.echo(f"tracelab: {self.message}", file=file, err=file is None)
 
 
+def _missing(module: str) -> TracelabError:
+    package = module.partition(".")[0].replace("_", "-")
+    return TracelabError(
+        f"{package} is not installed, which this needs; `pip install tracelab` brings what all verbs need"
+    )
+
+
 class Verbs(click.Group):
     """A group that knows its verbs' names and help without importing them."""
 
@@ -103,6 +110,10 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except TracelabError as error:
             raise ExpectedError(error) from error
+        except ModuleNotFoundError as error:  # a bare checkout, which can collect alone
+            if error.name is None or error.name.partition(".")[0] == "tracelab":
+                raise
+            raise ExpectedError(_missing(error.name)) from error
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
