@@ -43,7 +43,7 @@ def test_what_a_verb_lacks_is_said_in_a_sentence(arguments: list[str]) -> None:
     done = bare(*arguments)
     (sentence,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (1, "")
-    assert sentence.endswith("is not installed, which this needs; `pip install tracelab` brings what all verbs need")
+    assert sentence.endswith("is not installed, which this needs; `pip install .` in the checkout brings all")
 
 
 def test_every_module_of_collecting_can_be_imported_without_the_others() -> None:

@@ -53,9 +53,7 @@ class ExpectedError(click.ClickException):
 
 def _missing(module: str) -> TracelabError:
     package = module.partition(".")[0].replace("_", "-")
-    return TracelabError(
-        f"{package} is not installed, which this needs; `pip install tracelab` brings what all verbs need"
-    )
+    return TracelabError(f"{package} is not installed, which this needs; `pip install .` in the checkout brings all")
 
 
 class Verbs(click.Group):
