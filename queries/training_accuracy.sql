@@ -1,9 +1,9 @@
 -- What each run had learned after each epoch.
 -- A row is one run and epoch, the samples of all ranks counted alike. Accuracy and loss are those of validation where the run
 -- measured it, else of the training steps, in which the model still changes (`measured_on`). `elapsed_ns` counts from the
--- start of the first epoch and holds the validations; warm-up and start-up it does not. An epoch that was cut off by a limit of
--- time or a crash is not `finished`: it has no accuracy, for there was no end to measure at. When a run was as good as it got,
--- when it reached a goal and when it converged tells training_convergence.
+-- start of the first epoch and holds the validations; warm-up and start-up it does not. An epoch whose `state` is cut_off, by a
+-- limit of time or a crash, has no accuracy, for there was no end to measure at. When a run was as good as it got, when it
+-- reached a goal and when it converged tells training_convergence.
 -- /// query
 -- title = "Accuracy by epoch"
 -- needs = ["steps"]
@@ -31,7 +31,7 @@
 -- epoch_ns = "Duration of the epoch on its slowest rank, without validation."
 -- training_accuracy = "Accuracy over the training steps."
 -- training_loss = "Loss over the training steps."
--- finished = "Whether the epoch came to its end."
+-- state = "finished, or cut_off."
 -- [report]
 -- part = "training"
 -- place = 1
@@ -56,7 +56,8 @@ select
     e.epoch, e.accuracy, e.loss, e.measured_on, e.samples,
     max(e.accuracy) over epochs as best_accuracy,
     e.accuracy - lag(e.accuracy) over epochs as accuracy_change,
-    e.elapsed_ns, e.epoch_ns, e.training_accuracy, e.training_loss, e.finished
+    e.elapsed_ns, e.epoch_ns, e.training_accuracy, e.training_loss,
+    case when e.finished then 'finished' else 'cut_off' end as state
 from run_learning as e
 join cells as c on e.run = c.run
 where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
