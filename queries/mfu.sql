@@ -137,7 +137,7 @@ sums as (
     group by run, rank, device
 ),
 dominant as (
-    select run, rank, device, arg_max(precision, flop) as precision
+    select run, rank, device, arg_max(precision, (flop, precision)) as precision
     from (
         select m.run, m.rank, m.device, f.precision, sum(f.flop * m.executions) as flop
         from found as m

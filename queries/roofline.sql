@@ -172,7 +172,7 @@ limits as materialized (
 bottlenecks as (  -- the precision of a total that takes the longest at its ceiling, where the largest one has a ceiling
     select
         f.point,
-        arg_max(f.precision, f.flop / l.per_s) as precision,
+        arg_max(f.precision, (f.flop / l.per_s, f.precision)) filter (l.per_s is not null) as precision,
         max(f.flop / l.per_s) as least_ns,
         max(f.flop / l.theoretical_per_s) as theoretical_ns
     from parts as f

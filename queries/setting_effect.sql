@@ -80,7 +80,7 @@ copies as (
     group by run, src_memory
 ),
 main_copies as (
-    select run, arg_max({'memory': src_memory, 'gb_per_s': gb_per_s}, size_bytes) as main from copies group by run
+    select run, arg_max({'memory': src_memory, 'gb_per_s': gb_per_s}, (size_bytes, src_memory)) as main from copies group by run
 ),
 best as (
     select run, max(accuracy) as best_accuracy from run_learning group by run

@@ -17,7 +17,7 @@ select
         '{} as steps are and {} inside others, as {} does; {}.',
         counted(count(*) filter (nested), 'range is named', 'ranges are named'),
         case count(*) filter (nested) when 1 then 'lies' else 'lie' end,
-        arg_min(name, start_ns) filter (nested),
+        arg_min(name, (start_ns, name)) filter (nested),
         case count(*) filter (not nested)
             when 1 then 'the outermost is the step' else format('the {:,} outermost are the steps', count(*) filter (not nested))
         end

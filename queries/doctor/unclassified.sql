@@ -20,7 +20,7 @@ sums as (
         coalesce(sum(dur_ns) filter (class = 'unclassified'), 0) as unclassified_ns,
         sum(dur_ns) as kernel_sum_ns,
         count(*) filter (class = 'unclassified') as unclassified_names,
-        arg_max(name, dur_ns) filter (class = 'unclassified') as longest
+        arg_max(name, (dur_ns, name)) filter (class = 'unclassified') as longest
     from names
     group by run, rank
 )

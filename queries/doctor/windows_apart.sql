@@ -15,11 +15,11 @@ with spans as (
 )
 select
     run,
-    arg_max(rank, start_ns) as rank,
+    arg_max(rank, (start_ns, rank)) as rank,
     count(*) as count,
     format(
         'The recordings of its {} ranks share no instant: rank {} begins {} after rank {} has ended.',
-        count(*), arg_max(rank, start_ns), in_words(max(start_ns) - min(end_ns)), arg_min(rank, end_ns)
+        count(*), arg_max(rank, (start_ns, rank)), in_words(max(start_ns) - min(end_ns)), arg_min(rank, (end_ns, rank))
     ) as message
 from spans
 group by run

@@ -521,6 +521,15 @@ def test_an_unknown_check_is_answered_with_the_nearest() -> None:
         doctor.chosen(["rank_twise"])
 
 
+def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> None:
+    names = [f"mystery{number}" for number in (3, 9, 1, 7, 5)]
+    kernels = [
+        {"name": name, "device": 0, "stream": 7, "start_ns": 10 * at, "dur_ns": 10} for at, name in enumerate(names)
+    ]
+    (row,) = found(build_store(tmp_path / "lab", {"kernels": kernels}), "unclassified")
+    assert row["message"].endswith("5 names that no rule knows; the longest: mystery9.")
+
+
 def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
     with session.connect(store) as con:

@@ -16,8 +16,8 @@ def text(said: object) -> str:
 
 
 def prose(said: str) -> str:
-    """Our own prose, `code` in it marked; lines run on."""
-    return _CODE.sub(r"<code>\1</code>", escape(re.sub(r"\s+", " ", said)))
+    """Our own prose, `code` in it marked; lines run on. Names in it (the doctor's) may be hostile."""
+    return _CODE.sub(r"<code>\1</code>", escape(visible(re.sub(r"\s+", " ", said))))
 
 
 def value(shown: str, exact: str) -> str:
