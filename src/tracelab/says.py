@@ -7,6 +7,7 @@ from typing import cast
 
 PARTS: dict[str, str] = {
     "summary": "Summary",
+    "health": "Health of the data",
     "time": "Where the time goes",
     "when": "Timeline",
     "concurrency": "Concurrency",

@@ -44,7 +44,7 @@ def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('-- [report]\n-- part = "tine"\n', r"q\.sql:7: \[report\] needs a part, one of summary, time, "),
+        ('-- [report]\n-- part = "tine"\n', r"q\.sql:7: \[report\] needs a part, one of summary, health, time, "),
         ('-- [report]\n-- part = "time"\n-- plce = 1\n', r"q\.sql:7: \[report\] has an unknown key 'plce'"),
         ('-- [report]\n-- part = "time"\n-- worth = "n > 0"\n', "has worth and without together, or neither"),
         ('-- [report]\n-- part = "time"\n-- fine = "F"\n', "has fine only beside unknown"),

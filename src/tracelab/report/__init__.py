@@ -40,11 +40,8 @@ from tracelab.says import PARTS
 
 __all__ = ["Answer", "Asking", "Section", "report"]
 
-SECTIONS: tuple[tuple[str, Callable[[Asking], Section | None]], ...] = (("summary", health),)
-"""Sections that are functions, each with the part that it follows."""
-
-DRAWN: dict[str, Callable[[Asking], Section | None]] = {"when": timeline}
-"""Parts that a function makes, which asks their question in its own way."""
+SECTIONS: dict[str, Callable[[Asking], Section | None]] = {"health": health, "when": timeline}
+"""Parts that a function makes, which asks what it needs in its own way."""
 
 
 def report(store: Path, runs: tuple[str, ...] = ()) -> str:
@@ -62,11 +59,11 @@ def report(store: Path, runs: tuple[str, ...] = ()) -> str:
 
 
 def _sections(asking: Asking) -> Iterator[Section]:
-    """A section for each part that a header names, with the answers of its questions; among them those of functions."""
+    """A section for each part, in their order: made by its function, or of the answers of its questions."""
     entering = asking.entering(_questions())
     for part, title in PARTS.items():
-        if part in DRAWN:
-            if (made := DRAWN[part](asking)) is not None:
+        if part in SECTIONS:
+            if (made := SECTIONS[part](asking)) is not None:
                 yield made
             continue
         answers = [each for each in entering if each.query.report and each.query.report.part == part]
@@ -74,13 +71,10 @@ def _sections(asking: Asking) -> Iterator[Section]:
         lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
         if answers:
             yield Section(part, title, body, lacking=lacks)
-        for _, make in (each for each in SECTIONS if each[0] == part):
-            if (made := make(asking)) is not None:
-                yield made
 
 
 def _questions() -> list[Query]:
     """The questions that enter the report by themselves, in the order of their places."""
     library = query.library().items()
     entering = [(each.report.place, name, each) for name, each in library if each.report]
-    return [each for _, _, each in sorted(entering) if each.report and each.report.part not in DRAWN]
+    return [each for _, _, each in sorted(entering) if each.report and each.report.part not in SECTIONS]
