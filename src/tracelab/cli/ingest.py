@@ -45,8 +45,8 @@ def command(
     """
     _begin_hashing(paths)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
-    # gives pages back less eagerly than Arrow's own, so that there is less to fault in anew; set_memory_pool would not
-    # reach the writer of Parquet
+    # This pool gives pages back less eagerly than Arrow's own, so that there is less to fault in anew;
+    # pa.set_memory_pool would not reach the writer of Parquet.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest import ingest
