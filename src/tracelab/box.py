@@ -42,7 +42,7 @@ _COMMENT = duckdb.token_type.comment
 def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session over the store and lock it; at the end it is closed and its spill folder removed."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as spill:
-        con = session.connect(store)
+        con = session.connect(store, comments=True)
         try:
             _lock(con, store, Path(spill))
             with damage.named(store):

@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -29,7 +30,12 @@ class Rule:
 def rules(store: Path) -> tuple[Rule, ...]:
     """All rules in the order in which they are tried: the user's own `<store>/classes.csv` first."""
     own = store / SHIPPED.name
-    return (*(_read(own) if own.is_file() else ()), *_read(SHIPPED))
+    return (*(_read(own) if own.is_file() else ()), *_shipped())
+
+
+@cache
+def _shipped() -> tuple[Rule, ...]:
+    return _read(SHIPPED)
 
 
 def sql(listed: tuple[Rule, ...]) -> str:
@@ -73,7 +79,8 @@ def _rule(path: Path, line: int, row: dict[str, str]) -> Rule:
     if not pattern or not kernel_class:
         raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
     try:
-        duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+        if path != SHIPPED:  # whose patterns every session compiles
+            duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
         raise StoreError(f"{path}:{line}: {pattern!r} is no regular expression (RE2 syntax): {error}") from error
     collective = (row.get("collective") or "").strip() or None

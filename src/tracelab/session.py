@@ -2,36 +2,38 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 
-from tracelab import classes, damage, schema
+from tracelab import classes, damage, macros, schema
 from tracelab.errors import NoDataError, StoreError
-from tracelab.resources import QUERIES
-
-LIBRARY = QUERIES / "lib"
 
 
-def connect(store: Path) -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB that shows the store; it executes exactly `init_sql`."""
+def connect(store: Path, *, comments: bool = False, asked: str | None = None) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that shows the store; it executes exactly `init_sql`.
+
+    Only who may look up the columns needs `comments`: they are a third of the time that it takes. Where all that will
+    be asked is known, the views and macros that this SQL does not need are left out, which are another.
+    """
     con = _bare()
     with damage.named(store):
-        con.execute(init_sql(store))
+        con.execute(init_sql(store, comments=comments, asked=asked))
     return con
 
 
-def init_sql(store: Path) -> str:
+def init_sql(store: Path, *, comments: bool = True, asked: str | None = None) -> str:
     """The SQL that gives any DuckDB client the views, comments and macros of this store, as it stands now.
 
     Rows that are committed later show up by themselves; a table that had no file yet needs the text anew.
     """
     root = store.resolve()
-    versions = _schema_versions(root, store)
-    views = (text for table in schema.TABLES for text in _view(root, table, mixed=versions != {schema.SCHEMA_VERSION}))
-    macros = (path.read_text(encoding="utf-8").strip() for path in sorted(LIBRARY.glob("*.sql")))
-    return "\n\n".join([*views, classes.sql(classes.rules(root)), *macros]) + "\n"
+    mixed = _schema_versions(root, store) != {schema.SCHEMA_VERSION}
+    views = (_view(root, table, mixed=mixed) for table in schema.TABLES)
+    said = (_comments(table) for table in schema.TABLES) if comments else ()
+    library = (classes.sql(classes.rules(root)), *macros.shipped())
+    return "\n\n".join([*views, *said, *(library if asked is None else [macros.needed(library, asked)])]) + "\n"
 
 
 def _bare() -> duckdb.DuckDBPyConnection:
@@ -62,22 +64,22 @@ def _schema_versions(root: Path, store: Path) -> set[str]:
     return versions
 
 
-def _view(root: Path, table: schema.Table, *, mixed: bool) -> Iterator[str]:
-    """One view and its comments. `mixed`: files of several schema versions may stand side by side."""
+def _view(root: Path, table: schema.Table, *, mixed: bool) -> str:
+    """One view. `mixed`: files of several schema versions may stand side by side."""
     rows = _runs(root, mixed=mixed) if table.name == "runs" else _rows(root, table, mixed=mixed)
-    yield f"create or replace view {table.name} as\n{rows};"
-    yield "\n".join(
-        [
-            f"comment on view {table.name} is {_text(table.row)};",
-            *(
-                f'comment on column {table.name}."{column.name}" is {_text(column.doc)};'
-                for column in table.view_columns
-            ),
-        ]
+    return f"create or replace view {table.name} as\n{rows};"
+
+
+def _comments(table: schema.Table) -> str:
+    columns = (
+        f'comment on column {table.name}."{column.name}" is {_text(column.doc)};' for column in table.view_columns
     )
+    return "\n".join([f"comment on view {table.name} is {_text(table.row)};", *columns])
 
 
 def _rows(root: Path, table: schema.Table, *, mixed: bool) -> str:
+    if not damage.has_files(root, table.name):
+        return f"select {_nulls(table.view_columns)} where false"
     columns = ", ".join(
         "try(start_ns + dur_ns) as end_ns" if column.name == "end_ns" else f'"{column.name}"'
         for column in table.view_columns
@@ -106,12 +108,15 @@ def _runs(root: Path, *, mixed: bool) -> str:
 
 def _stored(root: Path, table: schema.Table, *, mixed: bool) -> str:
     """What the files hold, in the schema's types: a table without files is empty, a column they lack is NULL."""
-    nulls = ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in table.columns)
-    empty = f"select {nulls}, null::varchar as filename where false"
+    empty = f"select {_nulls(table.columns)}, null::varchar as filename where false"
     if not damage.has_files(root, table.name):
         return f"({empty})"
     files = _parquet(root, table.name, ", union_by_name = true" if mixed else "")
     return f"(\n  {empty}\n  union all by name select *, filename from {files}\n)"
+
+
+def _nulls(columns: Iterable[schema.Column]) -> str:
+    return ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in columns)
 
 
 def _committed(root: Path, table: schema.Table) -> str:

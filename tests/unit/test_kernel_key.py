@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests import corpus
-from tracelab.session import LIBRARY
+from tracelab.macros import LIBRARY
 
 NSYS = sorted((corpus.ROOT / "nsys").rglob("*.sqlite"))
 

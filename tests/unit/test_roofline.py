@@ -11,7 +11,7 @@ import pytest
 
 from tests import corpus, ncu
 from tests.build import build_store
-from tracelab import ingest, session
+from tracelab import ingest, macros, session
 from tracelab.lab import Lab
 
 Row = dict[str, Any]
@@ -213,7 +213,7 @@ def test_kernels_that_differ_in_template_arguments_differ(signature: Any) -> Non
 def signature() -> Any:
     con = duckdb.connect()
     for name in ("35_names.sql", "45_join.sql"):
-        text = (session.LIBRARY / name).read_text("utf-8")
+        text = (macros.LIBRARY / name).read_text("utf-8")
         con.execute(text.split("\n\n-- shown_bytes", maxsplit=1)[0])
     return lambda name: con.execute("select kernel_signature(?)", [name]).fetchall()[0][0]
 

@@ -33,7 +33,7 @@ def test_another_major_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_view_has_the_columns_of_the_schema_with_types_and_comments(tmp_path: Path) -> None:
-    with session.connect(build_store(tmp_path / "lab", {"kernels": [KERNEL]})) as con:
+    with session.connect(build_store(tmp_path / "lab", {"kernels": [KERNEL]}), comments=True) as con:
         found = con.execute(
             "select table_name, column_name, data_type, comment from duckdb_columns() where not internal"
         ).fetchall()
