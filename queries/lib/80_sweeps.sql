@@ -4,7 +4,10 @@
 -- the collector or the user's own word. What was found out (versions, sizes, files) and how it was captured is none, but
 -- for the profiler and its window, which change the speed.
 create or replace view run_settings as
-with _columns as (
+with _runs as materialized (
+    from runs
+),
+_columns as (
     select run, sweep, unnest([
         {'name': 'workload', 'value': workload}, {'name': 'model', 'value': model}, {'name': 'dataset', 'value': dataset},
         {'name': 'image_size', 'value': image_size::varchar}, {'name': 'batch_size', 'value': batch_size::varchar},
@@ -24,12 +27,12 @@ with _columns as (
                 then min(gpu) over cells
                 else gpu
             end as card
-        from runs
+        from _runs
         window cells as (partition by sweep)
     )
 ),
 _tags as (
-    select run, sweep, unnest(map_keys(tags)) as name, unnest(map_values(tags)) as value from runs
+    select run, sweep, unnest(map_keys(tags)) as name, unnest(map_values(tags)) as value from _runs
 )
 select run, sweep, name, value from _columns where value is not null
 union all
@@ -61,12 +64,18 @@ create or replace macro layout_of(kind, processors, parallelism) as
 -- `processors` the GPUs, on a CPU the processes. A GPU that is not known (the cell did not run) differs from none.
 -- `expected_iterations` are those of an epoch over the whole data set.
 create or replace view cells as
-with _counts as (
-    select sweep, count(*) as runs from runs group by sweep
+with _runs as materialized (
+    from runs
+),
+_settings as materialized (
+    from run_settings
+),
+_counts as (
+    select sweep, count(*) as runs from _runs group by sweep
 ),
 _varied as (
     select s.sweep, s.name
-    from run_settings as s
+    from _settings as s
     join _counts as c on s.sweep is not distinct from c.sweep
     where s.name not in ('model', 'batch_size', 'gpus', 'parallelism', 'device')
     group by s.sweep, s.name
@@ -77,7 +86,7 @@ _texts as (
         s.run,
         map_from_entries(list({'key': s.name, 'value': s.value} order by s.name)) as settings,
         string_agg(s.name || '=' || s.value, ', ' order by s.name) filter (v.name is not null) as variant
-    from run_settings as s
+    from _settings as s
     left join _varied as v on s.sweep is not distinct from v.sweep and s.name = v.name
     group by s.run
 )
@@ -100,7 +109,7 @@ select
         else ceil(dataset_size / nullif(r.batch_size::bigint * coalesce(r.world_size, 1), 0))
     end) as expected_iterations,
     coalesce(r.status, 'ok') in ('ok', 'timeout', 'profiler_error', 'no_kernels', 'permission_denied') as trained
-from runs as r
+from _runs as r
 left join _texts as t on r.run = t.run;
 comment on view cells is 'one run as a cell of its sweep: its settings, and those of them that differ within the sweep';
 
@@ -109,7 +118,7 @@ comment on view cells is 'one run as a cell of its sweep: its settings, and thos
 -- rank, and `iterations` are the most steps that a rank took in an epoch. An epoch is whole where it came to its end with as
 -- many iterations as the data set holds: a limit of steps makes none whole. Where the data set is not known, each that ended is.
 create or replace view run_speeds as
-with _passes as (
+with _passes as materialized (
     select
         run, rank, epoch,
         count(*) as iterations,
