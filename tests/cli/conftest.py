@@ -37,15 +37,20 @@ order by dur_ns desc;
 """
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
+def small_store(folder: Path) -> Path:
+    """A store of three kernels, with names and times that ask for care."""
     gpu = {"run": "2024-01-05", "source": "a", "start_ns": 10}
     kernels = [
         gpu | {"device": 0, "stream": 7, "name": "gemm", "start_ns": 1_700_000_000_123_456_789, "dur_ns": 2**53 + 1},
         gpu | {"device": 0, "stream": 7, "name": HOSTILE, "dur_ns": 1_500},
         gpu | {"device": 1, "stream": None, "name": "", "dur_ns": 1},
     ]
-    return build_store(tmp_path / "lab", {"kernels": kernels})
+    return build_store(folder, {"kernels": kernels})
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    return small_store(tmp_path / "lab")
 
 
 @pytest.fixture

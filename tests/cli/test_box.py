@@ -4,29 +4,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
+from duckdb import DuckDBPyConnection
 
-from tests.cli.conftest import QUESTION
+from tests.cli.conftest import QUESTION, small_store
 from tracelab import box
 from tracelab.errors import TracelabError, UsageError
 from tracelab.lab import Lab
 
 
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    folder = tmp_path / "outside"
-    folder.mkdir()
-    (folder / "secret.txt").write_text("secret")
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, `lab`, from which links lead to what it must not give away, in `outside`."""
+    folder = tmp_path_factory.mktemp("box")
+    small_store(folder / "lab")
+    (folder / "outside").mkdir()
+    (folder / "outside" / "secret.txt").write_text("secret")
+    (folder / "lab" / "way_out").symlink_to(folder / "outside")
+    (folder / "lab" / "way_out.txt").symlink_to(folder / "outside" / "secret.txt")
     return folder
 
 
-@pytest.fixture
-def con(lab: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[duckdb.DuckDBPyConnection]:
-    monkeypatch.chdir(outside)
-    (lab / "way_out").symlink_to(outside)
-    (lab / "way_out.txt").symlink_to(outside / "secret.txt")
-    with box.connect(lab) as opened:
+@pytest.fixture(scope="module")
+def shared(around: Path) -> Iterator[DuckDBPyConnection]:
+    with box.connect(around / "lab") as opened:
         yield opened
+
+
+@pytest.fixture
+def con(shared: DuckDBPyConnection, around: Path, monkeypatch: pytest.MonkeyPatch) -> DuckDBPyConnection:
+    """A box, of someone who stands outside the store; nothing that is run in it can change it."""
+    monkeypatch.chdir(around / "outside")
+    return shared
 
 
 def files(*folders: Path) -> set[Path]:
@@ -61,7 +71,7 @@ READS = {
 
 
 @pytest.mark.parametrize("text", READS.values(), ids=READS)
-def test_what_only_reads_runs(con: duckdb.DuckDBPyConnection, text: str) -> None:
+def test_what_only_reads_runs(con: DuckDBPyConnection, text: str) -> None:
     assert box.run(con, text).num_rows > 0
 
 
@@ -133,13 +143,11 @@ WRITES = {
 
 
 @pytest.mark.parametrize("text", WRITES.values(), ids=WRITES)
-def test_everything_but_one_select_is_refused(
-    con: duckdb.DuckDBPyConnection, lab: Path, outside: Path, text: str
-) -> None:
-    before = files(lab, outside)
+def test_everything_but_one_select_is_refused(con: DuckDBPyConnection, around: Path, text: str) -> None:
+    before = files(around)
     with pytest.raises(UsageError):
-        box.run(con, text.replace("{store}", str(lab)).replace("{outside}", str(outside)))
-    assert files(lab, outside) == before
+        box.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
+    assert files(around) == before
 
 
 REACHES = {
@@ -179,38 +187,37 @@ REACHES = {
     "table function by name": "from query_table('pragma_database_list()')",
     "database list": "from pragma_database_list()",
     "a file by query_table": "from query_table('{outside}/secret.txt')",
-    "python variable": "from outside",
+    "python variable": "from secret",
     "python function": "from python_map_function((select 1), 1)",
     "arrow pointer": "from arrow_scan(1, 2, 3)",
 }
 
 
 @pytest.mark.parametrize("text", REACHES.values(), ids=REACHES)
-def test_nothing_outside_the_store_is_reached(
-    con: duckdb.DuckDBPyConnection, lab: Path, outside: Path, text: str
-) -> None:
+def test_nothing_outside_the_store_is_reached(con: DuckDBPyConnection, around: Path, text: str) -> None:
+    secret = pa.table({"n": [1]})  # noqa: F841  DuckDB could find it by its name
     with pytest.raises(TracelabError):
-        box.run(con, text.replace("{store}", str(lab)).replace("{outside}", str(outside)))
+        box.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
 
 
-def test_the_spill_folder_is_private_and_goes_with_the_session(lab: Path, outside: Path) -> None:
+def test_the_spill_folder_is_private_and_goes_with_the_session(lab: Path) -> None:
     with box.connect(lab) as con:
         ((folder,),) = con.sql("select current_setting('temp_directory')").fetchall()
         assert Path(folder).stat().st_mode & 0o077 == 0
     assert not Path(folder).exists()
 
 
-def test_the_lock_holds_for_the_connection_itself(con: duckdb.DuckDBPyConnection) -> None:
+def test_the_lock_holds_for_the_connection_itself(con: DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.Error):
         con.execute("set enable_external_access = true")
 
 
-def test_a_statement_nested_without_end_is_refused(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_statement_nested_without_end_is_refused(con: DuckDBPyConnection) -> None:
     with pytest.raises(TracelabError):
         box.run(con, "select " + "(" * 50_000 + "1" + ")" * 50_000)
 
 
-def test_parameters_without_values_are_named(con: duckdb.DuckDBPyConnection) -> None:
+def test_parameters_without_values_are_named(con: DuckDBPyConnection) -> None:
     with pytest.raises(UsageError, match=r"\$name"):
         box.run(con, "select $name")
 
@@ -238,7 +245,7 @@ def test_a_file_of_the_analyst_runs_in_the_box(lab: Path, question: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["from sqlite_scan('a', 'b')", "select st_point(1, 2)"])
-def test_advice_that_the_box_refuses_is_not_passed_on(con: duckdb.DuckDBPyConnection, text: str) -> None:
+def test_advice_that_the_box_refuses_is_not_passed_on(con: DuckDBPyConnection, text: str) -> None:
     with pytest.raises(UsageError, match=r"The box loads no extensions\.$") as raised:
         box.run(con, text)
     assert not {"INSTALL", "LOAD", "SET"} & set(str(raised.value).split())

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.build import build_store
-from tracelab import query, schema, session
+from tracelab import query, schema
+from tracelab.lab import Lab
 
 FOLDER = Path(__file__).parent
 CASES = sorted(path.parent for path in [*FOLDER.glob("*/*/case.toml"), *FOLDER.glob("like/*/*/*/case.toml")])
@@ -53,8 +54,7 @@ def _question(case: Path) -> query.Query:
 def test_case(case: Path, tmp_path: Path) -> None:
     tables = {path.stem: _rows(path) for path in case.glob("*.csv") if path.stem != "expected"}
     params = tomllib.loads((case / "case.toml").read_text(encoding="utf-8")).get("params", {})
-    with session.connect(build_store(tmp_path / "lab", tables)) as con:
-        answer = query.run(con, _question(case), params)
+    answer = Lab(build_store(tmp_path / "lab", tables)).ask(_question(case), params)
     with (case / "expected.csv").open(encoding="utf-8", newline="") as file:
         expected = list(csv.reader(file))
     assert [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())] == expected

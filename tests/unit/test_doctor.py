@@ -11,6 +11,7 @@ import pytest
 from tests.build import build_store
 from tracelab import doctor, query, session
 from tracelab.errors import NoDataError, UsageError
+from tracelab.lab import Lab
 
 DAY_NS = 1_700_000_000_000_000_000
 KERNEL = {"name": "volta_sgemm_128x32_nt", "pid": 1, "device": 0, "context": 1, "stream": 7}
@@ -532,22 +533,21 @@ def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> Non
 
 def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
-    with session.connect(store) as con:
-        ratios = query.run(con, query.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
+    ratios = Lab(store).ask(query.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
     assert ratios == [0.05, 0.6]
     assert [row["message"].split("(")[1].split(")")[0] for row in found(store, "unclassified")] == ["60 %", "5 %"]
 
 
-@pytest.mark.parametrize("run", [None, "r"])
 @pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
-def test_shown_sql_runs_in_any_duckdb_after_init(check: doctor.Check, run: str | None, tmp_path: Path) -> None:
+def test_shown_sql_runs_in_any_duckdb_after_init(check: doctor.Check, tmp_path: Path) -> None:
     tables = dict(next((case[1] for case in CASES if case[0] == check.code), SOUND))
     store = build_store(tmp_path / "lab", tables)
-    ours = [row["message"] for row in examined(store, run=run, only=[check]).to_pylist()]
-    with duckdb.connect() as con:
-        con.execute(session.init_sql(store))
-        theirs = [row["message"] for row in con.sql(doctor.shown_sql(check, run)).to_arrow_table().to_pylist()]
-    assert sorted(theirs) == sorted(ours)
+    with session.connect(store) as con, duckdb.connect() as other:
+        other.execute(session.init_sql(store))
+        for run in (None, "r"):
+            ours = [row["message"] for row in doctor.examine(con, run, [check]).to_pylist()]
+            theirs = [row["message"] for row in other.sql(doctor.shown_sql(check, run)).to_arrow_table().to_pylist()]
+            assert sorted(theirs) == sorted(ours)
 
 
 @pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.build import build_store
 from tracelab import query, session
+from tracelab.lab import Lab
 
 HORIZON = 24
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
@@ -265,11 +266,10 @@ def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, ker
         "graph_launches": graphs,
     }
     store = build_store(tmp_path_factory.mktemp("lab"), tables)
-    with session.connect(store) as con:
-        found = {
-            name: query.run(con, query.find(name), {}).to_pylist()
-            for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
-        }
+    found = {
+        name: Lab(store).ask(query.find(name), {}).to_pylist()
+        for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
+    }
     compute = [row for row in kernels if row["name"] != COMMUNICATION]
     communication = [row for row in kernels if row["name"] == COMMUNICATION]
     oracle = Oracle(compute, communication, copies, graphs)

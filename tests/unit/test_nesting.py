@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.build import build_store
 from tracelab import query, session
+from tracelab.lab import Lab
 
 HORIZON = 14
 Row = dict[str, int | None]
@@ -220,8 +221,7 @@ host_ops = st.lists(
 @given(host_ops)
 def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
     store = build_store(tmp_path_factory.mktemp("lab"), {"ops": [row | {"pid": 1} for row in listed]})
-    with session.connect(store) as con:
-        answer = {row["op"]: row for row in query.run(con, query.find("op_summary"), {}).to_pylist()}
+    answer = {row["op"]: row for row in Lab(store).ask(query.find("op_summary"), {}).to_pylist()}
     numbers = {name: number for number, name in enumerate(sorted({row["name"] for row in listed}))}
     oracle = Oracle([row | {"part": numbers[row["name"]]} for row in listed])
     parents, outermost = oracle.parents(), oracle.outermost()

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query, session
+from tracelab import query
+from tracelab.lab import Lab
 
 Row = dict[str, object]
 
@@ -52,8 +53,7 @@ checked = settings(max_examples=25, deadline=None)
 def ask(folder: object, name: str, tables: dict[str, list[Row]]) -> list[tuple]:
     """The answer's rows without the StdDev columns, which are checked on their own."""
     store = build_store(folder.mktemp("lab"), tables)
-    with session.connect(store) as con:
-        answer = query.run(con, query.find(name), {})
+    answer = Lab(store).ask(query.find(name), {})
     kept = [column for column in answer.column_names if "StdDev" not in column]
     return [tuple(row.values()) for row in answer.select(kept).to_pylist()]
 
@@ -198,6 +198,6 @@ def test_kernels_are_joined_with_their_calls_within_process_and_file(tmp_path_fa
 )
 def test_the_deviation_is_that_of_a_sample(tmp_path_factory, durations: list[int], expected: str) -> None:
     rows = [{"name": "k", "start_ns": 0, "dur_ns": dur} for dur in durations]
-    with session.connect(build_store(tmp_path_factory.mktemp("lab"), {"kernels": rows})) as con:
-        (row,) = query.run(con, query.find("cuda_gpu_kern_sum"), {}).to_pylist()
+    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), {"kernels": rows}))
+    (row,) = lab.query("cuda_gpu_kern_sum").to_pylist()
     assert row["StdDev (ns)"] == Decimal(expected)

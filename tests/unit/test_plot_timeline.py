@@ -6,7 +6,8 @@ import pytest
 from matplotlib.patches import StepPatch
 
 from tests.build import build_store
-from tracelab import plot, query, session
+from tracelab import plot, query
+from tracelab.lab import Lab
 
 GEMM = {"name": "volta_sgemm_128x32_nt", "stream": 7}
 
@@ -14,8 +15,7 @@ GEMM = {"name": "volta_sgemm_128x32_nt", "stream": 7}
 @pytest.fixture
 def panels(tmp_path: Path) -> list:
     kernels = [GEMM | {"device": 0, "start_ns": 0, "dur_ns": 30}, GEMM | {"device": 1, "start_ns": 20, "dur_ns": 20}]
-    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
-        answer = query.run(con, query.find("timeline"), {"bins": 4})
+    answer = Lab(build_store(tmp_path / "lab", {"kernels": kernels})).ask(query.find("timeline"), {"bins": 4})
     return plot.figure(answer, query.find("timeline")).axes
 
 

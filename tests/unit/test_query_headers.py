@@ -1,16 +1,19 @@
 """What every query file promises: a complete header, and an answer that is what the header says."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
+from duckdb import DuckDBPyConnection
 
 from tests.build import build_store
 from tracelab import query, schema, session
 from tracelab.cli.group import VERBS
 from tracelab.errors import NoDataError, UsageError
+from tracelab.lab import Lab
 
 VARIANTS = [each for tools in query.variants().values() for each in tools.values() if " --like " in each.name]
 QUERIES = sorted([*query.library().values(), *VARIANTS], key=lambda each: each.name)
@@ -70,11 +73,26 @@ def _nothing(each: query.Query) -> dict[str, query.Value]:
     return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     twice = {name: [row | {"run": run} for run in ("r", "s") for row in rows] for name, rows in ROWS.items()}
     trained = {"runs": [TRAINED | row for row in RUNS[:2]], "steps": [STEP | {"run": row["run"]} for row in RUNS[:2]]}
-    return build_store(tmp_path / "lab", twice | trained)
+    return build_store(tmp_path_factory.mktemp("sound") / "lab", twice | trained)
+
+
+@pytest.fixture(scope="module")
+def con(store: Path) -> Iterator[DuckDBPyConnection]:
+    """A session over the store."""
+    with session.connect(store) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def other(store: Path) -> Iterator[DuckDBPyConnection]:
+    """Another client of DuckDB, which has read the session's text."""
+    with duckdb.connect() as opened:
+        opened.execute(session.init_sql(store))
+        yield opened
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -100,16 +118,13 @@ def test_only_what_works_today_is_advised() -> None:
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_answer_has_the_columns_of_the_header_in_order(each: query.Query, store: Path) -> None:
-    with session.connect(store) as con:
-        assert query.run(con, each, {}).column_names == list(each.columns)
+def test_answer_has_the_columns_of_the_header_in_order(each: query.Query, con: DuckDBPyConnection) -> None:
+    assert query.run(con, each, {}).column_names == list(each.columns)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, store: Path) -> None:
-    with session.connect(store) as con:
-        answer = query.run(con, each, {})
-    for field in answer.schema:
+def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, con: DuckDBPyConnection) -> None:
+    for field in query.run(con, each, {}).schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
         elif field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
@@ -128,22 +143,17 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, s
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, store: Path) -> None:
-    with session.connect(store) as con:
-        full = query.run(con, each, {})
-        empty = con.sql(each.sql, params=query.bind(each, _nothing(each))).to_arrow_table()
+def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, con: DuckDBPyConnection) -> None:
+    full = query.run(con, each, {})
+    empty = con.sql(each.sql, params=query.bind(each, _nothing(each))).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, full.schema)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_shown_sql_runs_in_any_duckdb_after_init(each: query.Query, store: Path) -> None:
+def test_shown_sql_runs_in_any_duckdb_after_init(each: query.Query, store: Path, other: DuckDBPyConnection) -> None:
     values = {param.name: _some_value(param) for param in each.params}
-    with session.connect(store) as con:
-        ours = query.run(con, each, values).to_pylist()
-    with duckdb.connect() as other:
-        other.execute(session.init_sql(store))
-        theirs = other.sql(query.shown_sql(each, values)).to_arrow_table().to_pylist()
-    assert theirs == ours
+    theirs = other.sql(query.shown_sql(each, values)).to_arrow_table().to_pylist()
+    assert theirs == Lab(store).ask(each, values).to_pylist()
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -221,13 +231,13 @@ def test_one_name_has_one_meaning_everywhere() -> None:
 
 
 def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]})
-    with session.connect(store) as con, pytest.raises(NoDataError, match=r"needs memcpys.*ProfilerActivity\.CUDA"):
-        query.run(con, query.find("memcpy_throughput"), {})
+    lab = Lab(build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]}))
+    with pytest.raises(NoDataError, match=r"needs memcpys.*ProfilerActivity\.CUDA"):
+        lab.query("memcpy_throughput")
 
 
-def test_unknown_run_is_no_data_with_the_nearest(store: Path) -> None:
-    with session.connect(store) as con, pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> None:
+    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
         query.run(con, query.find("kernel_summary"), {"run": "rr"})
 
 
@@ -246,9 +256,9 @@ def test_a_filter_that_nothing_passes_names_what_there_is(
     kernels = [{"name": "k", "device": rank, "rank": rank} for rank in (0, 1, 2, 5)] + [
         {"name": "k", "device": 0, "run": "s"}
     ]
-    store = build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]})
-    with session.connect(store) as con, pytest.raises(NoDataError) as raised:
-        query.run(con, query.find("kernel_summary"), values)
+    lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]}))
+    with pytest.raises(NoDataError) as raised:
+        lab.ask(query.find("kernel_summary"), values)
     assert said in str(raised.value)
 
 
@@ -256,15 +266,14 @@ def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Pa
     runs = [{"run": "r", "workers": 2, "tags": [("rack", "7")]}]
     steps = [{"run": "r", "phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 1}]
     asked = query.find("setting_effect")
-    with session.connect(build_store(tmp_path / "lab", {"runs": runs, "steps": steps})) as con:
-        assert query.run(con, asked, {"setting": "workers"}).num_rows == 0
-        with pytest.raises(NoDataError, match="no run has a setting 'wrokers'; there are rack, workers"):
-            query.run(con, asked, {"setting": "wrokers"})
+    lab = Lab(build_store(tmp_path / "lab", {"runs": runs, "steps": steps}))
+    assert lab.ask(asked, {"setting": "workers"}).num_rows == 0
+    with pytest.raises(NoDataError, match="no run has a setting 'wrokers'; there are rack, workers"):
+        lab.ask(asked, {"setting": "wrokers"})
 
 
 def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
-    with session.connect(store) as con:
-        assert query.run(con, query.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
+    assert Lab(store).ask(query.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
 
 
 def test_unknown_query_names_the_nearest() -> None:
@@ -304,9 +313,9 @@ def test_a_choice_is_one_of_its_choices() -> None:
 
 
 @pytest.mark.parametrize("name", query.RUN_PARAMS[1:])
-def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, store: Path) -> None:
+def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, con: DuckDBPyConnection) -> None:
     each = next(each for each in QUERIES if name in {param.name for param in each.params})
-    with session.connect(store) as con, pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
         query.run(con, each, {name: "rr"})
 
 
@@ -367,8 +376,9 @@ def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) ->
     assert shown == "-- What.\nselect '$x' as n -- $x\nwhere 'it''s' is null or n = 'it''s';\n"
 
 
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
+    """A session over rows of the largest and smallest numbers."""
     numbers = (-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 2, 2**63 - 1)
     events = [
         {"source": source, "device": 0, "correlation": 1, "start_ns": start_ns, "dur_ns": dur_ns}
@@ -407,5 +417,10 @@ def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, tmp_path: 
     hostile = {"data_wait_ns": 2**63 - 1, "loss": 1.7e308, "accuracy": 1.7e308}
     tables["steps"] = [step | hostile | {"run": row["run"]} for step in steps for row in RUNS]
     tables["memory_peaks"] = [{"device": at, "allocated_bytes": by} for at in (0, 1) for by in (-(2**63), 2**63 - 1)]
-    with session.connect(build_store(tmp_path / "lab", tables)) as con:
-        assert query.run(con, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+    with session.connect(build_store(tmp_path_factory.mktemp("extreme") / "lab", tables)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, extreme: DuckDBPyConnection) -> None:
+    assert query.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import Rows, build_store
-from tracelab import query, session
+from tracelab import query
 from tracelab.errors import NoDataError, UsageError
+from tracelab.lab import Lab
 
 Row = dict[str, object]
 
@@ -116,8 +117,8 @@ def test_both_runs_are_as_plain_python_counts_them(tmp_path_factory, executed, c
     stored: dict[str, Rows] = tables | {"annotations": [row | {"scope": "cpu"} for row in noted]}
     stored |= {"sources": [{"run": "r", "source": "a"}, {"run": "s", "source": "a"}]}
     values = {"top_rows": 99} | ({"step_kernel": "^step"} if by_kernel else {})
-    with session.connect(build_store(tmp_path_factory.mktemp("lab"), stored)) as con:
-        answer = query.run(con, query.find("run_difference"), values).to_pylist()
+    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), stored))
+    answer = lab.ask(query.find("run_difference"), values).to_pylist()
     by = divisors(tables, by_kernel=by_kernel)
     expected = {}
     for section in ("window", "breakdown"):
@@ -150,8 +151,7 @@ def three(tmp_path: Path) -> Path:
 
 
 def ask(store: Path, **values: query.Value) -> list[Row]:
-    with session.connect(store) as con:
-        return query.run(con, query.find("run_difference"), values).to_pylist()
+    return Lab(store).ask(query.find("run_difference"), values).to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests import timeline
 from tests.build import build_store
 from tests.timeline import Key, Row, place
-from tracelab import query, session
+from tracelab import query
+from tracelab.lab import Lab
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 CLASSES = {COMPUTE: "gemm", COMMUNICATION: "communication", "mystery": "unclassified"}
@@ -64,8 +65,7 @@ def _full(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
 @given(timelines)
 def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, tables):
     store = build_store(tmp_path_factory.mktemp("lab"), tables)
-    with session.connect(store) as con:
-        said = {name: query.run(con, query.find(name), values).to_pylist() for name, values in ASKED.items()}
+    said = {name: Lab(store).ask(query.find(name), values).to_pylist() for name, values in ASKED.items()}
     full = _full(tables)
     rows = timeline.activity(full)
     _check_idle(said, timeline.idle(rows, timeline.calls(full["api_calls"]), MIN_GAP_NS))
@@ -147,6 +147,6 @@ def test_a_stream_that_waits_is_deep_and_one_that_is_fed_in_time_is_not(tmp_path
         {"pid": 1, "api": "runtime", "name": "cudaLaunchKernel", "correlation": at, "start_ns": 100, "dur_ns": 0}
         for at in range(10)
     ]
-    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels, "api_calls": calls})) as con:
-        (row,) = query.run(con, query.find("launch_latency"), {}).to_pylist()
+    lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "api_calls": calls}))
+    (row,) = lab.query("launch_latency").to_pylist()
     assert (row["max_queue_depth"], row["waiting_ns"], row["span_ns"], row["mean_queue_depth"]) == (9, 450, 90, 5.0)

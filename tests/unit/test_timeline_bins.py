@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query, session
+from tracelab import query
+from tracelab.lab import Lab
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 FIRST = 1_000
@@ -69,9 +70,9 @@ def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(
         if row["start_ns"] is not None and (row["dur_ns"] or 0) >= 0 and row["dur_ns"] is not None
     ]
     clocks = [{"source": source, "clock": "unix"} for source in "ab"]
-    with session.connect(build_store(tmp_path_factory.mktemp("lab"), tables | {"sources": clocks})) as con:
-        answer = query.run(con, query.find("timeline"), {"bins": bins}).to_pylist()
-        whole = query.run(con, query.find("gpu_breakdown"), {}).to_pylist()
+    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), tables | {"sources": clocks}))
+    answer = lab.ask(query.find("timeline"), {"bins": bins}).to_pylist()
+    whole = lab.ask(query.find("gpu_breakdown"), {}).to_pylist()
     span = (
         min((row["start_ns"] for _, row in rows), default=0),
         max((row["start_ns"] + row["dur_ns"] for _, row in rows), default=0),

@@ -39,10 +39,25 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """`tracelab ARGS…` of a clean environment that holds the wheel and its dependencies, and nothing else."""
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean environment that holds the wheel and its dependencies, and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
-    run(python, *PIP, "install", "-c", CHECKOUT / "requirements" / "lock.txt", wheel, cwd=folder)
-    return lambda *arguments: run(folder / "venv" / "bin" / "tracelab", *arguments, cwd=folder)
+    run(
+        folder / "venv" / "bin" / "python",
+        *(*PIP, "install", "-c", CHECKOUT / "requirements" / "lock.txt", wheel),
+        cwd=folder,
+    )
+    return folder / "venv"
+
+
+@pytest.fixture(scope="session")
+def installed(environment: Path) -> Run:
+    """`tracelab ARGS…` of the clean environment."""
+    return lambda *arguments: run(environment / "bin" / "tracelab", *arguments, cwd=environment.parent)
+
+
+@pytest.fixture(scope="session")
+def python(environment: Path) -> Run:
+    """`python ARGS…` of the clean environment."""
+    return lambda *arguments: run(environment / "bin" / "python", *arguments, cwd=environment.parent)
