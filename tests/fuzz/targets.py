@@ -17,7 +17,7 @@ from tracelab.readers.kineto.diagnostics import SENTENCES as OF_KINETO
 from tracelab.readers.ncu import ends
 from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
-from tracelab.readers.ncu.read import read_text
+from tracelab.readers.ncu.reading import read_text
 from tracelab.readers.ncu.report import Report
 from tracelab.readers.nvprof import sniff as sniff_nvprof
 from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF

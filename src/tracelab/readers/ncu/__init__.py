@@ -1,6 +1,20 @@
-"""Nsight Compute: its CSV pages, its console text, and its reports through NVIDIA's own module."""
+"""Nsight Compute: its CSV pages, its console text, and its reports through NVIDIA's own module.
 
-from tracelab.readers.ncu.ends import WHAT, glimpse, sniff, span
-from tracelab.readers.ncu.read import VERSION, read
+What reads a report is imported when there is one: every file is shown to this package before Kineto's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tracelab.readers.base import Facts
+from tracelab.readers.ncu.ends import VERSION, WHAT, glimpse, sniff, span
+from tracelab.sink import Sink
 
 __all__ = ["VERSION", "WHAT", "glimpse", "read", "sniff", "span"]
+
+
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
+    """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
+    from tracelab.readers.ncu import reading
+
+    return reading.read(path, sink_for, workers=workers, progress=progress)

@@ -7,10 +7,8 @@ import pyarrow as pa
 
 from tracelab.readers.base import Glimpse
 from tracelab.readers.findings import rank_in_name
-from tracelab.readers.ncu import console
-from tracelab.readers.ncu.layout import layout_of
-from tracelab.readers.ncu.lines import head_lines
 
+VERSION = "ncu-1"
 WHAT = "a report of Nsight Compute (ncu) as CSV, text or .ncu-rep"
 REPORT_MAGIC = b"NVR\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -25,6 +23,10 @@ def sniff(head: bytes) -> bool:
         return True
     if head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n") or head.startswith(b"SQLite format 3"):
         return False
+    from tracelab.readers.ncu import console
+    from tracelab.readers.ncu.layout import layout_of
+    from tracelab.readers.ncu.lines import head_lines
+
     messages = False
     for line in head_lines(head):
         if _NVPROF.match(line):

@@ -21,8 +21,6 @@ from tracelab.readers.ncu.report import Report
 from tracelab.readers.ncu.session import Session
 from tracelab.sink import Sink
 
-VERSION = "ncu-1"
-
 
 def read(
     path: Path,
