@@ -94,7 +94,7 @@ rows_seen as (  -- one number for each kind: 25 bits of a running sum count its 
 ),
 lanes_seen as materialized (
     select
-        (row_number() over (order by run, source, rank, device))::integer as lane,
+        lane_of(run, source, rank, device) as lane,
         run, source, rank, device, seen.start_ns + p.shift_ns as start_ns, seen.end_ns + p.shift_ns as end_ns, shift_ns
     from (
         select run, source, rank, device, min(start_ns) as start_ns, max(end_ns) as end_ns
@@ -105,9 +105,8 @@ lanes_seen as materialized (
 ),
 laned as not materialized (
     select l.lane, r.start_ns + l.shift_ns as start_ns, r.end_ns + l.shift_ns as end_ns, r.step
-    from rows_seen as r
-    join lanes_seen as l
-        on r.run = l.run and r.source = l.source and r.rank = l.rank and r.device is not distinct from l.device
+    from (select lane_of(run, source, rank, device) as lane, start_ns, end_ns, step from rows_seen) as r
+    join lanes_seen as l using (lane)
     union all
     select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, nothing else is idle time
 ),

@@ -27,12 +27,9 @@ with _lanes as materialized (
     from lanes('sampled_copies')
 ),
 _rows as (
-    select l.lane, c.start_ns, c.end_ns, c.bytes_per_s
-    from sampled_copies as c
-    join _lanes as l
-        on c.run = l.run and c.source = l.source and c.rank = l.rank
-        and c.device is not distinct from l.device and c.part = l.part
-    where measured(c.start_ns, c.end_ns)
+    select lane_of_part(run, source, rank, device, part) as lane, start_ns, end_ns, bytes_per_s
+    from sampled_copies
+    where measured(start_ns, end_ns)
 ),
 _events as (
     select lane, start_ns as at_ns, bytes_per_s as step from _rows

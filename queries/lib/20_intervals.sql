@@ -14,10 +14,27 @@ select run, source, rank, device, part, start_ns, end_ns
 from (select null as part where false union all by name from query_table(relation))
 where measured(start_ns, end_ns);
 
--- lanes(relation): the (run, source, rank, device, part) that occur, numbered: one number sorts faster than five columns.
+-- lane_of(run, source, rank, device): the number of the timeline that a row stands on; lane_of_part, of its part there.
+-- A hash of the columns: of a million rows each gets its number without a join, and one number sorts faster than five
+-- columns. lanes() makes sure that no two timelines have the same.
+create or replace macro lane_of(run, source, rank, device) as
+    hash(run::varchar, source::varchar, rank::integer, device::integer);
+create or replace macro lane_of_part(run, source, rank, device, part) as
+    hash(run::varchar, source::varchar, rank::integer, device::integer, part);
+
+-- told_apart(lanes): relation of lanes, which have one number each; an error where two have the same.
+create or replace macro told_apart(lanes) as table
+select * exclude (alike)
+from (select *, count(*) over (partition by lane) as alike from query_table(lanes))
+where case when alike > 1 then error('two timelines have the same hash; ask for one run or rank alone') else true end;
+
+-- lanes(relation): the (run, source, rank, device, part) that occur, each with its number.
 create or replace macro lanes(relation) as table
-select (row_number() over (order by run, source, rank, device, part))::integer as lane, run, source, rank, device, part
-from (select distinct run, source, rank, device, part from intervals(relation));
+with _lanes as (
+    select lane_of_part(run, source, rank, device, part) as lane, run, source, rank, device, part
+    from (select distinct run, source, rank, device, part from intervals(relation))
+)
+from told_apart('_lanes');
 
 -- swept(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
 -- events of its lane that are not at the same instant; `depth` is the sum in it.
@@ -39,11 +56,7 @@ where lane = next_lane and next_ns > at_ns;
 -- sweep(relation): how many rows of a lane run at once. A row is one stretch of time between two events of its lane.
 create or replace macro sweep(relation) as table
 with _rows as (
-    select lane, start_ns, end_ns
-    from intervals(relation) as i
-    join lanes(relation) as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank
-        and i.device is not distinct from l.device and i.part is not distinct from l.part
+    select lane_of_part(run, source, rank, device, part) as lane, start_ns, end_ns from intervals(relation)
 ),
 _events as (
     select lane, start_ns as at_ns, 1 as step from _rows
@@ -80,7 +93,7 @@ from lanes(relation)
 left join _lane_sums using (lane)
 group by run, rank, device, part;
 
--- lanes_of_three(a, b, c): the (run, source, rank, device) of three relations together, numbered.
+-- lanes_of_three(a, b, c): the (run, source, rank, device) of three relations together, each with its number.
 create or replace macro lanes_of_three(a, b, c) as table
 with _seen as (
     select distinct run, source, rank, device from intervals(a)
@@ -88,63 +101,62 @@ with _seen as (
     select distinct run, source, rank, device from intervals(b)
     union
     select distinct run, source, rank, device from intervals(c)
-)
-select (row_number() over (order by run, source, rank, device))::integer as lane, run, source, rank, device
-from _seen;
-
--- sweep_of_three(a, b, c): three relations swept together. A row is one stretch of time between two events of its lane.
--- The three depths are one number, so that one running sum counts them: 31 bits for a, 31 for b, the rest for c (a sum
--- has 128 bits). It is exact while fewer than 2 147 483 648 rows of a relation run at once.
-create or replace macro sweep_of_three(a, b, c) as table
-with _lanes as materialized (from lanes_of_three(a, b, c)),
-_rows as (
-    select lane, start_ns, end_ns, 1::bigint as step
-    from intervals(a) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
-    union all
-    select lane, start_ns, end_ns, 1::bigint << 31
-    from intervals(b) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
-    union all
-    select lane, start_ns, end_ns, 1::bigint << 62
-    from intervals(c) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
 ),
-_events as (
-    select lane, start_ns as at_ns, step from _rows
-    union all
-    select lane, end_ns, -step from _rows
+_lanes as (
+    select lane_of(run, source, rank, device) as lane, run, source, rank, device from _seen
 )
+from told_apart('_lanes');
+
+-- events_of_three(a, b, c): starts and ends of three relations, to be swept together. The three depths are one number, so
+-- that one running sum counts them: 31 bits for a, 31 for b, the rest for c (a sum has 128 bits). It is exact while fewer
+-- than 2 147 483 648 rows of a relation run at once.
+create or replace macro events_of_three(a, b, c) as table
+with _rows as (
+    select lane_of(run, source, rank, device) as lane, start_ns, end_ns, 1::bigint as step from intervals(a)
+    union all
+    select lane_of(run, source, rank, device), start_ns, end_ns, 1::bigint << 31 from intervals(b)
+    union all
+    select lane_of(run, source, rank, device), start_ns, end_ns, 1::bigint << 62 from intervals(c)
+)
+select lane, start_ns as at_ns, step from _rows
+union all
+select lane, end_ns, -step from _rows;
+
+-- depths_of_three(stretches): stretches that swept() made of these events, the three depths told apart.
+create or replace macro depths_of_three(stretches) as table
 select
-    lane, start_ns, end_ns, dur_ns,
+    * exclude (depth),
     (depth & 2147483647)::bigint as depth_a,
     ((depth >> 31) & 2147483647)::bigint as depth_b,
     (depth >> 62)::bigint as depth_c
-from swept('_events');
+from query_table(stretches);
 
 -- layers(a, b, c): how many rows of each of three relations run at once. A row is one stretch of time, from the first
 -- event of any of the three in a source to the last one. Every class algebra is a filter on it: `depth_a > 0 and
 -- depth_b = 0` is where a runs outside b, all three 0 is idle.
 create or replace macro layers(a, b, c) as table
+with _events as (
+    from events_of_three(a, b, c)
+),
+_stretches as (
+    from swept('_events')
+)
 select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
-from sweep_of_three(a, b, c)
+from depths_of_three('_stretches')
 join lanes_of_three(a, b, c) using (lane);
 
 -- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
 -- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
 create or replace macro regions(a, b, c) as table
-with _measures as (
-    select
-        lane,
-        depth_a > 0 as in_a,
-        depth_b > 0 as in_b,
-        depth_c > 0 as in_c,
-        sum(dur_ns) as measure_ns
-    from sweep_of_three(a, b, c)
-    group by lane, in_a, in_b, in_c
+with _events as (
+    from events_of_three(a, b, c)
+),
+_states as (  -- of the same depths, of which there are few, all stretches at once
+    select lane, depth, sum(dur_ns) as measure_ns from swept('_events') group by lane, depth
+),
+_measures as (
+    select lane, measure_ns, depth_a > 0 as in_a, depth_b > 0 as in_b, depth_c > 0 as in_c
+    from depths_of_three('_states')
 )
 select
     run, rank, device,
@@ -199,22 +211,19 @@ group by run, rank, device;
 -- time between two lanes counts.
 create or replace macro inside(relation, cover) as table
 with _lanes as materialized (
-    select lane, run, source, rank, device, part, min(lane) over (partition by run, source, rank, device) as clock
-    from lanes(relation)
+    select lane, run, source, rank, device, part, lane_of(run, source, rank, device) as clock from lanes(relation)
 ),
 _parts as (
-    select clock, lane, start_ns, end_ns
-    from intervals(relation) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank
-        and i.device is not distinct from l.device and i.part is not distinct from l.part
+    select
+        lane_of(run, source, rank, device) as clock,
+        lane_of_part(run, source, rank, device, part) as lane,
+        start_ns, end_ns
+    from intervals(relation)
 ),
 _covers as (
     select clock, start_ns, end_ns
-    from intervals(cover) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
-    where l.lane = l.clock
+    from (select lane_of(run, source, rank, device) as clock, start_ns, end_ns from intervals(cover))
+    semi join _lanes using (clock)
 ),
 _events as (
     select clock, start_ns as at_ns, lane, 1 as step_part, 0 as step_cover from _parts

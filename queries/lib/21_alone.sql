@@ -1,45 +1,41 @@
 -- alone(relation): of each part of the relation the time in which it ran and no other part did; and the time in which at
 -- least one part ran, the same for all of a device. A row is one run, rank, device and part. Where n rows run at once, and
 -- their parts' numbers add up to s and the squares of these to q, all are of one part where n·q = s² (and of that with the
--- number s / n), and only there: so one sweep of all parts tells.
+-- number s / n), and only there: so one sweep of all parts tells. The three are one number for the running sum: 31 bits for
+-- n, 40 for s, 55 for q. It is exact while a device has fewer than a million parts, and 32 768 rows that run at once.
 create or replace macro alone(relation) as table
 with _lanes as materialized (
     select
         lane, run, source, rank, device, part,
-        min(lane) over (partition by run, source, rank, device) as clock,
-        lane - min(lane) over (partition by run, source, rank, device) + 1 as number
+        lane_of(run, source, rank, device) as clock,
+        row_number() over (partition by run, source, rank, device order by part) as number
     from lanes(relation)
 ),
 _rows as (
-    select clock, number, start_ns, end_ns
-    from intervals(relation) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank
-        and i.device is not distinct from l.device and i.part is not distinct from l.part
+    select clock, start_ns, end_ns, 1::hugeint + (number::hugeint << 31) + ((number * number)::hugeint << 71) as step
+    from (select lane_of_part(run, source, rank, device, part) as lane, start_ns, end_ns from intervals(relation))
+    join _lanes using (lane)
 ),
 _events as (
-    select clock, start_ns as at_ns, 1 as step, number from _rows
+    select clock as lane, start_ns as at_ns, step from _rows
     union all
-    select clock, end_ns, -1, number from _rows
+    select clock, end_ns, -step from _rows
 ),
-_sums as (
-    select
-        clock, at_ns,
-        lead(clock) over () as next_clock,
-        lead(at_ns) over () as next_ns,
-        sum(step) over (rows between unbounded preceding and current row) as running,
-        sum(step * number) over (rows between unbounded preceding and current row) as numbers,
-        sum(step * number * number) over (rows between unbounded preceding and current row) as squares
-    from (select clock, at_ns, step, number::bigint as number from _events order by clock, at_ns)
+_states as (
+    select lane as clock, depth, sum(dur_ns) as measure_ns from swept('_events') where depth > 0 group by lane, depth
 ),
 _measures as (
     select
-        clock,
-        case when running * squares = numbers * numbers then numbers // running end as number,
-        sum(next_ns - at_ns) as measure_ns
-    from _sums
-    where clock = next_clock and next_ns > at_ns and running > 0
-    group by all
+        clock, measure_ns,
+        case when running * squares = numbers * numbers then numbers // running end as number
+    from (
+        select
+            clock, measure_ns,
+            depth & 2147483647 as running,
+            (depth >> 31) & 1099511627775 as numbers,
+            depth >> 71 as squares
+        from _states
+    )
 ),
 _any as (
     select run, rank, device, sum(measure_ns) as any_ns

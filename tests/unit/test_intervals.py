@@ -317,3 +317,12 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
         ).fetchall()
     assert (exact["busy_ns"], exact["concurrent_ns"]) == (350, 0)
     assert in_doubles == [(256, 256)]
+
+
+@pytest.mark.parametrize("asked", ["select run", "select count(*)"])
+def test_two_timelines_of_one_number_are_an_error(con: duckdb.DuckDBPyConnection, asked: str) -> None:
+    con.execute("create or replace temp table alike as from (values (7, 'a'), (7, 'b'), (8, 'c')) as t (lane, run)")
+    with pytest.raises(duckdb.Error, match="two timelines have the same hash; ask for one run or rank alone"):
+        con.execute(f"{asked} from told_apart('alike')").fetchall()
+    con.execute("delete from alike where run = 'b'")
+    assert con.execute("select run from told_apart('alike') order by run").fetchall() == [("a",), ("c",)]
