@@ -101,9 +101,14 @@ def asked(lab: Lab, query: Query) -> Example:
     return Example(_command(query, {}), None, none=problem or "The recorded runs have no row for it.")
 
 
-def drawn(query: Query, example: Example) -> Example:
-    """The example with its picture, where the question has a chart and there is an answer."""
-    return example if example.answer is None else replace(example, picture=_picture(query, example.answer))
+def drawn(query: Query, example: Example, *, small: bool) -> Example:
+    """The example with its picture, where the question has a chart and there is an answer.
+
+    `small`: packed as well as can be, which takes a third of the time and changes no pixel.
+    """
+    if example.answer is None:
+        return example
+    return replace(example, picture=_picture(query, example.answer, small=small))
 
 
 def _choices(query: Query) -> Iterator[dict[str, Value]]:
@@ -126,13 +131,13 @@ def _value(value: Value) -> str:
     return "" if value is True else f" {shlex.quote(str(value))}"
 
 
-def _picture(query: Query, answer: pa.Table) -> bytes | None:
+def _picture(query: Query, answer: pa.Table, *, small: bool) -> bytes | None:
     if query.chart is None:
         return None
-    drawn, small = io.BytesIO(), io.BytesIO()
+    drawn, packed = io.BytesIO(), io.BytesIO()
     try:
         plot.save(plot.figure(answer, query), drawn, fmt="png")
     except NoDataError:
         return None
-    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, "png", optimize=True)
-    return small.getvalue()
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(packed, "png", optimize=small)
+    return packed.getvalue()

@@ -20,15 +20,15 @@ _SAME_PICTURE = 2.0
 """Mean difference, of 255, up to which two pictures are the same: fonts are drawn a little differently elsewhere."""
 
 
-def made() -> dict[str, bytes]:
-    """Every generated file by its path in docs."""
+def made(*, small: bool = True) -> dict[str, bytes]:
+    """Every generated file by its path in docs; pictures as `small` as can be."""
     files = {f"reference/{name}": text.encode() for name, text in pages.pages().items()}
     with examples.recorded() as lab, examples.swept() as sweeps, examples.compared() as pair:
         for name, each in query.library().items():
             takes_two = any(param.type == "run" for param in each.params)
             of_sweeps = any(param.name == "sweep" for param in each.params)
             asked = pair if takes_two else sweeps if of_sweeps else lab
-            example = examples.drawn(each, examples.asked(asked, each))
+            example = examples.drawn(each, examples.asked(asked, each), small=small)
             others = {
                 tool: (other, examples.asked(lab, other)) for tool, other in query.variants().get(name, {}).items()
             }
@@ -47,7 +47,7 @@ def written() -> dict[str, bytes]:
 
 def stale() -> list[str]:
     """The files that are not what the code says now, or that nothing makes any more."""
-    new, old = made(), written()
+    new, old = made(small=False), written()
     return sorted(name for name in new.keys() | old.keys() if not _same(name, new.get(name), old.get(name)))
 
 

@@ -12,24 +12,29 @@ from tracelab.errors import NoDataError, StoreError
 
 
 def connect(store: Path, *, comments: bool = False, asked: str | None = None) -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB that shows the store; it executes exactly `init_sql`.
+    """Open an in-memory DuckDB that shows the store, by the text of `init_sql`.
 
     Only who may look up the columns needs `comments`: they are a third of the time that it takes. Where all that will
     be asked is known, the views and macros that this SQL does not need are left out, which are another.
     """
     con = _bare()
     with damage.named(store):
-        con.execute(init_sql(store, comments=comments, asked=asked))
+        con.execute(_text_of(con, store, comments=comments, asked=asked))
     return con
 
 
-def init_sql(store: Path, *, comments: bool = True, asked: str | None = None) -> str:
+def init_sql(store: Path) -> str:
     """The SQL that gives any DuckDB client the views, comments and macros of this store, as it stands now.
 
     Rows that are committed later show up by themselves; a table that had no file yet needs the text anew.
     """
+    with damage.named(store), _bare() as con:
+        return _text_of(con, store, comments=True, asked=None)
+
+
+def _text_of(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, asked: str | None) -> str:
     root = store.resolve()
-    mixed = _schema_versions(root, store) != {schema.SCHEMA_VERSION}
+    mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
     views = (_view(root, table, mixed=mixed) for table in schema.TABLES)
     said = (_comments(table) for table in schema.TABLES) if comments else ()
     library = (classes.sql(classes.rules(root)), *macros.shipped())
@@ -47,13 +52,12 @@ def _bare() -> duckdb.DuckDBPyConnection:
     )
 
 
-def _schema_versions(root: Path, store: Path) -> set[str]:
+def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) -> set[str]:
     """The schema versions in the store; raises when there are no sources, or those of another major version."""
     if not damage.has_files(root, "sources"):
         problem = "holds no ingested trace" if root.is_dir() else "does not exist"
         raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")
-    with damage.named(store), _bare() as con:
-        rows = con.execute(f"select distinct schema_version from {_parquet(root, 'sources')}").fetchall()
+    rows = con.execute(f"select distinct schema_version from {_parquet(root, 'sources')}").fetchall()
     versions = {str(version) for (version,) in rows}
     for version in sorted(versions):
         if version.split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
