@@ -16,7 +16,8 @@ where measured(start_ns, end_ns);
 
 -- lane_of(run, source, rank, device): the number of the timeline that a row stands on; lane_of_part, of its part there.
 -- A hash of the columns: of a million rows each gets its number without a join, and one number sorts faster than five
--- columns. lanes() makes sure that no two timelines have the same.
+-- columns. lanes() and lanes_of_three() make sure that no two of those they list have the same; the clocks of inside() and
+-- alone(), and `timeline`, are not looked at: that two of a thousand timelines have the same is one chance in 10^13.
 create or replace macro lane_of(run, source, rank, device) as
     hash(run::varchar, source::varchar, rank::integer, device::integer);
 create or replace macro lane_of_part(run, source, rank, device, part) as
