@@ -56,7 +56,7 @@ executions as not materialized (
     from kernels
     where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
 ),
-kinds as (
+kinds as materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class from classified('executions')
 ),
 graphs as (

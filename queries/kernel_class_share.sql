@@ -86,15 +86,13 @@ select
     whole(s.dur_ns) as dur_ns,
     whole(s.kernel_sum_ns) as kernel_sum_ns,
     s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    found(b.run, b.busy_ns) as busy_ns,
+    found(a.run, a.busy_ns) as busy_ns,
     found(a.run, a.alone_ns) as alone_ns,
     found(w.run, w.window_ns) as window_ns,
-    found(b.run, b.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    found(a.run, a.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
     whole(s.unclassified_ns) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
 from shares as s
-left join busy('kinds') as b
-    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part = b.part
 left join alone('kinds') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
 left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device

@@ -142,7 +142,7 @@ select
     whole(p.span_ns - b.busy_ns) as empty_ns,
     (p.span_ns - b.busy_ns) / nullif(p.span_ns, 0) as empty_ratio
 from sums as s
-left join busy('launches') as b
+left join concurrency('launches') as b
     on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part is not distinct from b.part
 left join spans as p
     on s.run = p.run and s.rank = p.rank and s.device is not distinct from p.device and s.part is not distinct from p.part

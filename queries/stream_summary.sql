@@ -85,7 +85,7 @@ lone as (
     from alone('activity')
 ),
 device_sums as (
-    select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns
+    select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns, max(window_ns) as window_ns
     from lone
     group by run, rank, device
 )
@@ -99,20 +99,17 @@ select
     whole(coalesce(c.comm_dur_ns, 0)) as comm_dur_ns,
     whole(coalesce(s.copy_dur_ns, 0)) as copy_dur_ns,
     whole(coalesce(s.graph_dur_ns, 0)) as graph_dur_ns,
-    found(b.run, b.busy_ns) as busy_ns,
+    found(a.run, a.busy_ns) as busy_ns,
     found(a.run, a.alone_ns) as alone_ns,
     found(d.run, d.busy_ns) as device_busy_ns,
     found(d.run, whole(d.shared_ns)) as shared_ns,
-    found(w.run, w.window_ns) as window_ns,
-    found(b.run, b.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    found(b.run, b.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
+    found(d.run, d.window_ns) as window_ns,
+    found(a.run, a.busy_ns) / nullif(d.window_ns, 0) as of_window_ratio,
+    found(a.run, a.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
 from sums as s
 left join communication as c
     on s.run = c.run and s.rank = c.rank and s.device is not distinct from c.device and s.part is not distinct from c.part
-left join busy('activity') as b
-    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part is not distinct from b.part
 left join lone as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part is not distinct from a.part
 left join device_sums as d on s.run = d.run and s.rank = d.rank and s.device is not distinct from d.device
-left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 order by s.run, s.rank, s.device, context, stream

@@ -94,29 +94,26 @@ rows_seen as (  -- one number for each kind: 25 bits of a running sum count its 
 ),
 lanes_seen as materialized (
     select
-        lane_of(run, source, rank, device) as lane,
-        run, source, rank, device, seen.start_ns + p.shift_ns as start_ns, seen.end_ns + p.shift_ns as end_ns, shift_ns
-    from (
-        select run, source, rank, device, min(start_ns) as start_ns, max(end_ns) as end_ns
-        from rows_seen
-        group by run, source, rank, device
-    ) as seen
-    join placed as p using (run, source)
+        lane, key, run, source, rank, device, shift_ns, a.first_ns, span_ns, bins,
+        l.first_ns + shift_ns as start_ns,
+        l.last_ns + shift_ns as end_ns
+    from lanes('rows_seen') as l
+    join placed using (run, source)
+    join axes as a using (run)
 ),
 laned as not materialized (
     select l.lane, r.start_ns + l.shift_ns as start_ns, r.end_ns + l.shift_ns as end_ns, r.step
-    from (select lane_of(run, source, rank, device) as lane, start_ns, end_ns, step from rows_seen) as r
-    join lanes_seen as l using (lane)
+    from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, step from rows_seen) as r
+    join lanes_seen as l using (key)
     union all
     select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, nothing else is idle time
 ),
 edges as (  -- the bits above count the bins, from 1; the last edge sets them back to 0
     select
-        l.lane,
-        bin_edge(number, a.first_ns, a.span_ns, a.bins) as at_ns,
-        case when number < a.bins then 1 else -a.bins end * (1::hugeint << 96) as step
-    from lanes_seen as l
-    join axes as a using (run), lateral (select unnest(range(a.bins + 1)) as number) as n
+        lane,
+        bin_edge(number, first_ns, span_ns, bins) as at_ns,
+        case when number < bins then 1 else -bins end * (1::hugeint << 96) as step
+    from lanes_seen, lateral (select unnest(range(bins + 1)) as number) as n
 ),
 events as (
     select lane, start_ns as at_ns, step from laned
@@ -152,13 +149,15 @@ sums as (
 ),
 copies as (
     select
-        m.run, l.lane, m.size_bytes,
-        m.start_ns + l.shift_ns as start_ns,
-        m.end_ns + l.shift_ns as end_ns
-    from memcpys as m
-    join lanes_seen as l
-        on m.run = l.run and m.source = l.source and m.rank = l.rank and m.device is not distinct from l.device
-    where m.size_bytes is not null and m.dur_ns > 0 and measured(m.start_ns, m.end_ns)
+        lane, first_ns, span_ns, bins, size_bytes,
+        m.start_ns + shift_ns as start_ns,
+        m.end_ns + shift_ns as end_ns
+    from (
+        select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, size_bytes
+        from memcpys
+        where size_bytes is not null and dur_ns > 0 and measured(start_ns, end_ns)
+    ) as m
+    join lanes_seen using (key)
 ),
 copied as (
     select
@@ -167,7 +166,7 @@ copied as (
             size_bytes::hugeint * (piece_end_ns - start_ns) // (end_ns - start_ns)
             - size_bytes::hugeint * (piece_start_ns - start_ns) // (end_ns - start_ns)
         ) as copy_bytes
-    from cut_to_bins('copies', 'axes')
+    from cut_to_bins('copies')
     group by lane, bin
 ),
 allocations as materialized (

@@ -27,9 +27,7 @@ with _lanes as materialized (
     from lanes('sampled_copies')
 ),
 _rows as (
-    select lane_of_part(run, source, rank, device, part) as lane, start_ns, end_ns, bytes_per_s
-    from sampled_copies
-    where measured(start_ns, end_ns)
+    select lane, start_ns, end_ns, bytes_per_s from laned('sampled_copies', '_lanes')
 ),
 _events as (
     select lane, start_ns as at_ns, bytes_per_s as step from _rows

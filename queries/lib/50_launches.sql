@@ -31,30 +31,24 @@ left join _launches as l on w.process = l.process and w.correlation = l.correlat
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
 -- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is
--- the running maximum of the ends before it. Each lane has a base of its own, 2^64 above the one before, so that an end of
--- another lane is never the maximum of this one, and the window needs no partitions (see swept()).
+-- the running maximum of the ends before it, lane above lane as in united().
 create or replace macro gaps(relation) as table
 with _lanes as materialized (
-    select
-        (row_number() over (order by run, source, rank, device))::hugeint * 18446744073709551616 as base,
-        run, source, rank, device
-    from (select distinct run, source, rank, device from intervals(relation))
-),
-_rows as (
-    select base, i.start_ns, i.end_ns, i.pid, i.correlation
-    from query_table(relation) as i
-    join _lanes as l
-        on i.run = l.run and i.source = l.source and i.rank = l.rank and i.device is not distinct from l.device
-    where measured(i.start_ns, i.end_ns)
+    from lanes(relation)
 ),
 _ends as (
     select
-        base, start_ns, pid, correlation,
-        max(base + end_ns) over (rows between unbounded preceding and current row) as latest
-    from (select base, start_ns, end_ns, pid, correlation from _rows order by base, start_ns, correlation nulls last)
+        lane, start_ns, pid, correlation,
+        (lane::hugeint << 64) as base,
+        max((lane::hugeint << 64) + end_ns) over (rows between unbounded preceding and current row) as latest
+    from (
+        select lane, start_ns, end_ns, pid, correlation
+        from laned(relation, '_lanes')
+        order by lane, start_ns, correlation nulls last
+    )
 ),
 _waits as (
-    select base, start_ns as end_ns, pid, correlation, lag(latest) over () - base as start_ns
+    select lane, start_ns as end_ns, pid, correlation, lag(latest) over () - base as start_ns
     from _ends
 )
 select
@@ -64,5 +58,5 @@ select
     (end_ns - start_ns)::bigint as dur_ns,
     pid, correlation
 from _waits
-join _lanes using (base)
+join _lanes using (lane)
 where start_ns > -9223372036854775808 and start_ns < end_ns;

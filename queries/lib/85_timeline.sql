@@ -41,17 +41,16 @@ create or replace macro bin_edge(number, first_ns, span_ns, bins) as first_ns + 
 create or replace macro bin_of(at_ns, first_ns, span_ns, bins) as
     (((at_ns - first_ns + 1)::hugeint * bins - 1) // span_ns)::integer;
 
--- cut_to_bins(relation, axes): rows (run, lane, start_ns, end_ns, and any others, which stay) cut at the edges of the bins of
--- their run (`axes`: run, first_ns, span_ns, bins), `piece_start_ns` to `piece_end_ns`. What lies outside is left out. A row
--- within one bin, as almost all are, is not unnested.
-create or replace macro cut_to_bins(relation, axes) as table
+-- cut_to_bins(relation): rows (start_ns, end_ns; first_ns, span_ns, bins of their axis; and any others, which stay) cut at the
+-- edges of the bins, `piece_start_ns` to `piece_end_ns`. What lies outside is left out. A row within one bin, as almost all
+-- are, is not unnested.
+create or replace macro cut_to_bins(relation) as table
 with _clipped as (
     select
-        r.*, a.first_ns, a.span_ns, a.bins,
-        greatest(r.start_ns, a.first_ns) as piece_start_ns,
-        least(r.end_ns, a.first_ns + a.span_ns) as piece_end_ns
-    from query_table(relation) as r
-    join query_table(axes) as a using (run)
+        *,
+        greatest(start_ns, first_ns) as piece_start_ns,
+        least(end_ns, first_ns + span_ns) as piece_end_ns
+    from query_table(relation)
 ),
 _placed as materialized (
     select

@@ -17,7 +17,7 @@ with merged as (
     select run, source, rank, 0 as device, start_ns, end_ns from kernels where run in (select run from fitting)
 ),
 together as (
-    select run, rank, sum(concurrent_ns) as concurrent_ns, sum(busy_ns) as busy_ns from busy('merged') group by run, rank
+    select run, rank, sum(concurrent_ns) as concurrent_ns, sum(busy_ns) as busy_ns from concurrency('merged') group by run, rank
 ),
 own_terms as (
     select

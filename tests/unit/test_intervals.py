@@ -74,6 +74,9 @@ class Oracle:
                 for instant in range(start, end):
                     self.depth[lane][number][instant] += 1
 
+    def lanes(self) -> set[tuple]:
+        return {(rank, device) for rank, device, _ in self.bounds}
+
     def measure(self, holds) -> dict[tuple, int]:
         """How many nanoseconds of the window fulfil `holds(depths…)`, by (rank, device), over all sources."""
         found: dict[tuple, int] = defaultdict(int)
@@ -89,8 +92,9 @@ def test_busy_is_the_measure_of_the_union(con, listed):
     fill(con, a=listed)
     oracle = Oracle(listed)
     once, twice = oracle.measure(lambda depth: depth >= 1), oracle.measure(lambda depth: depth >= 2)
-    found = answer(con, "select rank, device, busy_ns, concurrent_ns from busy('a')")
+    found = answer(con, "select rank, device, busy_ns, concurrent_ns from concurrency('a')")
     assert found == {key: (once[key], twice[key]) for key in once}
+    assert answer(con, "select rank, device, busy_ns from busy('a')") == {key: (once[key],) for key in once}
 
 
 @quick
@@ -115,7 +119,7 @@ def test_most_at_once_is_the_highest_depth(con, listed):
     expected = dict.fromkeys(oracle.measure(lambda _: True), 0)
     for (rank, device, _), depths in oracle.depth.items():
         expected[rank, device] = max(expected[rank, device], *depths[0])
-    found = answer(con, "select rank, device, max_concurrent from busy('a')")
+    found = answer(con, "select rank, device, max_concurrent from concurrency('a')")
     assert found == {key: (depth,) for key, depth in expected.items()}
 
 
@@ -125,7 +129,7 @@ def test_union_is_at_most_the_sum(con, listed):
     fill(con, a=listed)
     offending = con.execute(
         "with sums as (select rank, device, sum(end_ns - start_ns) as sum_ns from intervals('a') group by all) "
-        "from busy('a') as b join sums as s on b.rank = s.rank and b.device is not distinct from s.device "
+        "from concurrency('a') as b join sums as s on b.rank = s.rank and b.device is not distinct from s.device "
         "where busy_ns > sum_ns or concurrent_ns > busy_ns"
     ).fetchall()
     assert offending == []
@@ -187,6 +191,41 @@ def test_inside_measures_each_part_alone(con, listed, cover):
 
 
 @quick
+@given(relations)
+def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
+    fill(con, a=listed)
+    con.execute("create or replace temp table parts as select *, {'third': start_ns % 3} as part from a")
+    thirds = [[row for row in listed if row["start_ns"] is not None and row["start_ns"] % 3 == at] for at in range(3)]
+    oracle = Oracle(*thirds)
+    window, any_of_them = oracle.measure(lambda *_: True), oracle.measure(lambda *depths: any(depths))
+    for third in range(3):
+        expected = (
+            oracle.measure(lambda *depths, at=third: depths[at]),
+            oracle.measure(lambda *depths, at=third: depths[at] and sum(map(bool, depths)) == 1),
+            any_of_them,
+            window,
+        )
+        found = answer(
+            con,
+            f"select rank, device, busy_ns, alone_ns, any_ns, window_ns from alone('parts') where part.third = {third}",
+        )
+        assert found == {key: tuple(measure[key] for measure in expected) for key in Oracle(thirds[third]).lanes()}
+
+
+@quick
+@given(relations)
+def test_measures_hold_at_the_ends_of_time(con, listed):
+    """One rank's rows stand as late as measured() lets them, the other's as early: no lane reaches into another."""
+    first, last = -(2**62), 2**62 - 1 - 2 * HORIZON
+    shifted = [row | {"start_ns": row["start_ns"] and row["start_ns"] + (last, first)[row["rank"]]} for row in listed]
+    kept = [row for row in listed if row["start_ns"]]
+    fill(con, a=[row for row in shifted if row["start_ns"]], b=kept)
+    for asked in ("busy_ns from busy('{}')", "inside_ns from inside('{0}', '{0}')", "alone_ns from alone('{}')"):
+        far, near = (answer(con, f"select rank, device, {asked.format(name)}") for name in "ab")
+        assert far == near
+
+
+@quick
 @given(relations, relations, relations)
 def test_layers_are_three_depths_apart(con, first, second, third):
     """The time at each depth of each relation is that of a sweep of this relation alone."""
@@ -232,11 +271,15 @@ def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: 
                 f"i // 7 * 4 + {start} as start_ns, start_ns + {dur} as end_ns from range({7 * each}) as rows(i) "
                 "order by hash(i)"
             )
-        busy = con.execute("select busy_ns, concurrent_ns, max_concurrent from busy('a')").fetchall()
+        busy = con.execute("select busy_ns, concurrent_ns, max_concurrent from concurrency('a')").fetchall()
+        united = con.execute("select busy_ns from busy('a')").fetchall()
+        alone = con.execute("select busy_ns, alone_ns, any_ns, window_ns from alone('a')").fetchall()
         parts = con.execute("select window_ns, a_ns, ab_ns, b_ns, idle_ns from regions('a', 'b', 'b')").fetchall()
         inside = con.execute("select busy_ns, inside_ns from inside('a', 'b')").fetchall()
     last = 4 * (each - 1) + 10
     assert busy == [(last, last - 8, 3)] * 7
+    assert united == [(last,)] * 7
+    assert alone == [(last, last, last, last)] * 7
     assert parts == [(last, last - 2 * each, 0, 0, 0)] * 7
     assert inside == [(last, 2 * each)] * 7
 
@@ -313,16 +356,16 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
         in_doubles = con.execute(
             "with rounded as (select run, source, rank, device, start_ns::double::bigint as start_ns, "
             "(start_ns::double + dur_ns::double)::bigint as end_ns from kernels) "
-            "select busy_ns, concurrent_ns from busy('rounded')"
+            "select busy_ns, concurrent_ns from concurrency('rounded')"
         ).fetchall()
     assert (exact["busy_ns"], exact["concurrent_ns"]) == (350, 0)
     assert in_doubles == [(256, 256)]
 
 
 @pytest.mark.parametrize("asked", ["select run", "select count(*)"])
-def test_two_timelines_of_one_number_are_an_error(con: duckdb.DuckDBPyConnection, asked: str) -> None:
-    con.execute("create or replace temp table alike as from (values (7, 'a'), (7, 'b'), (8, 'c')) as t (lane, run)")
+def test_two_timelines_of_one_key_are_an_error(con: duckdb.DuckDBPyConnection, asked: str) -> None:
+    con.execute("create or replace temp table alike as from (values (7, 'a'), (7, 'b'), (8, 'c')) as t (key, run)")
     with pytest.raises(duckdb.Error, match="two timelines have the same hash; ask for one run or rank alone"):
-        con.execute(f"{asked} from told_apart('alike')").fetchall()
+        con.execute(f"{asked} from numbered('alike')").fetchall()
     con.execute("delete from alike where run = 'b'")
-    assert con.execute("select run from told_apart('alike') order by run").fetchall() == [("a",), ("c",)]
+    assert con.execute("select lane, run from numbered('alike') order by run").fetchall() == [(1, "a"), (2, "c")]

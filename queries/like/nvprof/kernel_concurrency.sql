@@ -28,5 +28,5 @@ select
     run, rank, device, concurrent_ns,
     busy_ns as kernel_ns,
     percent_of(concurrent_ns, busy_ns, 1) as concurrency_percent
-from busy('executions')
+from concurrency('executions')
 order by run, rank, device
