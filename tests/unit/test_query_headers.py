@@ -14,6 +14,7 @@ from tracelab import query, schema, session
 from tracelab.cli.group import VERBS
 from tracelab.errors import NoDataError, UsageError
 from tracelab.lab import Lab
+from tracelab.report import SECTIONS
 
 VARIANTS = [each for tools in query.variants().values() for each in tools.values() if " --like " in each.name]
 QUERIES = sorted([*query.library().values(), *VARIANTS], key=lambda each: each.name)
@@ -99,6 +100,10 @@ def other(store: Path) -> Iterator[DuckDBPyConnection]:
 def test_prose_and_title_stand(each: query.Query) -> None:
     assert each.title
     assert "A row is" in each.prose
+
+
+def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> None:
+    assert [each.name for each in QUERIES if each.report and each.report.part in SECTIONS] == ["timeline"]
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
