@@ -6,12 +6,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
-
 from tracelab.readers import unpack
 from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
-from tracelab.readers.kineto.connection import Connection
+from tracelab.readers.kineto.connection import connection
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
 from tracelab.readers.kineto.mapped import Known, Mapper, Rows
@@ -55,13 +53,11 @@ def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, a
     crew = _Crew(stream, trace, sink, whole)
     waiting, known = Waiting(), Known()
     with contextlib.ExitStack() as stack:
-        engine = stack.enter_context(_engine())
         readers = []
         for _ in range(workers):
-            connection = Connection(stack.enter_context(engine.cursor()))
-            place = stack.enter_context(room())
-            mapper = Mapper(connection, known, assumed.gpu_pid)
-            readers.append(PieceReader(connection, place, waiting, mapper, base_ns=assumed.base_ns))
+            place, con = stack.enter_context(room()), stack.enter_context(connection())
+            mapper = Mapper(con, known, assumed.gpu_pid)
+            readers.append(PieceReader(con, place, waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
@@ -99,18 +95,6 @@ class _Crew:
             self._whole.add(rows)
         for table, part in rows.tables:
             self._sink.put(table, part)
-
-
-def _engine() -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory whose queries each run on the thread that asks."""
-    return duckdb.connect(
-        config={
-            "threads": 1,
-            "temp_directory": "",
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-    )
 
 
 def _correct(sink: Sink, trace: Trace, whole: Whole, assumed: Assumed, rank: int) -> None:
