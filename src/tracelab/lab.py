@@ -29,7 +29,8 @@ class Lab:
     def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
         """Answer a question that was found; one that is not the library's runs in the box."""
         if library.is_shipped(question):
-            with session.connect(self.store, asked=question.sql) as con, damage.named(self.store), box.reading_errors():
+            asked = library.all_asked(question)
+            with session.connect(self.store, asked=asked) as con, damage.named(self.store), box.reading_errors():
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
                 return box.interruptible(con, lambda: library.run(con, question, params))
         with box.connect(self.store) as con, box.reading_errors():

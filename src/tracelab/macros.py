@@ -26,14 +26,19 @@ def needed(texts: Sequence[str], asked: str) -> str:
     """
     definitions = [each for text in texts for each in _definitions(text)]
     known: dict[str, set[str]] = {}
-    for name, _, words in definitions:
-        known.setdefault(name, set()).update(words)
+    for name, _, named in definitions:
+        known.setdefault(name, set()).update(named)
     wanted: set[str] = set()
-    left: set[str] = set(_words(asked) & known.keys())
+    left: set[str] = set(words(asked) & known.keys())
     while left:
         wanted |= left
         left = set().union(*(known[name] for name in left)) & known.keys() - wanted
     return "\n\n".join(text for name, text, _ in definitions if name in wanted)
+
+
+def words(*texts: str) -> frozenset[str]:
+    """The words in texts, names among them."""
+    return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 @cache
@@ -42,8 +47,4 @@ def _definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
     plain = _PROSE.sub("", text + "\n")
     starts = [match.start() for match in _DEFINITION.finditer(plain)]
     parts = [plain[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
-    return tuple((_DEFINITION.findall(part)[0], part, _words(part)) for part in parts)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
+    return tuple((_DEFINITION.findall(part)[0], part, words(part)) for part in parts)

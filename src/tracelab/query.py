@@ -22,6 +22,7 @@ __all__ = [
     "Param",
     "Query",
     "Value",
+    "all_asked",
     "bind",
     "find",
     "is_shipped",
@@ -149,6 +150,11 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
         if SETTING_PARAM in bound and SETTING_PARAM in values:
             _check_setting(con, str(bound[SETTING_PARAM]))
     return answer
+
+
+def all_asked(query: Query) -> str:
+    """What `run` asks of a session: the query, and of tables what it says where they have no answer."""
+    return "\n".join((query.sql, *query.needs, "sources", "summaries"))
 
 
 def shown_sql(query: Query, values: Mapping[str, Value]) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -15,7 +15,7 @@ def connect(store: Path, *, comments: bool = False, asked: str | None = None) ->
     """Open an in-memory DuckDB that shows the store, by the text of `init_sql`.
 
     Only who may look up the columns needs `comments`: they are a third of the time that it takes. Where all that will
-    be asked is known, the views and macros that this SQL does not need are left out, which are another.
+    be asked is known, the views and macros that this SQL does not need are left out, which are the other two.
     """
     con = _bare()
     with damage.named(store):
@@ -35,10 +35,15 @@ def init_sql(store: Path) -> str:
 def _text_of(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, asked: str | None) -> str:
     root = store.resolve()
     mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    views = (_view(root, table, mixed=mixed) for table in schema.TABLES)
-    said = (_comments(table) for table in schema.TABLES) if comments else ()
-    library = (classes.sql(classes.rules(root)), *macros.shipped())
-    return "\n\n".join([*views, *said, *(library if asked is None else [macros.needed(library, asked)])]) + "\n"
+    tables: Sequence[schema.Table] = schema.TABLES
+    library: Sequence[str] = (classes.sql(classes.rules(root)), *macros.shipped())
+    if asked is not None:
+        library = [macros.needed(library, asked)]
+        named = macros.words(asked, *library)
+        tables = [table for table in tables if table.name in named]
+    views = [_view(root, table, mixed=mixed) for table in tables]
+    said = [_comments(table) for table in tables] if comments else []
+    return "\n\n".join([*views, *said, *library]) + "\n"
 
 
 def _bare() -> duckdb.DuckDBPyConnection:

@@ -1,5 +1,6 @@
 """A session shows what is committed and nothing else, in the schema's types, whatever the store looks like."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -7,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.build import build_store, source_id
-from tracelab import schema, session
-from tracelab.errors import NoDataError, StoreError
+from tracelab import query, schema, session
+from tracelab.errors import NoDataError, StoreError, TracelabError
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 
@@ -113,11 +114,40 @@ def test_runs_has_exactly_one_row_a_run(tmp_path: Path) -> None:
     assert rows == [("collected", "resnet18", 2, {"k": "v"}), ("traced", None, None, None)]
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(tmp_path_factory.mktemp("kept") / "lab", {"kernels": [KERNEL], "ops": [{"name": "aten::mm"}]})
+
+
+@pytest.fixture(scope="module")
+def whole(kept: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with session.connect(kept) as con:
+        yield con
+
+
 def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
     with duckdb.connect() as con:
         con.execute(session.init_sql(store))
         assert con.execute("select busy_ns from busy('kernels')").fetchall() == [(10,)]
+
+
+@pytest.mark.parametrize("each", query.library().values(), ids=lambda each: each.name)
+def test_a_question_has_all_that_it_asks_for_and_no_more(
+    each: query.Query, kept: Path, whole: duckdb.DuckDBPyConnection
+) -> None:
+    """A session opened for one question answers it, and says the same of a store that lacks what it needs."""
+    with session.connect(kept, asked=query.all_asked(each)) as part:
+        assert _said(part, each) == _said(whole, each)
+        views = "select count(*) from duckdb_views() where not internal"
+        assert part.execute(views).fetchall() < whole.execute(views).fetchall()
+
+
+def _said(con: duckdb.DuckDBPyConnection, each: query.Query) -> str:
+    try:
+        return str(query.run(con, each, {}).schema)
+    except TracelabError as error:
+        return str(error)
 
 
 def test_the_box_can_read_the_views(tmp_path: Path) -> None:
