@@ -98,7 +98,7 @@ times as (
         sum(dur_ns) filter (depth_a = 0 and depth_b = 1) as lone_narrow_ns,
         sum(dur_ns) filter (depth_c > 0) as copy_ns,
         sum(dur_ns) filter (depth_a + depth_b > 0 and depth_c > 0) as both_ns
-    from layers('wide', 'narrow', 'copies')
+    from states('wide', 'narrow', 'copies')
     group by run, rank, device
 ),
 directions as (

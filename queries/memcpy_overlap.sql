@@ -64,7 +64,7 @@ measures as (
         whole(coalesce(sum(dur_ns) filter (depth_b > 0), 0)) as kernel_busy_ns,
         whole(coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)) as overlap_ns,
         whole(coalesce(sum(dur_ns) filter (depth_c > 0), 0)) as graph_ns
-    from layers('copies', 'executions', 'graphs')
+    from states('copies', 'executions', 'graphs')
     group by run, rank, device
 )
 select

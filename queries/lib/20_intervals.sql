@@ -221,35 +221,43 @@ select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, de
 from depths_of_three('_stretches')
 join _lanes using (lane);
 
--- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
--- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
-create or replace macro regions(a, b, c) as table
+-- states(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank, device and
+-- three depths, of which there are few; where no time passes between its rows, a source has one of depths 0 and 0 ns.
+create or replace macro states(a, b, c) as table
 with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
 _events as (
     from events_of_three(a, b, c, '_lanes')
 ),
-_states as (  -- of the same depths, of which there are few, all stretches at once
-    select lane, depth, sum(dur_ns) as measure_ns from swept('_events') group by lane, depth
+_sums as (
+    select lane, depth, sum(dur_ns) as dur_ns from swept('_events') group by lane, depth
 ),
-_measures as (
-    select lane, measure_ns, depth_a > 0 as in_a, depth_b > 0 as in_b, depth_c > 0 as in_c
-    from depths_of_three('_states')
+_states as (
+    select run, source, rank, device, coalesce(dur_ns, 0) as dur_ns, coalesce(depth, 0) as depth
+    from _lanes
+    left join _sums using (lane)
+)
+from depths_of_three('_states');
+
+-- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
+-- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
+create or replace macro regions(a, b, c) as table
+with _measures as (
+    select run, rank, device, dur_ns, depth_a > 0 as in_a, depth_b > 0 as in_b, depth_c > 0 as in_c from states(a, b, c)
 )
 select
     run, rank, device,
-    whole(coalesce(sum(measure_ns), 0)) as window_ns,
-    whole(coalesce(sum(measure_ns) filter (in_a and in_b and in_c), 0)) as abc_ns,
-    whole(coalesce(sum(measure_ns) filter (in_a and in_b and not in_c), 0)) as ab_ns,
-    whole(coalesce(sum(measure_ns) filter (in_a and not in_b and in_c), 0)) as ac_ns,
-    whole(coalesce(sum(measure_ns) filter (not in_a and in_b and in_c), 0)) as bc_ns,
-    whole(coalesce(sum(measure_ns) filter (in_a and not in_b and not in_c), 0)) as a_ns,
-    whole(coalesce(sum(measure_ns) filter (not in_a and in_b and not in_c), 0)) as b_ns,
-    whole(coalesce(sum(measure_ns) filter (not in_a and not in_b and in_c), 0)) as c_ns,
-    whole(coalesce(sum(measure_ns) filter (not in_a and not in_b and not in_c), 0)) as idle_ns
-from _lanes
-left join _measures using (lane)
+    whole(sum(dur_ns)) as window_ns,
+    whole(coalesce(sum(dur_ns) filter (in_a and in_b and in_c), 0)) as abc_ns,
+    whole(coalesce(sum(dur_ns) filter (in_a and in_b and not in_c), 0)) as ab_ns,
+    whole(coalesce(sum(dur_ns) filter (in_a and not in_b and in_c), 0)) as ac_ns,
+    whole(coalesce(sum(dur_ns) filter (not in_a and in_b and in_c), 0)) as bc_ns,
+    whole(coalesce(sum(dur_ns) filter (in_a and not in_b and not in_c), 0)) as a_ns,
+    whole(coalesce(sum(dur_ns) filter (not in_a and in_b and not in_c), 0)) as b_ns,
+    whole(coalesce(sum(dur_ns) filter (not in_a and not in_b and in_c), 0)) as c_ns,
+    whole(coalesce(sum(dur_ns) filter (not in_a and not in_b and not in_c), 0)) as idle_ns
+from _measures
 group by run, rank, device;
 
 -- exclusive(a, b, c): the window divided by precedence. A row is one run, rank and device: time in a; in b and not in a;

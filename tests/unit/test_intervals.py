@@ -240,6 +240,17 @@ def test_layers_are_three_depths_apart(con, first, second, third):
         assert sorted(alone, key=repr) == sorted(together, key=repr)
 
 
+@quick
+@given(relations, relations, relations)
+def test_states_are_the_layers_added_up(con, first, second, third):
+    fill(con, a=first, b=second, c=third)
+    columns = "run, source, rank, device, depth_a, depth_b, depth_c"
+    layers = con.execute(f"select {columns}, sum(dur_ns) from layers('a', 'b', 'c') group by all").fetchall()
+    states = con.execute(f"select {columns}, dur_ns from states('a', 'b', 'c')").fetchall()
+    assert sorted((row for row in states if row[-1]), key=repr) == sorted(layers, key=repr)
+    assert {row[2:4] for row in states} == Oracle(first, second, third).lanes()
+
+
 def test_depths_of_a_million_rows_at_once_do_not_mix(con):
     many = 2**20 + 1
     for name in "abc":
