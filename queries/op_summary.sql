@@ -44,7 +44,7 @@
 with calls as materialized (
     select
         row_number() over () as id,
-        run, source, rank, pid, tid, name, name as part, start_ns, end_ns, external_id,
+        run, source, rank, pid, tid, name, start_ns, end_ns, external_id,
         case when measured(start_ns, end_ns) then dur_ns end as measured_ns
     from ops
     where picked(run, $run) and picked(rank, $rank)
@@ -53,12 +53,6 @@ api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
     where picked(run, $run) and picked(rank, $rank)
-),
-calls_by_id as (
-    select run, source, pid, external_id, min(id) as id, min_by(tid, id) as tid, min_by(start_ns, id) as start_ns
-    from calls
-    where external_id is not null
-    group by run, source, pid, external_id
 ),
 activity as (
     select run, source, pid, correlation, external_id, case when measured(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
@@ -70,6 +64,15 @@ groups as (
     from activity
     group by run, source, pid, correlation, external_id
 ),
+launched as materialized (
+    from with_calls('groups', 'api')
+),
+calls_by_id as (  -- only of the ids that have to be looked for
+    select run, source, pid, external_id, min(id) as id, min_by(tid, id) as tid, min_by(start_ns, id) as start_ns
+    from calls
+    where external_id in (select external_id from launched where call_start_ns is null)
+    group by run, source, pid, external_id
+),
 launches as materialized (  -- one correlation; without its call, what one op launched, at the op's start
     select
         row_number() over () as id,
@@ -77,7 +80,7 @@ launches as materialized (  -- one correlation; without its call, what one op la
         case when g.call_start_ns is null then o.id end as op,
         case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
         coalesce(g.call_start_ns, o.start_ns) as at_ns
-    from with_calls('groups', 'api') as g
+    from launched as g
     left join calls_by_id as o
         on g.run = o.run and g.source = o.source and g.pid is not distinct from o.pid and g.external_id = o.external_id
     where g.call_start_ns is not null or o.id is not null
@@ -119,9 +122,12 @@ own as (
     join calls as c using (id)
     group by c.run, c.rank, c.name
 ),
+calls_of_a_name as (
+    select run, source, pid, tid, id, name as part, start_ns, end_ns from calls
+),
 outer_calls as (
     select c.run, c.rank, c.name, count(*) as outermost_calls, sum(c.measured_ns) as total_ns, sum(w.gpu_ns) as gpu_ns
-    from outermost('calls') as o
+    from outermost('calls_of_a_name') as o
     join calls as c using (id)
     left join summed_within('calls', 'launches') as w using (id)
     group by c.run, c.rank, c.name

@@ -150,31 +150,37 @@ with _lanes as materialized (
     select (row_number() over (order by run, source, pid, tid, device))::integer as lane, run, source, pid, tid, device
     from (select distinct run, source, pid, tid, device from query_table(points))
 ),
-_steps as (
-    select lane, at_ns, sum(gpu_ns)::hugeint as gpu_ns, sum(gpu_rows)::hugeint as gpu_rows
-    from query_table(points) as p
-    join _lanes as l
-        on p.run = l.run and p.source = l.source and p.pid is not distinct from l.pid
-        and p.tid is not distinct from l.tid and p.device is not distinct from l.device
-    group by lane, at_ns
-    union all
-    select lane, -9223372036854775808, 0, 0 from _lanes  -- so that a reading finds one in its own lane
-),
-_readings as materialized (
-    select
-        lane, at_ns,
-        sum(gpu_ns) over (rows between unbounded preceding and current row) as gpu_ns,
-        sum(gpu_rows) over (rows between unbounded preceding and current row) as gpu_rows
-    from (from _steps order by lane, at_ns)
-),
 _ranges as (
-    select id, lane, l.device, start_ns, end_ns
+    select id, lane, start_ns, end_ns
     from query_table(ranges) as r
     join _lanes as l
         on r.run = l.run and r.source = l.source and r.pid is not distinct from l.pid and r.tid is not distinct from l.tid
     where measured(start_ns, end_ns)
+),
+_instants as (
+    select lane, start_ns as at_ns, false as is_point, id, -1 as sign, 0::bigint as gpu_ns, 0::bigint as gpu_rows from _ranges
+    union all
+    select lane, end_ns, false, id, 1, 0, 0 from _ranges
+    union all
+    select lane, at_ns, true, null, null, gpu_ns, gpu_rows
+    from query_table(points) as p
+    join _lanes as l
+        on p.run = l.run and p.source = l.source and p.pid is not distinct from l.pid
+        and p.tid is not distinct from l.tid and p.device is not distinct from l.device
+),
+_readings as (  -- a point counts from just behind its instant on
+    select
+        id, lane, sign,
+        sum(gpu_ns) over so_far as gpu_ns,
+        sum(gpu_rows) over so_far as gpu_rows
+    from (select lane, at_ns, is_point, id, sign, gpu_ns, gpu_rows from _instants order by lane, at_ns, is_point)
+    window so_far as (rows between unbounded preceding and current row)
 )
-select r.id, r.device, e.gpu_ns - s.gpu_ns as gpu_ns, e.gpu_rows - s.gpu_rows as gpu_rows
-from _ranges as r
-asof join _readings as s on r.lane = s.lane and r.start_ns > s.at_ns
-asof join _readings as e on r.lane = e.lane and r.end_ns > e.at_ns;
+select s.id, l.device, s.gpu_ns, s.gpu_rows
+from (
+    select id, lane, sum(sign * gpu_ns) as gpu_ns, sum(sign * gpu_rows) as gpu_rows
+    from _readings
+    where id is not null
+    group by id, lane
+) as s
+join _lanes as l using (lane);
