@@ -175,10 +175,10 @@ _keyed as (
 )
 from numbered('_keyed');
 
--- events_of_three(a, b, c, lanes): starts and ends of three relations, to be swept together. The three depths are one number,
--- so that one running sum counts them: 31 bits for a, 31 for b, the rest for c (a sum has 128 bits). It is exact while fewer
--- than 2 147 483 648 rows of a relation run at once.
-create or replace macro events_of_three(a, b, c, lanes) as table
+-- swept_of_three(a, b, c, lanes): three relations swept together. Their three depths are one number, so that one running sum
+-- counts them: 31 bits for a, 31 for b, the rest for c (a sum has 128 bits). It is exact while fewer than 2 147 483 648 rows
+-- of a relation run at once.
+create or replace macro swept_of_three(a, b, c, lanes) as table
 with _keyed as (
     select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, 1::bigint as step from intervals(a)
     union all
@@ -190,12 +190,15 @@ _rows as (
     select lane, start_ns, end_ns, step
     from _keyed
     join (select key, lane from query_table(lanes)) using (key)
+),
+_events as (
+    select lane, start_ns as at_ns, step from _rows
+    union all
+    select lane, end_ns, -step from _rows
 )
-select lane, start_ns as at_ns, step from _rows
-union all
-select lane, end_ns, -step from _rows;
+from swept('_events');
 
--- depths_of_three(stretches): stretches that swept() made of these events, the three depths told apart.
+-- depths_of_three(stretches): stretches of swept_of_three(), the three depths told apart.
 create or replace macro depths_of_three(stretches) as table
 select
     * exclude (depth),
@@ -211,11 +214,8 @@ create or replace macro layers(a, b, c) as table
 with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
-_events as (
-    from events_of_three(a, b, c, '_lanes')
-),
 _stretches as (
-    from swept('_events')
+    from swept_of_three(a, b, c, '_lanes')
 )
 select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
 from depths_of_three('_stretches')
@@ -227,11 +227,8 @@ create or replace macro states(a, b, c) as table
 with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
-_events as (
-    from events_of_three(a, b, c, '_lanes')
-),
 _sums as (
-    select lane, depth, sum(dur_ns) as dur_ns from swept('_events') group by lane, depth
+    select lane, depth, sum(dur_ns) as dur_ns from swept_of_three(a, b, c, '_lanes') group by lane, depth
 ),
 _states as (
     select run, source, rank, device, coalesce(dur_ns, 0) as dur_ns, coalesce(depth, 0) as depth
