@@ -56,6 +56,12 @@ with _keyed as (
 select lane as clock, * exclude (lane)
 from numbered('_keyed');
 
+-- clocked(lanes, clocks): lanes, each with the number of its clock.
+create or replace macro clocked(lanes, clocks) as table
+select l.lane, c.clock, l.run, l.rank, l.device, l.part
+from query_table(lanes) as l
+join query_table(clocks) as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key;
+
 -- laned(relation, lanes): the measured() rows of a relation, with all of its columns and the number of their lane.
 create or replace macro laned(relation, lanes) as table
 select l.lane, r.*
@@ -301,9 +307,7 @@ _clocks as materialized (
     from clocks('_lanes')
 ),
 _timelines as materialized (
-    select l.lane, c.clock, l.run, l.rank, l.device, l.part
-    from _lanes as l
-    join _clocks as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key
+    from clocked('_lanes', '_clocks')
 ),
 _parts as (
     select clock, lane, start_ns, end_ns

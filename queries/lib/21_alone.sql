@@ -12,11 +12,8 @@ _clocks as materialized (
     from clocks('_lanes')
 ),
 _timelines as materialized (
-    select
-        l.lane, c.clock, l.run, l.rank, l.device, l.part,
-        row_number() over (partition by c.clock order by l.lane) as number
-    from _lanes as l
-    join _clocks as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key
+    select *, row_number() over (partition by clock order by lane) as number
+    from clocked('_lanes', '_clocks')
 ),
 _rows as (
     select lane, start_ns, end_ns from laned(relation, '_lanes')
