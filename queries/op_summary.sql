@@ -41,13 +41,31 @@
 -- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
 -- try = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronisations."
 -- ///
-with calls as materialized (
-    select
-        row_number() over () as id,
-        run, source, rank, pid, tid, name, start_ns, end_ns, external_id,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+with executions as not materialized (
+    select run, source, rank, pid, tid, name, start_ns, end_ns, external_id
     from ops
     where picked(run, $run) and picked(rank, $rank)
+),
+kinds as materialized (  -- a million calls have some hundred, and a number takes less memory than their columns
+    select row_number() over () as kind, run, source, rank, pid, tid, name
+    from (
+        select run, source, rank, pid, tid, name
+        from executions
+        group by run, source, rank, pid, tid, name
+        having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
+    )
+),
+numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind
+    select (row_number() over () << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
+    from executions as e
+    join kinds as k
+        on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
+        and e.tid is not distinct from k.tid and e.name is not distinct from k.name
+),
+calls as not materialized (
+    select c.id, k.run, k.source, k.pid, k.tid, k.kind, k.kind as part, c.start_ns, c.end_ns, c.external_id
+    from numbered_calls as c
+    join kinds as k on c.id & 2147483647 = k.kind
 ),
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
@@ -59,13 +77,8 @@ activity as (
     from gpu_activity
     where picked(run, $run) and picked(rank, $rank)
 ),
-groups as (
-    select run, source, pid, correlation, external_id, sum(gpu_ns) as gpu_ns, count(*) as gpu_rows
-    from activity
-    group by run, source, pid, correlation, external_id
-),
 launched as materialized (
-    from with_calls('groups', 'api')
+    from with_calls('activity', 'api')
 ),
 calls_by_id as (  -- only of the ids that have to be looked for
     select run, source, pid, external_id, min(id) as id, min_by(tid, id) as tid, min_by(start_ns, id) as start_ns
@@ -73,99 +86,121 @@ calls_by_id as (  -- only of the ids that have to be looked for
     where external_id in (select external_id from launched where call_start_ns is null)
     group by run, source, pid, external_id
 ),
-launches as materialized (  -- one correlation; without its call, what one op launched, at the op's start
-    select
-        row_number() over () as id,
-        g.run, g.source, g.pid, null as device, g.gpu_ns, g.gpu_rows,
-        case when g.call_start_ns is null then o.id end as op,
-        case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
-        coalesce(g.call_start_ns, o.start_ns) as at_ns
-    from launched as g
-    left join calls_by_id as o
-        on g.run = o.run and g.source = o.source and g.pid is not distinct from o.pid and g.external_id = o.external_id
-    where g.call_start_ns is not null or o.id is not null
+by_call as materialized (
+    select run, source, pid, call_tid as tid, call_start_ns as at_ns, null as device, gpu_ns, 1 as gpu_rows
+    from launched
+    where call_start_ns is not null
 ),
-placed as (
-    select run, source, pid, tid, id, start_ns, end_ns from calls
-    union all
-    select run, source, pid, tid, -id, at_ns, at_ns from launches
+by_id as materialized (  -- what an op launched without a recorded call, at its start
+    select g.run, g.source, g.pid, o.tid, o.start_ns as at_ns, null as device, g.gpu_ns, 1 as gpu_rows, o.id
+    from launched as g
+    join calls_by_id as o
+        on g.run = o.run and g.source = o.source and g.pid is not distinct from o.pid and g.external_id = o.external_id
+    where g.call_start_ns is null and measured(o.start_ns, o.start_ns)
+),
+within as materialized (
+    select id, gpu_ns, gpu_rows from summed_within('calls', 'by_call')
 ),
 nest as materialized (
-    select thread, id, start_ns, end_ns, parent, depth, crosses from nested('placed')
+    select n.id, n.end_ns - n.start_ns as dur_ns, n.parent, n.crosses, w.gpu_ns, w.gpu_rows
+    from nested('calls') as n
+    left join within as w using (id)
 ),
-launched_by as (
-    select coalesce(l.op, n.parent) as id, l.gpu_ns, l.gpu_rows
-    from nest as n
-    join launches as l on n.id = -l.id
-    where coalesce(l.op, n.parent) is not null
-),
-shares as (  -- what each call adds to its name's sums
+shares as (  -- what each call adds to its kind's sums
     select
         id,
-        (case when crosses then 0 else end_ns - start_ns end)::hugeint as self_ns,
-        0::hugeint as gpu_self_ns, 0 as gpu_rows, crosses::integer as overlapping_calls
+        case when crosses then 0 else dur_ns end as self_ns,
+        case when crosses then 0 else gpu_ns end as gpu_self_ns,
+        case when crosses then 0 else gpu_rows end as gpu_rows,
+        crosses::integer as overlapping_calls
     from nest
-    where id > 0
     union all
-    select parent, start_ns - end_ns, 0, 0, 0 from nest where id > 0 and parent is not null
+    select parent, -dur_ns, -gpu_ns, -gpu_rows, 0 from nest where parent is not null
     union all
-    select id, 0, gpu_ns, gpu_rows, 0 from launched_by
+    select id, 0, gpu_ns, gpu_rows, 0 from by_id
 ),
 own as (
     select
-        c.run, c.rank, c.name,
-        sum(s.self_ns) as self_ns,
-        sum(s.gpu_self_ns) as gpu_self_ns,
-        sum(s.gpu_rows) as gpu_rows,
-        sum(s.overlapping_calls) as overlapping_calls
-    from shares as s
-    join calls as c using (id)
-    group by c.run, c.rank, c.name
+        id & 2147483647 as kind,
+        sum(self_ns) as self_ns,
+        sum(gpu_self_ns) as gpu_self_ns,
+        sum(gpu_rows) as gpu_rows,
+        sum(overlapping_calls) as overlapping_calls
+    from shares
+    group by kind
 ),
-calls_of_a_name as (
-    select run, source, pid, tid, id, name as part, start_ns, end_ns from calls
+measures as (
+    select
+        id & 2147483647 as kind,
+        count(*) as calls,
+        count(*) filter (measured(start_ns, end_ns)) as timed_calls,
+        sum(case when measured(start_ns, end_ns) then end_ns - start_ns end) as measured_ns,
+        max(case when measured(start_ns, end_ns) then end_ns - start_ns end) as max_ns
+    from numbered_calls
+    group by kind
+),
+outer_ids as materialized (
+    from outermost('calls')
 ),
 outer_calls as (
-    select c.run, c.rank, c.name, count(*) as outermost_calls, sum(c.measured_ns) as total_ns, sum(w.gpu_ns) as gpu_ns
-    from outermost('calls_of_a_name') as o
-    join calls as c using (id)
-    left join summed_within('calls', 'launches') as w using (id)
-    group by c.run, c.rank, c.name
+    select id & 2147483647 as kind, count(*) as outermost_calls, sum(end_ns - start_ns) as total_ns
+    from numbered_calls
+    where id in (from outer_ids)
+    group by kind
+),
+outer_gpu as (
+    select id & 2147483647 as kind, sum(gpu_ns) as gpu_ns
+    from (
+        select id, gpu_ns from within
+        union all
+        select id, gpu_ns from summed_within('calls', 'by_id')
+    )
+    where id in (from outer_ids)
+    group by kind
 ),
 by_name as (
     select
         run, rank, name,
-        count(*) as calls,
-        count(measured_ns) as timed_calls,
-        whole(round(avg(measured_ns))) as mean_ns,
-        max(measured_ns) as max_ns
-    from calls
+        sum(calls) as calls,
+        sum(timed_calls) as timed_calls,
+        sum(measured_ns) / sum(timed_calls) as mean_ns,
+        max(max_ns) as max_ns,
+        sum(total_ns) as total_ns,
+        coalesce(sum(self_ns), 0) as self_ns,
+        sum(gpu_ns) as gpu_ns,
+        sum(gpu_self_ns) as gpu_self_ns,
+        sum(gpu_rows) as gpu_rows,
+        sum(outermost_calls) as outermost_calls,
+        sum(overlapping_calls) as overlapping_calls
+    from kinds
+    join measures using (kind)
+    left join own using (kind)
+    left join outer_calls using (kind)
+    left join outer_gpu using (kind)
     group by run, rank, name
 ),
 ranked as (
     select
-        n.*, t.total_ns, t.gpu_ns, t.outermost_calls, w.gpu_self_ns, w.gpu_rows, w.overlapping_calls,
-        coalesce(w.self_ns, 0) as self_ns,
-        sum(coalesce(w.self_ns, 0)) over (partition by n.run, n.rank) as op_self_sum_ns,
-        row_number() over (partition by n.run, n.rank order by coalesce(w.self_ns, 0) desc, n.name) as place
-    from by_name as n
-    left join own as w on n.run = w.run and n.rank = w.rank and n.name is not distinct from w.name
-    left join outer_calls as t on n.run = t.run and n.rank = t.rank and n.name is not distinct from t.name
+        *,
+        sum(self_ns) over (partition by run, rank) as op_self_sum_ns,
+        row_number() over (partition by run, rank order by self_ns desc, name) as place
+    from by_name
 )
 select
     run, rank,
     name as op,
-    calls,
+    whole(calls) as calls,
     whole(coalesce(total_ns, 0)) as total_ns,
     whole(self_ns) as self_ns,
-    mean_ns, max_ns,
+    whole(round(mean_ns)) as mean_ns,
+    max_ns,
     whole(op_self_sum_ns) as op_self_sum_ns,
     self_ns / nullif(op_self_sum_ns, 0) as of_op_self_sum_ratio,
     whole(coalesce(gpu_ns, 0)) as gpu_ns,
     whole(coalesce(gpu_self_ns, 0)) as gpu_self_ns,
     whole(coalesce(gpu_rows, 0)) as gpu_rows,
-    coalesce(outermost_calls, 0) as outermost_calls,
-    timed_calls,
+    whole(coalesce(outermost_calls, 0)) as outermost_calls,
+    whole(timed_calls) as timed_calls,
     whole(coalesce(overlapping_calls, 0)) as overlapping_calls
 from ranked
 where $top_ops is null or place <= $top_ops

@@ -10,45 +10,60 @@ create or replace macro threads(relation) as table
 select (row_number() over (order by run, source, pid, tid))::integer as thread, run, source, pid, tid
 from (select distinct run, source, pid, tid from query_table(relation));
 
--- stacked(relation): rows with thread, id, start_ns, end_ns, each with the row below it on its thread's stack. A row of
--- the answer is a row of the relation: `tree` is the number of the outermost row, `place` its number in the order of the
--- starts. One running sum over starts and ends gives the depth (as in swept(), without an order of its own), and the
--- parent at depth d is the row of depth d - 1 that began last. It is exact where no row `crosses` its parent's end; if
--- any does, at least one row of the same tree says so.
-create or replace macro stacked(relation) as table
-with _events as (
-    select thread, start_ns as at_ns, id, start_ns, end_ns, (end_ns > start_ns)::integer as step
+-- opened(relation): rows with thread, id, start_ns, end_ns in the order in which they begin: `place` is the number in it,
+-- `depth` how many run then, itself with them, and `tree` the number of the outermost one. One running sum over starts and
+-- ends gives the depth (as in swept(), without an order of its own). The parent of a row at depth d is the row of depth d - 1
+-- that began last: where it is the row before, it is `known`, and so is that the outermost have none. A row `holds` others
+-- if the next one is deeper.
+create or replace macro opened(relation) as table
+with _events as (  -- an end comes before the starts of its instant, and a point after them
+    select thread, start_ns as at_ns, end_ns, id
     from query_table(relation)
     union all
-    select thread, end_ns, null, null, null, -1
+    select thread, end_ns, 9223372036854775807, null
     from query_table(relation)
     where end_ns > start_ns
 ),
 _steps as (
     select
-        thread, id, start_ns, end_ns, step,
+        thread, id, at_ns, end_ns,
+        case when id is null then -1 else (end_ns > at_ns)::integer end as step,
         row_number() over () as place,
-        sum(step) over (rows between unbounded preceding and current row) as depth
-    from (
-        select thread, at_ns, id, start_ns, end_ns, step
-        from _events
-        order by thread, at_ns, id is not null, end_ns desc, id  -- ends before starts, a point last
-    )
+        sum(step) over (rows between unbounded preceding and current row) as sum
+    from (select thread, at_ns, end_ns, id from _events order by thread, at_ns, end_ns desc, id)
 ),
-_rows as materialized (
-    select
-        thread, id, start_ns, end_ns, place,
-        (depth - step + 1)::integer as depth,
-        sum((depth = step)::integer) over (rows between unbounded preceding and current row) as tree
+_rows as (
+    select thread, id, at_ns as start_ns, end_ns, place, (sum - step + 1)::integer as depth
     from _steps
     where id is not null
 )
 select
+    thread, id, start_ns, end_ns, place, depth,
+    sum((depth = 1)::integer) over (rows between unbounded preceding and current row) as tree,
+    depth = 1 or lag(depth) over () < depth as known,
+    lead(depth, 1, 0) over () > depth as holds,
+    case when known and depth > 1 then lag(id) over () end as parent,
+    coalesce(parent is not null and end_ns > lag(end_ns) over (), false) as crosses
+from _rows;
+
+-- returned(opened): the rows of opened() whose parent is not known, as they follow a deeper one, with their parent.
+create or replace macro returned(opened) as table
+select
     r.thread, r.id, r.start_ns, r.end_ns, r.place, r.depth, r.tree,
     p.id as parent,
-    coalesce(r.end_ns > p.end_ns, false) as crosses
-from _rows as r
-asof left join _rows as p on r.thread = p.thread and r.depth - 1 = p.depth and r.place >= p.place;
+    r.end_ns > p.end_ns as crosses
+from (from query_table(opened) where not known) as r
+asof join (from query_table(opened) where holds) as p
+    on r.thread = p.thread and r.depth - 1 = p.depth and r.place >= p.place;
+
+-- stacked(opened, returned): the rows of both, each with the row below it on its thread's stack. It is exact where no row
+-- `crosses` its parent's end; if any does, at least one row of the same tree says so.
+create or replace macro stacked(opened, returned) as table
+select thread, id, start_ns, end_ns, place, depth, tree, parent, crosses
+from query_table(opened)
+where known
+union all
+from query_table(returned);
 
 -- nested(relation): every measured() row with its parent, the innermost row that holds it on its thread (NULL: none
 -- does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
@@ -62,7 +77,9 @@ with _threaded as materialized (
         on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
     where measured(start_ns, end_ns)
 ),
-_stacked as materialized (from stacked('_threaded')),
+_opened as materialized (from opened('_threaded')),
+_returned as materialized (from returned('_opened')),
+_stacked as not materialized (from stacked('_opened', '_returned')),
 _damaged as materialized (select distinct tree from _stacked where crosses),
 _crossing as materialized (
     select thread, id, start_ns, end_ns
@@ -82,10 +99,12 @@ _mended as (
     select thread, id, start_ns, end_ns
     from _stacked
     where tree in (from _damaged) and id not in (select id from _crossing)
-)
+),
+_opened_again as materialized (from opened('_mended')),
+_returned_again as materialized (from returned('_opened_again'))
 select thread, id, start_ns, end_ns, parent, depth, false as crosses from _stacked where tree not in (from _damaged)
 union all
-select thread, id, start_ns, end_ns, parent, depth, false from stacked('_mended')
+select thread, id, start_ns, end_ns, parent, depth, false from stacked('_opened_again', '_returned_again')
 union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
 
@@ -120,26 +139,28 @@ asof left join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns;
 -- starts anew with each part.
 create or replace macro outermost(relation) as table
 with _parts as materialized (
-    select (row_number() over (order by run, source, pid, tid, part))::hugeint << 64 as base, run, source, pid, tid, part
+    select (row_number() over (order by run, source, pid, tid, part))::integer as place, run, source, pid, tid, part
     from (select distinct run, source, pid, tid, part from query_table(relation))
 ),
 _rows as (
-    select id, base, start_ns, end_ns, base + end_ns::hugeint + 4611686018427387904 as reach
+    select place, start_ns, end_ns, id
     from query_table(relation) as r
     join _parts as p
         on r.run = p.run and r.source = p.source and r.pid is not distinct from p.pid and r.tid is not distinct from p.tid
         and r.part is not distinct from p.part
     where measured(start_ns, end_ns)
 ),
+_ordered as (
+    select id, start_ns = end_ns as is_point, (place::hugeint << 64) + end_ns as reach
+    from (select place, start_ns, end_ns, id from _rows order by place, start_ns, end_ns desc, id)
+),
 _reached as (
-    select
-        id, reach, start_ns, end_ns,
-        max(reach) over (rows between unbounded preceding and current row) as highest
-    from (select id, reach, start_ns, end_ns from _rows order by base, start_ns, end_ns desc, id)
+    select id, is_point, reach, max(reach) over (rows between unbounded preceding and current row) as highest
+    from _ordered
 )
 select id
-from (select id, reach, start_ns, end_ns, lag(highest) over () as before from _reached)
-where before is null or before < reach + (start_ns = end_ns)::integer;
+from (select id, is_point, reach, lag(highest) over () as before from _reached)
+where before is null or before < reach + is_point::integer;
 
 -- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
 -- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one measured() range and device that its
