@@ -132,25 +132,27 @@ from _lanes
 left join _sums using (lane)
 group by run, rank, device, part;
 
--- united(rows): of each lane of rows (lane, start_ns, end_ns) the measure of their union. Rows in the order of their starts
--- need no events: what one adds reaches from its start to the latest end so far, or to the next start. Each lane stands 2^64
--- above the one before, so that an end in another lane is never the latest of this one.
-create or replace macro united(rows) as table
+-- pieces(rows): what each row of rows (lane, start_ns, end_ns) adds to the union of those that began before it on its lane, a
+-- piece of time from its start on, which may be empty. Rows in the order of their starts need no events: a piece reaches to
+-- the latest end so far, or to the next start. Each lane stands 2^64 above the one before, so that an end in another lane is
+-- never the latest of this one.
+create or replace macro pieces(rows) as table
 with _placed as (
-    select lane, (lane::hugeint << 64) + start_ns as start_at, (lane::hugeint << 64) + end_ns as end_at
+    select lane, start_ns, (lane::hugeint << 64) + start_ns as start_at, (lane::hugeint << 64) + end_ns as end_at
     from (select lane, start_ns, end_ns from query_table(rows) order by lane, start_ns)
-),
-_spans as (
-    select
-        lane,
-        least(
-            max(end_at) over (rows between unbounded preceding and current row),
-            lead(start_at, 1, 170141183460469231731687303715884105727) over ()
-        ) - start_at as dur_ns
-    from _placed
 )
-select lane, sum(dur_ns::bigint) as busy_ns
-from _spans
+select
+    lane, start_ns,
+    (least(
+        max(end_at) over (rows between unbounded preceding and current row),
+        lead(start_at, 1, 170141183460469231731687303715884105727) over ()
+    ) - start_at)::bigint as dur_ns
+from _placed;
+
+-- united(rows): of each lane of rows (lane, start_ns, end_ns) the measure of their union.
+create or replace macro united(rows) as table
+select lane, sum(dur_ns) as busy_ns
+from pieces(rows)
 group by lane;
 
 -- busy(relation): time in which at least one row runs, the measure of the union: half the work of concurrency().

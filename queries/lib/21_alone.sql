@@ -1,9 +1,8 @@
 -- alone(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the same
 -- for all parts of a device, the time in which at least one ran, and the window. A row is one run, rank, device and part.
--- Where n rows run at once, and their parts' numbers add up to s and the squares of these to q, all are of one part where
--- n·q = s² (and of that with the number s / n), and only there: so one sweep of all parts tells. The three are one number for
--- the running sum: 31 bits for n, 40 for s, 55 for q. It is exact while a device has fewer than a million parts, and 32 768
--- rows that run at once.
+-- The pieces of a part's union do not overlap, so one sweep of all parts' pieces counts the parts that run, and adds up
+-- their numbers: where one runs, the sum is its number. Both are one number for the running sum, the count from bit 40 on. It
+-- is exact while a device has fewer than a million parts.
 create or replace macro alone(relation) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -18,31 +17,28 @@ _timelines as materialized (
 _rows as (
     select lane, start_ns, end_ns from laned(relation, '_lanes')
 ),
+_pieces as materialized (
+    from pieces('_rows')
+),
 _steps as (
-    select clock, start_ns, end_ns, 1::hugeint + (number::hugeint << 31) + ((number * number)::hugeint << 71) as step
-    from _rows
+    select clock, start_ns, start_ns + dur_ns as end_ns, (1::bigint << 40) + number as step
+    from _pieces
     join _timelines using (lane)
+    where dur_ns > 0
 ),
 _events as (
     select clock as lane, start_ns as at_ns, step from _steps
     union all
     select clock, end_ns, -step from _steps
 ),
-_states as (
-    select lane as clock, depth, sum(dur_ns) as measure_ns from swept('_events') where depth > 0 group by lane, depth
-),
 _measures as (
     select
-        clock, measure_ns,
-        case when running * squares = numbers * numbers then numbers // running end as number
-    from (
-        select
-            clock, measure_ns,
-            depth & 2147483647 as running,
-            (depth >> 31) & 1099511627775 as numbers,
-            depth >> 71 as squares
-        from _states
-    )
+        lane as clock,
+        case when depth >> 40 = 1 then depth & 1099511627775 end as number,
+        sum(dur_ns) as measure_ns
+    from swept('_events')
+    where depth > 0
+    group by clock, number
 ),
 _devices as (
     select run, rank, device, sum(any_ns) as any_ns, sum(last_ns - first_ns) as window_ns
@@ -50,11 +46,11 @@ _devices as (
     left join (select clock, sum(measure_ns) as any_ns from _measures group by clock) using (clock)
     group by run, rank, device
 ),
-_alone as (
-    select run, rank, device, part, sum(alone_ns) as alone_ns, sum(busy_ns) as busy_ns
+_parts as (
+    select run, rank, device, part, sum(measure_ns) as alone_ns, sum(busy_ns) as busy_ns
     from _timelines
-    left join (select clock, number, sum(measure_ns) as alone_ns from _measures group by clock, number) using (clock, number)
-    left join united('_rows') using (lane)
+    left join _measures using (clock, number)
+    left join (select lane, sum(dur_ns) as busy_ns from _pieces group by lane) using (lane)
     group by run, rank, device, part
 )
 select
@@ -63,5 +59,5 @@ select
     whole(coalesce(l.alone_ns, 0)) as alone_ns,
     whole(coalesce(d.any_ns, 0)) as any_ns,
     whole(d.window_ns) as window_ns
-from _alone as l
+from _parts as l
 left join _devices as d on l.run = d.run and l.rank = d.rank and l.device is not distinct from d.device;
