@@ -87,7 +87,6 @@ sums as (  -- one kind of sum a branch: of the outer ranges on their thread, of 
     select i.parent, l.device, 0, 0, l.gpu_ns, 0
     from innermost('marked', 'launches') as i
     join launches as l using (id)
-    where i.parent is not null
     union all
     select o.id, w.device, 0, 0, 0, w.gpu_ns
     from outermost('process_ranges') as o

@@ -95,12 +95,16 @@ points as materialized (
     left join ops_by_id as b
         on g.run = b.run and g.source = b.source and g.pid is not distinct from b.pid and g.external_id = b.external_id
     left join host_ops as o on b.op = o.id
+    where g.call_start_ns is not null or o.id is not null
+),
+called_points as not materialized (
+    from points where op is null
 ),
 found_ops as (
-    select p.id, coalesce(p.op, i.parent) as op, p.op is null as by_launch
-    from points as p
-    left join innermost('host_ops', 'points') as i using (id)
-    where coalesce(p.op, i.parent) is not null
+    select id, parent as op, true as by_launch
+    from innermost('host_ops', 'called_points')
+    union all
+    select id, op, false from points where op is not null
 ),
 backward_ops as (
     select run, source, pid, tid, id, start_ns, end_ns

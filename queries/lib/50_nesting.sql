@@ -108,31 +108,32 @@ select thread, id, start_ns, end_ns, parent, depth, false from stacked('_opened_
 union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
 
--- innermost(relation, points): each point (run, source, pid, tid, id, at_ns) with the innermost row of the relation that
--- holds it on its thread, NULL where none does; so are rows that cross. Only the rows are nested: which of them is the
--- innermost changes where one begins or ends, and a point reads the last change before it.
+-- innermost(relation, points): of each point (run, source, pid, tid, id, at_ns) the innermost row of the relation that holds
+-- it on its thread; points that none holds are left out, and rows that cross hold none. Only the rows are nested: which of
+-- them is the innermost changes where one begins or ends, and a point reads the last change before it.
 create or replace macro innermost(relation, points) as table
 with _rows as materialized (
     select thread, id, start_ns, end_ns, parent, depth from nested(relation) where not crosses and end_ns > start_ns
 ),
 _changes as (  -- of those of one instant the deepest start counts, and without one the outermost end
-    select thread, at_ns, max_by(id, place) as id
+    select thread, at_ns, arg_max_null(id, place) as id
     from (
         select thread, start_ns as at_ns, depth as place, id from _rows
         union all
-        select thread, end_ns, -depth, coalesce(parent, 0) from _rows
+        select thread, end_ns, -depth, parent from _rows
     )
     group by thread, at_ns
 ),
 _points as (
     select p.id, p.at_ns, t.thread
     from query_table(points) as p
-    left join threads(relation) as t
+    join threads(relation) as t
         on p.run = t.run and p.source = t.source and p.pid is not distinct from t.pid and p.tid is not distinct from t.tid
 )
-select p.id, nullif(c.id, 0) as parent
+select p.id, c.id as parent
 from _points as p
-asof left join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns;
+asof join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns
+where c.id is not null;
 
 -- outermost(relation): the ids of the measured() rows that lie in no other row of the same `part` (of any type) on their
 -- thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so that it

@@ -160,7 +160,8 @@ def test_a_point_belongs_to_the_innermost_row_around_it(con, listed, marks):
     fill_points(con, marks)
     oracle = Oracle(listed)
     found = dict(con.execute("select id, parent from innermost('a', 'p')").fetchall())
-    assert found == {number: oracle.innermost(mark) for number, mark in enumerate(marks, 1)}
+    expected = {number: oracle.innermost(mark) for number, mark in enumerate(marks, 1)}
+    assert found == {number: parent for number, parent in expected.items() if parent is not None}
 
 
 @quick
