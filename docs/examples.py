@@ -3,6 +3,7 @@
 import io
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,10 @@ from tracelab.lab import Lab
 from tracelab.layout import table_lines
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))
+from tests.build import build_store  # noqa: E402
+from tests.golden import cases  # noqa: E402
+
 RUN = "generated-4rank-ddp"
 CHANGED = "generated-4rank-nobroadcast"
 _MANY = ("sweeps", "nvprof")
@@ -30,12 +35,16 @@ COLOURS = 64
 
 @dataclass(frozen=True)
 class Example:
-    """One question as it was asked, its answer, and its picture; `none` says why there is no answer."""
+    """One question as it was asked, its answer, and its picture; `none` says why there is no answer.
+
+    `case` is the golden case that it was asked of, where no recorded run can answer it.
+    """
 
     command: str
     answer: pa.Table | None
     picture: bytes | None = None
     none: str = ""
+    case: str = ""
 
 
 def printed(answer: pa.Table) -> str:
@@ -99,6 +108,15 @@ def asked(lab: Lab, query: Query) -> Example:
         if answer.num_rows:
             return Example(command, answer)
     return Example(_command(query, {}), None, none=problem or "The recorded runs have no row for it.")
+
+
+def asked_case(query: Query) -> Example:
+    """Ask a question of its golden case with the longest answer."""
+    case = max(sorted((cases.FOLDER / query.name).iterdir()), key=lambda each: len(cases.expected(each)))
+    values = cases.params(case)
+    with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
+        answer = Lab(build_store(Path(folder) / "lab", cases.tables(case))).ask(query, values)
+    return Example(_command(query, values), answer, case=case.relative_to(ROOT).as_posix())
 
 
 def drawn(query: Query, example: Example, *, small: bool) -> Example:

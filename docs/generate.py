@@ -28,7 +28,12 @@ def made(*, small: bool = True) -> dict[str, bytes]:
             takes_two = any(param.type == "run" for param in each.params)
             of_sweeps = any(param.name == "sweep" for param in each.params)
             asked = pair if takes_two else sweeps if of_sweeps else lab
-            example = examples.drawn(each, examples.asked(asked, each), small=small)
+            example = examples.asked(asked, each)
+            if example.answer is None:
+                example = examples.asked(sweeps, each)
+            if example.answer is None:
+                example = examples.asked_case(each)
+            example = examples.drawn(each, example, small=small)
             others = {
                 tool: (other, examples.asked(lab, other)) for tool, other in query.variants().get(name, {}).items()
             }

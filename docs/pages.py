@@ -154,7 +154,10 @@ def _shown(each: Query, example: Example) -> list[str]:
     if example.answer is None:
         return [f"The recorded runs cannot answer it: {example.none}"]
     drawn = f"![{each.title}, drawn from the answer above]({each.name}.png)" if example.picture else ""
-    return [f"```console\n$ {example.command}\n{printed(example.answer)}\n```", drawn]
+    name = Path(example.case).name
+    told = f"No recorded run has a row for it; these are the rows of the test [{name}](../../../{example.case})."
+    shown = f"```console\n$ {example.command}\n{printed(example.answer)}\n```"
+    return [*([told] if example.case else []), shown, drawn]
 
 
 def _doctor() -> str:

@@ -4,7 +4,8 @@
 -- (`op_self_sum_ns`). `total_ns` holds the ops inside, and a recursive op once for each outermost call. An op is not told
 -- from one that waits. A kernel, copy or fill belongs to the innermost op that ran when it was launched, on the launching
 -- thread; where its launch was not recorded, to the op whose id it carries. GPU times add up over rows that run at once.
--- An op that begins inside another and ends after it (damage) counts in `overlapping_calls`; it has no self time.
+-- An op that begins inside another and ends after it (damage) counts in `overlapping_calls`; it has no self time. Of ops that
+-- begin and end together the one that the trace names first holds the others.
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
@@ -25,7 +26,7 @@
 -- op_self_sum_ns = "Self times of all ops of the rank, added up."
 -- of_op_self_sum_ratio = "self_ns / op_self_sum_ns."
 -- gpu_ns = "Durations of the GPU rows launched inside the outermost calls, added up."
--- gpu_self_ns = "Durations of the GPU rows launched by the op itself, no op inside it, added up."
+-- gpu_self_ns = "Durations of the GPU rows launched by the op itself, no op inside it, added up; also those that name a call without a duration, in which no time passes for `gpu_ns`."
 -- gpu_rows = "GPU rows launched by the op itself: kernels, copies, fills and whole graphs."
 -- outermost_calls = "Calls inside no call of the same op on the same thread."
 -- timed_calls = "Calls with a valid start and duration."
@@ -55,9 +56,9 @@ kinds as materialized (  -- a million calls have some hundred, and a number take
         having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
     )
 ),
-numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind
-    select (row_number() over () << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
-    from executions as e
+numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
+    select (e.place << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
+    from (select *, row_number() over () as place from executions) as e
     join kinds as k
         on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
         and e.tid is not distinct from k.tid and e.name is not distinct from k.name
@@ -81,7 +82,11 @@ launched as materialized (
     from with_calls('activity', 'api')
 ),
 calls_by_id as (  -- only of the ids that have to be looked for
-    select run, source, pid, external_id, min(id) as id, min_by(tid, id) as tid, min_by(start_ns, id) as start_ns
+    select
+        run, source, pid, external_id,
+        min(id) as id,
+        arg_min_null(tid, id) as tid,
+        arg_min_null(start_ns, id) as start_ns
     from calls
     where external_id in (select external_id from launched where call_start_ns is null)
     group by run, source, pid, external_id

@@ -16,7 +16,7 @@ _work as (
 _launches as (
     select
         p.process, c.correlation,
-        min_by(c.tid, c.start_ns) as call_tid,
+        arg_min_null(c.tid, c.start_ns) as call_tid,
         min(c.start_ns) as call_start_ns,
         max(c.end_ns) as call_end_ns
     from query_table(calls) as c

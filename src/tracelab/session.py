@@ -10,6 +10,10 @@ import duckdb
 from tracelab import classes, damage, macros, schema
 from tracelab.errors import NoDataError, StoreError
 
+_SETTINGS = """\
+-- Of one run among many DuckDB expects few rows, and would join in time by comparing each row with each.
+set global asof_loop_join_threshold = 0;"""
+
 
 def connect(store: Path, *, comments: bool = False, asked: str | None = None) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB that shows the store, by the text of `init_sql`.
@@ -43,7 +47,7 @@ def _text_of(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, ask
         tables = [table for table in tables if table.name in named]
     views = [_view(root, table, mixed=mixed) for table in tables]
     said = [_comments(table) for table in tables] if comments else []
-    return "\n\n".join([*views, *said, *library]) + "\n"
+    return "\n\n".join([_SETTINGS, *views, *said, *library]) + "\n"
 
 
 def _bare() -> duckdb.DuckDBPyConnection:

@@ -156,3 +156,19 @@ def test_the_box_can_read_the_views(tmp_path: Path) -> None:
         con.execute(f"set allowed_directories = ['{store.as_posix()}']")
         con.execute("set enable_external_access = false")
         assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
+
+
+def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> None:
+    """Of one run DuckDB expects few rows, but it may have millions."""
+    runs = [(run, 10 * at, at) for run in ("a", "b", "c") for at in range(99)]
+    host = [{"run": run, "name": "h", "start_ns": at, "dur_ns": 5, "pid": 1, "tid": 1} for run, at, _ in runs]
+    calls = [row | {"correlation": number} for row, (_, _, number) in zip(host, runs, strict=True)]
+    kernels = [KERNEL | {"run": run, "pid": 1, "correlation": number} for run, _, number in runs]
+    store = build_store(tmp_path, {"ops": host, "api_calls": calls, "kernels": kernels})
+    asked = query.shown_sql(query.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
+    outside = duckdb.connect()
+    outside.execute(session.init_sql(store))
+    for con in (session.connect(store), outside):
+        plan = str(con.execute(f"explain (format json) {asked}").fetchall())
+        assert "ASOF_JOIN" in plan
+        assert "NESTED_LOOP_JOIN" not in plan
