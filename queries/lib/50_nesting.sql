@@ -29,11 +29,11 @@ _steps as (
         thread, id, at_ns, end_ns,
         case when id is null then -1 else (end_ns > at_ns)::integer end as step,
         row_number() over () as place,
-        sum(step) over (rows between unbounded preceding and current row) as sum
+        sum(step) over (rows between unbounded preceding and current row) as running
     from (select thread, at_ns, end_ns, id from _events order by thread, at_ns, end_ns desc, id)
 ),
 _rows as (
-    select thread, id, at_ns as start_ns, end_ns, place, (sum - step + 1)::integer as depth
+    select thread, id, at_ns as start_ns, end_ns, place, (running - step + 1)::integer as depth
     from _steps
     where id is not null
 )

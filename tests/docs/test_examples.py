@@ -101,8 +101,10 @@ def test_the_example_query_and_its_case_pass_the_tests_of_the_library(tmp_path: 
     for folder in ("src", "queries", "tests/unit"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     case.mkdir(parents=True)
-    for file in ("tests/__init__.py", "tests/build.py", "tests/golden/test_golden.py", "pyproject.toml"):
+    for file in ("tests/__init__.py", "tests/build.py", "pyproject.toml"):
         shutil.copy(ROOT / file, tmp_path / file)
+    for path in (ROOT / "tests" / "golden").glob("*.py"):
+        shutil.copy(path, tmp_path / "tests" / "golden")
     blocks = re.findall(r"```(sql|toml|csv)\n(.*?)```", CONTRIBUTING, re.DOTALL)
     files = (tmp_path / "queries" / "launch_gaps.sql", *(case / name for name in CASE))
     for path, (_, text) in zip(files, blocks, strict=True):
