@@ -17,11 +17,11 @@ def markdown(
     facts: Facts,
     cases: list[Case],
     exported: Export | None,
-    asked: list[Asked],
+    asked: list[list[Asked]],
     start: Start | None,
 ) -> str:
-    """Return all tables."""
-    parts = [_ingest(cases), _peers(cases), _export(exported), _queries(asked), _start(start)]
+    """Return all tables; of questions one for each number of events, of the stores that have as many."""
+    parts = [_ingest(cases), _peers(cases), _export(exported), *map(_queries, asked), _start(start)]
     return "\n\n".join([*(part for part in parts if part), f"Measured on {in_words(facts)}."])
 
 
@@ -83,8 +83,6 @@ def _export(exported: Export | None) -> str:
 
 
 def _queries(asked: list[Asked]) -> str:
-    if not asked:
-        return ""
     names = sorted({name for one in asked for name in one.answers})
     unasked = {name: one.left_out[name] for one in asked for name in sorted(one.left_out) if name not in names}
     header = ("query", *(f"{one.name}: {what}" for one in asked for what in ("first", "again", "memory")))
