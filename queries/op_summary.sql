@@ -64,7 +64,7 @@ numbered_calls as materialized (  -- the last 31 bits of a call's id are its kin
         and e.tid is not distinct from k.tid and e.name is not distinct from k.name
 ),
 calls as not materialized (
-    select c.id, k.run, k.source, k.pid, k.tid, k.kind, k.kind as part, c.start_ns, c.end_ns, c.external_id
+    select c.id, k.run, k.source, k.pid, k.tid, k.kind as part, c.start_ns, c.end_ns, c.external_id
     from numbered_calls as c
     join kinds as k on c.id & 2147483647 = k.kind
 ),
