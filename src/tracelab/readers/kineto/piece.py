@@ -16,28 +16,29 @@ from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyErr
 from tracelab.readers.kineto.mapped import Mapper, Rows
 from tracelab.readers.kineto.room import Room
 
-_WORTH_MAPPING = 100_000
-"""Events of one kind that are mapped at once: a query costs the same to plan however many it has."""
-
+_KEPT_FOR = 8
+"""A piece is kept in memory for kinds that more than this part of its events, an eighth, are of."""
 
 Alike = tuple[int, str]
 """What events have in common that are mapped together: their kind, and the type of pid and tid."""
 
 
 class Waiting:
-    """Events that wait, of all threads of a file, until enough are alike."""
+    """Events that wait, of all threads of a file, until as many are alike as a piece has.
+
+    A query costs the same to plan however many events it is asked of; and a piece of which some wait is soon let go.
+    """
 
     def __init__(self) -> None:
         self._events: dict[Alike, list[pa.Table]] = {}
         self._lock = threading.Lock()
 
-    def add(self, alike: Alike, events: pa.Table) -> list[pa.Table] | None:
+    def add(self, alike: Alike, events: pa.Table, enough: int) -> list[pa.Table] | None:
         """Let these events wait; gives all that are like them when they have become enough."""
         with self._lock:
             waiting = self._events.setdefault(alike, [])
             waiting.append(events)
-            enough = sum(len(part) for part in waiting) >= _WORTH_MAPPING
-            return self._events.pop(alike) if enough else None
+            return self._events.pop(alike) if sum(len(part) for part in waiting) >= enough else None
 
     def take(self) -> tuple[int, list[pa.Table]] | None:
         """The most numerous events that still wait, with their kind; None when there are no more."""
@@ -77,9 +78,9 @@ class PieceReader:
             events = self._loaded(lines)
         rows.events_kept = len(events)
         for kind, part in _by_kind(events).items():
-            enough = self._waiting.add((kind, str(events.schema.field("pid").type)), part)
-            if enough:
-                self._mapper.add_rows(kind, enough, rows)
+            alike = self._waiting.add((kind, str(events.schema.field("pid").type)), part, enough=len(events))
+            if alike:
+                self._mapper.add_rows(kind, alike, rows)
         return rows
 
     def rest(self) -> Iterator[Rows]:
@@ -111,14 +112,19 @@ class PieceReader:
 def _by_kind(events: pa.Table) -> dict[int, pa.Table]:
     """The events of each kind, in their order, with the columns that hold anything.
 
-    Each is a table of its own, not a slice of one: a slice that waits would keep the whole piece in memory.
+    The piece is put in order of kinds at once, and kinds of many events are slices of that. Of few, a slice would,
+    while it waits, keep all of the piece in memory.
     """
     numbers = events.column("kind").to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(np.bincount(numbers))
-    chosen = _without_empty(events.drop_columns(["kind"]))
-    parts = {kind: order[start:end] for kind, (start, end) in enumerate(zip((0, *ends), ends, strict=False))}
-    return {kind: _without_empty(chosen.take(pa.array(places))) for kind, places in parts.items() if len(places)}
+    ends = np.cumsum(np.bincount(numbers)).tolist()
+    ordered = _without_empty(events.drop_columns(["kind"])).take(pa.array(np.argsort(numbers, kind="stable")))
+    slices = {
+        kind: _without_empty(ordered.slice(start, end - start))
+        for kind, (start, end) in enumerate(zip((0, *ends), ends, strict=False))
+        if end > start
+    }
+    many = len(events) // _KEPT_FOR
+    return {kind: part if len(part) > many else part.take(np.arange(len(part))) for kind, part in slices.items()}
 
 
 def _without_empty(events: pa.Table) -> pa.Table:

@@ -233,10 +233,10 @@ def _leftover(present: set[str], left: set[str], wanted: dict[str, str], extras:
     """The arguments that no column holds, as JSON text; `wanted` gains those that are put together one by one."""
     taken = {key.lower() for key in wanted}
     own = [column for column in extras if column != "extras" and column.removeprefix("extra ") not in left]
-    parts = [f"'\"{column.removeprefix('extra ')}\":' || {name(column)}" for column in own]
+    parts = {column.removeprefix("extra "): name(column) for column in own}
     if len(left) <= _FEW and plain_keys(left) and not any(key.lower() in taken for key in left):
         wanted |= dict.fromkeys(sorted(left), "JSON")
-        kept = _object(parts + [_part(key) for key in sorted(left)])
+        kept = _object(parts | {key: f"a.{name(key)}" for key in sorted(left)})
     else:
         patch = json.dumps(dict.fromkeys(sorted(present - left)), ensure_ascii=False)
         kept = f"case when args is not null then nullif(json_merge_patch(args, {literal(patch)}), '{{}}') end"
@@ -247,13 +247,21 @@ def _leftover(present: set[str], left: set[str], wanted: dict[str, str], extras:
     return f"case when extras is null then {kept} else json_merge_patch(extras, coalesce({kept}, '{{}}'))::varchar end"
 
 
-def _part(key: str) -> str:
-    return f"'\"{key}\":' || a.{name(key)}"
-
-
-def _object(parts: list[str]) -> str:
-    """A JSON object of the parts that are not NULL; NULL where all are."""
-    if not parts:
+def _object(values: dict[str, str]) -> str:
+    """SQL for a JSON object of those values, each JSON text, that are not NULL; NULL where all are."""
+    if not values:
         return "NULL::varchar"
-    inner = parts[0] if len(parts) == 1 else f"nullif(concat_ws(',', {', '.join(parts)}), '')"
-    return f"'{{' || {inner} || '}}'"
+    _, *others = values
+    if len(others) > 1:
+        parts = (f"'\"{key}\":' || {value}" for key, value in values.items())
+        otherwise = f"'{{' || nullif(concat_ws(',', {', '.join(parts)}), '') || '}}'"
+        return f"case {_when_all(values)} else {otherwise} end"
+    alone = ({key: value} for key, value in values.items()) if others else ()
+    return f"case {' '.join(_when_all(some) for some in (values, *alone))} end"
+
+
+def _when_all(values: dict[str, str]) -> str:
+    """The case that none of the values is NULL: to put them together at once takes half as long as one by one."""
+    present = " and ".join(f"{value} is not null" for value in values.values())
+    texts = ", ".join(f"'{',' if at else '{'}\"{key}\":', {values[key]}" for at, key in enumerate(values))
+    return f"when {present} then concat({texts}, '}}')"
