@@ -20,6 +20,21 @@ LATE: dict[str, tuple[str, object, object, object]] = {
     "no keys": ("{}", None, None, None),
     "an old key twice": ('{"External id": 6, "Ev Idx": 1, "External id": 7}', 7, None, {"Ev Idx": 1}),
     "an old key that is null": ('{"External id": null, "Ev Idx": 1}', None, None, {"Ev Idx": 1}),
+    "an old key that is null beside a new one": ('{"External id": null, "New": 1}', None, None, {"New": 1}),
+    "an old key that is true": ('{"External id": 7, "Ev Idx": true}', 7, None, {"Ev Idx": True}),
+    "a text that looks like a null": (
+        '{"External id": 7, "Ev Idx": "\\":null", "New": 1}',
+        7,
+        None,
+        {"Ev Idx": '":null', "New": 1},
+    ),
+    "a text that looks like false": ('{"External id": 7, "Ev Idx": ":false"}', 7, None, {"Ev Idx": ":false"}),
+    "nothing inside a key": (
+        '{"External id": 7, "Ev Idx": {"a": null, "b": true}}',
+        7,
+        None,
+        {"Ev Idx": {"a": None, "b": True}},
+    ),
     "an integer that is a fraction": (
         '{"External id": 1.5, "Ev Idx": 1}',
         None,
@@ -33,6 +48,12 @@ LATE: dict[str, tuple[str, object, object, object]] = {
         {"External id": 1e-7, "Ev Idx": 1},
     ),
     "an integer that is true": ('{"External id": true, "Ev Idx": 1}', None, None, {"External id": True, "Ev Idx": 1}),
+    "an integer that is true beside a key that is": (
+        '{"External id": true, "Ev Idx": false}',
+        None,
+        None,
+        {"External id": True, "Ev Idx": False},
+    ),
     "an integer that is a word": ('{"External id": "x", "Ev Idx": 1}', None, None, {"External id": "x", "Ev Idx": 1}),
     "an integer that is a list": ('{"External id": [7], "Ev Idx": 1}', None, None, {"External id": [7], "Ev Idx": 1}),
     "an integer beyond a double": (

@@ -642,6 +642,13 @@ def test_track_that_is_no_thread_id_is_kept_in_words(tmp_path: Path, tid: str) -
     assert tid in row["track"]
 
 
+@pytest.mark.parametrize(("tid", "number"), [(7, 7), ("7", 7), ("-7", -7), ("007", 7), (" 7", 7), ("0x7", 7)])
+def test_thread_id_written_as_text_is_a_number(tmp_path: Path, tid: object, number: int) -> None:
+    words = event("Trace", "span", pid="Spans", tid="PyTorch Profiler")
+    lab = ingest_bytes(tmp_path, trace(words, event("cpu_op", "op", pid="3", tid=tid), event("cpu_op", "op", tid=5)))
+    assert [row["tid"] for row in lab.rows("ops")] == [number, 5]
+
+
 def test_process_that_is_no_number_is_kept_in_words(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(event("Trace", "span", pid="Spans of P", tid=4)))
     assert "Spans of P" in lab.texts()

@@ -1,5 +1,6 @@
 """Arguments looked at all together, as one long text: how many keys can there be, and is anything unusual in it."""
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,24 +9,46 @@ import pyarrow as pa
 _Bytes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]"
 
 _END_OF_KEY = b'":'
-_UNUSUAL = (b":t", b":f", b"aN", b"nf")
-"""In true, false, NaN and Infinity; what else has them costs a closer look, and no more."""
+_BOOLEANS = (b":t", b":f")
+_NULL = b'":null'
+_UNUSUAL = (b"aN", b"nf")
+"""In NaN and Infinity; what else has them costs a closer look, and no more."""
 
 
-def keys_at_most(args: "pa.ChunkedArray[Any]") -> int | None:
-    """How many keys the arguments have, or more: nested ones count too, and texts that hold one.
+@dataclass(frozen=True)
+class AtMost:
+    """How many there can be in some arguments: nested ones count too, and texts that hold what looks like one."""
 
-    None where they may be no objects, or have values that are true, false, NaN or infinite.
-    """
-    total = 0
+    keys: int
+    booleans: int
+
+
+def at_most(args: "pa.ChunkedArray[Any]") -> AtMost | None:
+    """What can be in the arguments; None where they may be no objects, or have values that are NaN or infinite."""
+    texts = _texts(args)
+    if texts is None or any(_count(text, pair) for text in texts for pair in _UNUSUAL):
+        return None
+    return AtMost(
+        keys=sum(_count(text, _END_OF_KEY) for text in texts),
+        booleans=sum(_count(text, pair) for text in texts for pair in _BOOLEANS),
+    )
+
+
+def nulls(args: "pa.ChunkedArray[Any]") -> int:
+    """How many of the keys that there can be have no value."""
+    return sum(text.tobytes().count(_NULL) for text in _texts(args) or ())
+
+
+def _texts(args: "pa.ChunkedArray[Any]") -> "list[_Bytes] | None":
+    """The bytes of all texts, chunk by chunk; None where one of them does not begin as an object does."""
+    texts = []
     for chunk in args.chunks:
-        if len(chunk) == chunk.null_count:
-            continue
-        text = _text(chunk)
-        if text is None or any(_count(text, pair) for pair in _UNUSUAL):
-            return None
-        total += _count(text, _END_OF_KEY)
-    return total
+        if len(chunk) > chunk.null_count:
+            text = _text(chunk)
+            if text is None:
+                return None
+            texts.append(text)
+    return texts
 
 
 def _text(chunk: "pa.Array[Any]") -> "_Bytes | None":

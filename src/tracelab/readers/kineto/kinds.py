@@ -10,7 +10,6 @@ COUNTERS = OTHER + 1
 
 _PLAIN_CATEGORIES = {
     "cuda_runtime": "api_calls",
-    "kernel": "kernels",
     "python_function": "python_frames",
     "cuda_driver": "api_calls",
     "gpu_memcpy": "memcpys",
@@ -21,6 +20,12 @@ _PLAIN_CATEGORIES = {
 }
 """Categories of complete events that one table takes whatever their names: the more of a trace's events are told by
 them, the fewer conditions DuckDB looks at."""
+
+_APART = {
+    "cpu_op": (f"name = '{mapping.COMMUNICATION_OP}'", mapping.COMMUNICATION_OPS, mapping.OPS),
+    "kernel": (mapping.NAMES_COLLECTIVE, mapping.COLLECTIVE_KERNELS, mapping.KERNELS),
+}
+"""Categories of complete events of which those that a condition holds for are mapped apart from the others."""
 
 
 def kind_of_event() -> str:
@@ -47,9 +52,9 @@ def todays_category(column: str) -> str:
 def _kind_at_once() -> str:
     """SQL for the number of the mapping that takes an event whose category has a plain name; NULL for all others."""
     places = {target.table: at for at, target in enumerate(MAPPINGS)}
-    op = (
-        f"when 'cpu_op' then case when name = '{mapping.COMMUNICATION_OP}' "
-        f"then {MAPPINGS.index(mapping.COMMUNICATION_OPS)} else {MAPPINGS.index(mapping.OPS)} end"
+    apart = " ".join(
+        f"when '{cat}' then case when {condition} then {MAPPINGS.index(those)} else {MAPPINGS.index(others)} end"
+        for cat, (condition, those, others) in _APART.items()
     )
     plain = " ".join(f"when '{cat}' then {places[table]}" for cat, table in _PLAIN_CATEGORIES.items())
-    return f"case when ph = 'X' then case source_cat {op} {plain} end when ph in ('s', 'f', 't') then {OTHER} end"
+    return f"case when ph = 'X' then case source_cat {apart} {plain} end when ph in ('s', 'f', 't') then {OTHER} end"

@@ -97,7 +97,7 @@ class Mapper:
         """The rows of events whose arguments are all as expected; None where they are not, or that cannot be told."""
         if kind == COUNTERS or not self._known.may_count(kind):
             return None
-        at_most = counting.keys_at_most(events.column("args"))
+        at_most = counting.at_most(events.column("args"))
         if at_most is None:
             return None
         target, keys = _target(kind), self._known.keys(kind)
@@ -107,11 +107,13 @@ class Mapper:
         extras = select.extras_of(events.column_names)
         if not select.countable(target, keys, extras) or len(_targets(kind, keys)) > 1:
             return None
-        query = select.rows_query(target, Arguments(keys, counted=True), "true", extras, gpu_pid=self._gpu_pid)
-        found = self._con.arrow(query)
-        if (pc.sum(found.column(select.KEYS)).as_py() or 0) < at_most:
+        arguments = Arguments(keys, counted=True, booleans=at_most.booleans > 0)
+        found = self._con.arrow(select.rows_query(target, arguments, "true", extras, gpu_pid=self._gpu_pid))
+        if at_most.booleans and _total(found, select.BOOLEANS) < at_most.booleans:
             return None
-        return found.drop_columns([select.KEYS])
+        if (missing := at_most.keys - _total(found, select.KEYS)) and missing > counting.nulls(events.column("args")):
+            return None
+        return found.select([column for column in found.column_names if not column.startswith("? ")])
 
     def _closely(self, kind: int, events: pa.Table, rows: Rows) -> None:
         """Add the rows of events whose arguments may be anything."""
@@ -233,6 +235,10 @@ class Mapper:
             select {select.rows_of("counters", columns)} from series
             """,
         )
+
+
+def _total(rows: pa.Table, column: str) -> int:
+    return pc.sum(rows.column(column)).as_py() or 0
 
 
 def _target(kind: int) -> Mapping:

@@ -152,6 +152,20 @@ OPS = Mapping("ops", f"cat = 'cpu_op' and ph = 'X' and name is distinct from '{C
 COMMUNICATION_OPS = Mapping("ops", "cat = 'cpu_op' and ph = 'X'", _OP)
 """Apart from the other ops, for their many arguments would make the common ones slow to map."""
 
+_KERNEL = {
+    **_GPU,
+    **_NAME,
+    **{f"grid_{axis}": _item("grid", 1 + at) for at, axis in enumerate("xyz")},
+    **{f"block_{axis}": _item("block", 1 + at) for at, axis in enumerate("xyz")},
+    "registers": _arg("registers per thread"),
+    "occupancy_ratio": Value("{0} / 100", ((("est. achieved occupancy %",), "DOUBLE"),)),
+    **_EXTERNAL,
+}
+NAMES_COLLECTIVE = "contains(args, '\"Collective name\":')"
+COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES_COLLECTIVE}", _KERNEL)
+"""Apart from the other kernels, as the ops of communication are."""
+KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
+
 MAPPINGS: tuple[Mapping, ...] = (
     OPS,
     COMMUNICATION_OPS,
@@ -166,19 +180,8 @@ MAPPINGS: tuple[Mapping, ...] = (
             **_EXTERNAL,
         },
     ),
-    Mapping(
-        "kernels",
-        "cat = 'kernel' and ph = 'X'",
-        {
-            **_GPU,
-            **_NAME,
-            **{f"grid_{axis}": _item("grid", 1 + at) for at, axis in enumerate("xyz")},
-            **{f"block_{axis}": _item("block", 1 + at) for at, axis in enumerate("xyz")},
-            "registers": _arg("registers per thread"),
-            "occupancy_ratio": Value("{0} / 100", ((("est. achieved occupancy %",), "DOUBLE"),)),
-            **_EXTERNAL,
-        },
-    ),
+    COLLECTIVE_KERNELS,
+    KERNELS,
     Mapping(
         "memcpys",
         "cat = 'gpu_memcpy' and ph = 'X'",

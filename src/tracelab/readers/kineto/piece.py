@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracelab.readers.kineto import clean, kinds, select
 from tracelab.readers.kineto.connection import Connection
@@ -16,37 +17,62 @@ from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyErr
 from tracelab.readers.kineto.mapped import Mapper, Rows
 from tracelab.readers.kineto.room import Room
 
+_MAY_KEEP_BYTES = 64 << 20
+"""As much as four pieces, about."""
+
+_WORTH_MAPPING = 20_000
+"""Events that take longer to map than the query takes to plan."""
+
 _KEPT_FOR = 8
 """A piece is kept in memory for kinds that more than this part of its events, an eighth, are of."""
 
-Alike = tuple[int, str]
-"""What events have in common that are mapped together: their kind, and the type of pid and tid."""
+Alike = tuple[int, tuple[str, ...]]
+"""What events have in common that are mapped together: their kind, and the types of process and thread."""
+
+_IDS = ("pid", "tid")
+_NUMBER = "^-?[0-9]{1,18}$"
 
 
 class Waiting:
-    """Events that wait, of all threads of a file, until as many are alike as a piece has.
+    """Events that wait, of all threads of a file, until those that are alike keep enough memory to be let go of.
 
-    A query costs the same to plan however many events it is asked of; and a piece of which some wait is soon let go.
+    To map them later is cheaper, for a query costs the same to plan however many events it is asked of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, readers: int) -> None:
         self._events: dict[Alike, list[pa.Table]] = {}
-        self._lock = threading.Lock()
+        self._readers = readers
+        self._changed = threading.Condition()
 
-    def add(self, alike: Alike, events: pa.Table, enough: int) -> list[pa.Table] | None:
+    def add(self, alike: Alike, events: pa.Table) -> list[pa.Table] | None:
         """Let these events wait; gives all that are like them when they have become enough."""
-        with self._lock:
+        with self._changed:
             waiting = self._events.setdefault(alike, [])
             waiting.append(events)
-            return self._events.pop(alike) if sum(len(part) for part in waiting) >= enough else None
+            kept_bytes = sum(part.get_total_buffer_size() for part in waiting)
+            return self._events.pop(alike) if kept_bytes >= _MAY_KEEP_BYTES else None
+
+    def reader_ended(self) -> None:
+        """One of the threads that read the file has read its last piece."""
+        with self._changed:
+            self._readers -= 1
+            self._changed.notify_all()
 
     def take(self) -> tuple[int, list[pa.Table]] | None:
-        """The most numerous events that still wait, with their kind; None when there are no more."""
-        with self._lock:
-            if not self._events:
-                return None
-            alike = max(self._events, key=lambda key: sum(len(part) for part in self._events[key]))
-            return alike[0], self._events.pop(alike)
+        """The most numerous events that still wait, with their kind; None when there are no more.
+
+        While a piece is still being read, more of the less numerous ones are waited for.
+        """
+        with self._changed:
+            while self._events or self._readers:
+                alike = max(self._events, key=self._number, default=None)
+                if alike and (not self._readers or self._number(alike) >= _WORTH_MAPPING):
+                    return alike[0], self._events.pop(alike)
+                self._changed.wait()
+        return None
+
+    def _number(self, alike: Alike) -> int:
+        return sum(len(part) for part in self._events[alike])
 
 
 class PieceReader:
@@ -78,10 +104,15 @@ class PieceReader:
             events = self._loaded(lines)
         rows.events_kept = len(events)
         for kind, part in _by_kind(events).items():
-            alike = self._waiting.add((kind, str(events.schema.field("pid").type)), part, enough=len(events))
-            if alike:
-                self._mapper.add_rows(kind, alike, rows)
+            events_of_kind = _with_number_ids(part)
+            enough = self._waiting.add((kind, _types_of_ids(events_of_kind)), events_of_kind)
+            if enough:
+                self._mapper.add_rows(kind, enough, rows)
         return rows
+
+    def end(self) -> None:
+        """Say that there are no more pieces."""
+        self._waiting.reader_ended()
 
     def rest(self) -> Iterator[Rows]:
         """The rows of the events that still wait, shared among the threads that ask."""
@@ -125,6 +156,19 @@ def _by_kind(events: pa.Table) -> dict[int, pa.Table]:
     }
     many = len(events) // _KEPT_FOR
     return {kind: part if len(part) > many else part.take(np.arange(len(part))) for kind, part in slices.items()}
+
+
+def _with_number_ids(events: pa.Table) -> pa.Table:
+    """The events with process and thread as numbers, where all of theirs are, though others of the piece are texts."""
+    for at, column in enumerate(events.column_names):
+        ids = events.column(column)
+        if column in _IDS and pa.types.is_string(ids.type) and pc.all(pc.match_substring_regex(ids, _NUMBER)).as_py():
+            events = events.set_column(at, column, ids.cast(pa.int64()))
+    return events
+
+
+def _types_of_ids(events: pa.Table) -> tuple[str, ...]:
+    return tuple(str(events.schema.field(column).type) for column in _IDS if column in events.column_names)
 
 
 def _without_empty(events: pa.Table) -> pa.Table:

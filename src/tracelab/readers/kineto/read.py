@@ -51,7 +51,7 @@ def _worth_threads(path: Path) -> int:
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
     """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
-    waiting, known = Waiting(), Known()
+    waiting, known = Waiting(workers), Known()
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(workers):
@@ -79,8 +79,11 @@ class _Crew:
     def work(self, reader: PieceReader) -> None:
         """Read pieces until there are none, then what still waits; a failure stops the others too."""
         try:
-            while (piece := self._next_piece(reader.room)) is not None:
-                self._put(reader.read(piece))
+            try:
+                while (piece := self._next_piece(reader.room)) is not None:
+                    self._put(reader.read(piece))
+            finally:
+                reader.end()
             for rows in reader.rest():
                 self._put(rows)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there

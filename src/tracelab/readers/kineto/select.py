@@ -35,6 +35,8 @@ class Arguments:
     """Keys with values that do not fit their column: they stay in the rows' `args`."""
     counted: bool = False
     """Whether no more is known than that these keys may occur: `? keys` then counts the values that fit."""
+    booleans: bool = False
+    """Whether values may be booleans: `? booleans` then counts those that stay in the rows' `args`."""
 
 
 def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[str], *, gpu_pid: str) -> str:
@@ -52,6 +54,8 @@ def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[s
     columns["args"] = _leftover(present, left, wanted, extras)
     if arguments.counted:
         checks = [f"{_fitting_values(target, wanted)} as {name(KEYS)}"]
+        if arguments.booleans:
+            checks.append(f"{_booleans(wanted)} as {name(BOOLEANS)}")
         wanted = {key: "DOUBLE" if kind == "BIGINT" else kind for key, kind in wanted.items()}
     else:
         checks = [f"{text} as {name(check_column(key))}" for key, text in _checks(target, arguments).items()]
@@ -63,6 +67,8 @@ def rows_query(target: Mapping, arguments: Arguments, where: str, extras: list[s
 
 KEYS = "? keys"
 """The column of how many of an event's arguments are known, and fit."""
+BOOLEANS = "? booleans"
+"""The column of how many of an event's arguments are booleans, and kept as they are."""
 
 
 def check_column(key: str) -> str:
@@ -94,6 +100,12 @@ def _fitting_values(target: Mapping, wanted: dict[str, str]) -> str:
         return f"{fitting(key, kind, value, Arguments(wanted)) if kind.endswith('[]') else value} is not null"
 
     return " + ".join(f"case when {fits(key, kind)} then 1 else 0 end" for key, kind in wanted.items()) or "0"
+
+
+def _booleans(wanted: dict[str, str]) -> str:
+    """SQL for how many arguments of an event are kept as they are, and are booleans."""
+    kept = (key for key, kind in wanted.items() if kind == "JSON")
+    return " + ".join(f"case when a.{name(key)} in ('true', 'false') then 1 else 0 end" for key in kept) or "0"
 
 
 def fitting(key: str, kind: str, value: str, arguments: Arguments) -> str:
