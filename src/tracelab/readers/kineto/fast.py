@@ -6,6 +6,8 @@ that is there must come through: where that does not hold, or the piece is no cl
 """
 
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -35,16 +37,31 @@ class NotHealthyError(Exception):
     """The piece cannot be read this way, or not exactly."""
 
 
+class ExtraKeys:
+    """The keys of a file's events that no table has a column for, learnt once by all threads that read it."""
+
+    def __init__(self) -> None:
+        self._keys: tuple[str, ...] | None = None
+        self._lock = threading.Lock()
+
+    def learnt(self, learn: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """What was learnt, or is now."""
+        with self._lock:
+            if self._keys is None:
+                self._keys = learn()
+            return self._keys
+
+
 class FastLoader:
     """Reads healthy pieces of one file, one after another, each from where it stands as a file: `path`."""
 
-    def __init__(self, connection: Connection, path: Path, *, base_ns: int) -> None:
+    def __init__(self, connection: Connection, path: Path, extras: ExtraKeys, *, base_ns: int) -> None:
         self._con = connection
         self._path = path
         self._base_ns = base_ns
-        self._prefix = b""
-        self._extras = EXTRA_KEYS
-        self._learnt = False
+        self._prefix: bytes | None = None
+        self._extra_keys = extras
+        self._extras: tuple[str, ...] = EXTRA_KEYS
         self._pieces_with_text_ids = 0
 
     def load(self, piece: memoryview) -> pa.Table:
@@ -52,8 +69,9 @@ class FastLoader:
 
         Long times are cut in the piece itself. Raises NotHealthyError; the piece is then as it was.
         """
-        if not self._learnt:
-            self._learn(piece)
+        if self._prefix is None:
+            self._extras = self._extra_keys.learnt(self._learn)
+            self._prefix = cuts.prefix_of(piece)
         for _ in range(2):
             done = cuts.cut(piece, self._prefix) if self._prefix else None
             try:
@@ -120,9 +138,8 @@ class FastLoader:
             from categorised
         """
 
-    def _learn(self, piece: memoryview) -> None:
-        """Learn from the first piece how long its times are, and which keys its events have."""
-        self._prefix = cuts.prefix_of(piece)
+    def _learn(self) -> tuple[str, ...]:
+        """The keys of the first events of the piece that no table has a column for."""
         try:
             rows = self._con.rows(
                 f"select distinct unnest(json_keys(json)) from (from read_json({select.literal(str(self._path))}, "
@@ -134,8 +151,7 @@ class FastLoader:
         keys = sorted({row[0] for row in rows} - {*_BASE_KEYS, *EXTRA_KEYS})
         if not select.plain_keys((*_BASE_KEYS, *EXTRA_KEYS, *keys)):
             raise NotHealthyError("keys that differ by case only, or need quoting")
-        self._extras = (*EXTRA_KEYS, *keys)
-        self._learnt = True
+        return (*EXTRA_KEYS, *keys)
 
 
 class _OtherPrefixError(Exception):

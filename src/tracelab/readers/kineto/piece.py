@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tracelab.readers.kineto import clean, kinds, select
 from tracelab.readers.kineto.connection import Connection
-from tracelab.readers.kineto.fast import OBJECT_BYTES, FastLoader, NotHealthyError
+from tracelab.readers.kineto.fast import OBJECT_BYTES, ExtraKeys, FastLoader, NotHealthyError
 from tracelab.readers.kineto.mapped import Mapper, Rows
 from tracelab.readers.kineto.room import Room
 
@@ -82,6 +82,7 @@ class PieceReader:
         self,
         connection: Connection,
         room: Room,
+        extras: ExtraKeys,
         waiting: Waiting,
         mapper: Mapper,
         *,
@@ -90,7 +91,7 @@ class PieceReader:
         self._con = connection
         self.room = room
         self._base_ns = base_ns
-        self._fast = FastLoader(connection, room.path, base_ns=base_ns)
+        self._fast = FastLoader(connection, room.path, extras, base_ns=base_ns)
         self._waiting = waiting
         self._mapper = mapper
 

@@ -12,6 +12,7 @@ from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.connection import connection
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
+from tracelab.readers.kineto.fast import ExtraKeys
 from tracelab.readers.kineto.mapped import Known, Mapper, Rows
 from tracelab.readers.kineto.piece import PieceReader, Waiting
 from tracelab.readers.kineto.room import Room, room
@@ -51,13 +52,13 @@ def _worth_threads(path: Path) -> int:
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
     """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
-    waiting, known = Waiting(workers), Known()
+    waiting, known, extras = Waiting(workers), Known(), ExtraKeys()
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(workers):
             place, con = stack.enter_context(room()), stack.enter_context(connection())
             mapper = Mapper(con, known, assumed.gpu_pid)
-            readers.append(PieceReader(con, place, waiting, mapper, base_ns=assumed.base_ns))
+            readers.append(PieceReader(con, place, extras, waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
