@@ -108,3 +108,17 @@ def trace(*events: object, **top: object) -> str:
     texts = [text if isinstance(text, str) else json.dumps(text) for text in events]
     head = "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in ({"schemaVersion": 1} | top).items())
     return "{\n" + head + '"traceEvents": [\n' + ",\n".join(texts) + "\n]\n}\n"
+
+
+TIMES = {"start_ns": 1_000_000, "dur_ns": 10_000}
+"""Those of an event whose times were not given."""
+
+
+def given(row: Row, expected: Row) -> Row:
+    """Of a row, the columns that are expected."""
+    return {key: row[key] for key in expected}
+
+
+def args_of(row: Row) -> object:
+    """What is left of an event's arguments."""
+    return json.loads(str(row["args"])) if row["args"] is not None else None

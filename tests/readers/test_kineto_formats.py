@@ -5,20 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.readers.small import Lab, Row, event, ingest_bytes, ingest_paths, kernel, op, trace
+from tests.readers.small import TIMES, Row, args_of, event, given, ingest_bytes, kernel, op, trace
 
 pytest.importorskip("tracelab.ingest")
-
-TIMES = {"start_ns": 1_000_000, "dur_ns": 10_000}
-
-
-def given(row: Row, expected: Row) -> Row:
-    """Of a row, the columns that are expected."""
-    return {key: row[key] for key in expected}
-
-
-def args_of(row: Row) -> object:
-    return json.loads(str(row["args"])) if row["args"] is not None else None
 
 
 def call(name: str = "cudaLaunchKernel", cat: str = "cuda_runtime", **args: object) -> Row:
@@ -30,7 +19,7 @@ def copy(name: str = "Memcpy HtoD (Pageable -> Device)", **args: object) -> Row:
     return event("gpu_memcpy", name, pid=0, tid=7, args={key: value for key, value in held.items() if value != ...})
 
 
-# -------------------------------------------------------------------------------------------------------- kernels
+# -------------------------------------------------------------------------------------------------------------- kernels
 
 
 def test_kernel_of_today(tmp_path: Path) -> None:
@@ -144,7 +133,7 @@ def test_gpu_rows_of_several_processes_name_none_by_guess(tmp_path: Path) -> Non
     assert lab.one("kernels")["pid"] is None
 
 
-# -------------------------------------------------------------------------------------------------- copies, fills
+# -------------------------------------------------------------------------------------------------------- copies, fills
 
 
 @pytest.mark.parametrize(
@@ -232,7 +221,7 @@ def test_fill(tmp_path: Path) -> None:
     assert [given(row, expected) for row in lab.rows("memsets")] == [expected, expected]
 
 
-# ----------------------------------------------------------------------------------------------------------- calls
+# ---------------------------------------------------------------------------------------------------------------- calls
 
 
 @pytest.mark.parametrize(
@@ -268,7 +257,7 @@ def test_one_launch_may_own_many_kernels(tmp_path: Path) -> None:
     assert [row["correlation"] for row in lab.rows("kernels")] == [11, 11, 11]
 
 
-# ------------------------------------------------------------------------------------------------------------- ops
+# ------------------------------------------------------------------------------------------------------------------ ops
 
 
 @pytest.mark.parametrize(("cat", "tid"), [("cpu_op", 101), ("Operator", "101")])
@@ -299,7 +288,7 @@ def test_forward_thread_zero_is_kept(tmp_path: Path) -> None:
     assert ingest_bytes(tmp_path, trace(op(**{"Fwd thread id": 0}))).one("ops")["forward_tid"] == 0
 
 
-# ------------------------------------------------------------------------------------- annotations, frames, memory
+# ------------------------------------------------------------------------------------------ annotations, frames, memory
 
 
 @pytest.mark.parametrize("cat", ["user_annotation", "User"])
@@ -383,7 +372,7 @@ def test_unsigned_address_beyond_int64_costs_no_event(tmp_path: Path) -> None:
     }
 
 
-# ----------------------------------------------------------------------------------------------------------- syncs
+# ---------------------------------------------------------------------------------------------------------------- syncs
 
 
 def test_stream_sync(tmp_path: Path) -> None:
@@ -428,371 +417,3 @@ def test_sync_of_the_whole_context_has_no_stream(tmp_path: Path, absent: int) ->
     lab = ingest_bytes(tmp_path, trace(event("cuda_sync", "Context Sync", pid=0, tid=-1, args=args)))
     expected = {"kind": "Context Sync", "stream": None, "waits_for_stream": None, "waits_for_correlation": None}
     assert given(lab.one("syncs"), expected) == expected
-
-
-# ----------------------------------------------------------------------------------------------------- collectives
-
-NCCL = {
-    "Collective name": "allreduce",
-    "In msg nelems": 1000,
-    "Out msg nelems": 1000,
-    "Group size": 2,
-    "dtype": "Float",
-    "Process Group Name": "0",
-    "Process Group Description": "default_pg",
-    "Process Group Ranks": "[0, 1]",
-}
-
-
-def collective(tmp_path: Path, **args: object) -> Row:
-    return ingest_bytes(tmp_path, trace(kernel("ncclDevKernel_X", **(NCCL | args)))).one("collectives")
-
-
-def test_metadata_of_a_kernel(tmp_path: Path) -> None:
-    expected = TIMES | {
-        "on": "kernel",
-        "collective": "all_reduce",
-        "raw_name": "allreduce",
-        "in_elements": 1000,
-        "out_elements": 1000,
-        "dtype": "Float",
-        "size_bytes": 4000,
-        "bytes_source": "trace",
-        "group_name": "0",
-        "group_size": 2,
-        "group_ranks": [0, 1],
-        "device": 0,
-        "stream": 7,
-        "correlation": 11,
-        "external_id": 3,
-    }
-    assert given(collective(tmp_path, **{"External id": 3, "Seq": 14}), expected | {"seq": 14}) == expected | {
-        "seq": 14
-    }
-
-
-def test_metadata_of_an_op_stands_beside_the_op(tmp_path: Path) -> None:
-    lab = ingest_bytes(tmp_path, trace(op("record_param_comms", ts=1000, dur=10, **NCCL)))
-    expected = TIMES | {"on": "op", "collective": "all_reduce", "size_bytes": 4000, "tid": 101, "pid": 100}
-    expected |= {"external_id": 3, "device": None, "stream": None}
-    assert given(lab.one("collectives"), expected) == expected
-    assert (lab.one("ops")["name"], lab.counts) == ("record_param_comms", (1, 1, 0))
-
-
-def test_names_of_before_december_2023(tmp_path: Path) -> None:
-    old = {"Collective name": "broadcast", "In msg size": 10, "Out msg size": 30, "Group size": 4, "dtype": "Half"}
-    lab = ingest_bytes(tmp_path, trace(kernel("ncclKernel_Broadcast_RING_LL_Sum_int8_t", **(old | {"PG ID": 3}))))
-    expected = {"in_elements": 10, "out_elements": 30, "size_bytes": 60, "group_name": "3", "group_ranks": None}
-    assert given(lab.one("collectives"), expected) == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "canonical"),
-    [
-        ("allreduce", "all_reduce"),
-        ("all_reduce", "all_reduce"),
-        ("allreduce_coalesced", "all_reduce"),
-        ("broadcast", "broadcast"),
-        ("_broadcast_oop", "broadcast"),
-        ("reduce", "reduce"),
-        ("_reduce_oop", "reduce"),
-        ("allgather", "all_gather"),
-        ("all_gather", "all_gather"),
-        ("_allgather_base", "all_gather"),
-        ("allgather_into_tensor_coalesced", "all_gather"),
-        ("reduce_scatter", "reduce_scatter"),
-        ("_reduce_scatter_base", "reduce_scatter"),
-        ("reduce_scatter_tensor_coalesced", "reduce_scatter"),
-        ("all_to_all", "all_to_all"),
-        ("all_to_allv", "all_to_all"),
-        ("alltoall_base", "all_to_all"),
-        ("send", "send_recv"),
-        ("recv", "send_recv"),
-        ("barrier", "other"),
-        ("wait", "other"),
-        ("gather", "other"),
-        ("scatter", "other"),
-    ],
-)
-def test_collective_by_name(tmp_path: Path, raw: str, canonical: str) -> None:
-    expected = {"raw_name": raw, "collective": canonical}
-    assert given(collective(tmp_path, **{"Collective name": raw}), expected) == expected
-
-
-@pytest.mark.parametrize(
-    ("dtype", "element_bytes"),
-    [
-        ("Float", 4),
-        ("BFloat16", 2),
-        ("Half", 2),
-        ("Byte", 1),
-        ("Char", 1),
-        ("Bool", 1),
-        ("Short", 2),
-        ("Int", 4),
-        ("Long", 8),
-        ("Double", 8),
-        ("Float8_e4m3fn", 1),
-        ("Float8_e5m2", 1),
-        ("ComplexFloat", 8),
-        ("ComplexDouble", 16),
-    ],
-)
-def test_size_by_element_type(tmp_path: Path, dtype: str, element_bytes: int) -> None:
-    expected = {"dtype": dtype, "size_bytes": 1000 * element_bytes}
-    assert given(collective(tmp_path, dtype=dtype), expected) == expected
-
-
-def test_size_of_an_unknown_element_type_is_unknown(tmp_path: Path) -> None:
-    expected = {"dtype": "Quaternion", "in_elements": 1000, "size_bytes": None, "bytes_source": None}
-    assert given(collective(tmp_path, dtype="Quaternion"), expected) == expected
-
-
-def test_size_is_the_larger_side(tmp_path: Path) -> None:
-    expected = {"in_elements": 25136, "out_elements": 201088, "size_bytes": 402176}
-    args = {"In msg nelems": 25136, "Out msg nelems": 201088, "dtype": "BFloat16", "Collective name": "_allgather_base"}
-    assert given(collective(tmp_path, **args), expected) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "ranks"),
-    [
-        ("[0, 1]", [0, 1]),
-        ("[0,1,2]", [0, 1, 2]),
-        ("[]", None),
-        ("[0, 1, 2, ...]", None),
-        ("[0, 1, ..., 7]", None),
-        ("", None),
-        ([0, 1], [0, 1]),
-    ],
-)
-def test_ranks_of_a_group_only_where_all_are_listed(tmp_path: Path, text: object, ranks: object) -> None:
-    assert collective(tmp_path, **{"Process Group Ranks": text})["group_ranks"] == ranks
-
-
-@pytest.mark.parametrize("number", ["18446744073709551615", "9223372036854775809", "5"])
-@pytest.mark.parametrize("quoted", [True, False])
-def test_communicator_id_is_text_to_its_last_digit(tmp_path: Path, number: str, quoted: bool) -> None:
-    assert collective(tmp_path, **{"Comms Id": number if quoted else int(number)})["comm_id"] == number
-
-
-def test_peer_of_a_send(tmp_path: Path) -> None:
-    args = {"Collective name": "send", "Src Rank": 0, "Dst Rank": 3, "Rank": 0}
-    assert given(collective(tmp_path, **args), {"collective": "", "peer": 0}) == {"collective": "send_recv", "peer": 3}
-
-
-def test_peer_of_a_receive(tmp_path: Path) -> None:
-    args = {"Collective name": "recv", "Src Rank": 2, "Dst Rank": 0, "Rank": 0}
-    assert collective(tmp_path, **args)["peer"] == 2
-
-
-def test_kernel_without_metadata_has_no_collective(tmp_path: Path) -> None:
-    lab = ingest_bytes(tmp_path, trace(kernel("ncclKernel_AllReduce_RING_LL_Sum_float"), op("record_param_comms")))
-    assert lab.rows("collectives") == []
-
-
-# ---------------------------------------------------------------------------------------- everything else is kept
-
-
-UNMAPPED = ("overhead", "Trace", "cuda_event", "external_correlation", "hardware_counters", "mtia_ccp_events", "ac2g")
-
-
-@pytest.mark.parametrize("cat", [*UNMAPPED, "hpu_op", "xpu_something", "privateuse1_thing", "never seen"])
-def test_category_without_a_table_is_kept_among_the_others(tmp_path: Path, cat: str) -> None:
-    lab = ingest_bytes(tmp_path, trace(event(cat, "thing", args={"a": 1})))
-    expected = TIMES | {"category": cat, "phase": "X", "name": "thing", "pid": 100, "tid": 101}
-    row = lab.one("other_events")
-    assert given(row, expected) == expected
-    assert args_of(row) == {"a": 1}
-
-
-@pytest.mark.parametrize("cat", ["ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd", "forward_backward"])
-@pytest.mark.parametrize("phase", ["s", "f"])
-def test_flows_are_no_work(tmp_path: Path, cat: str, phase: str) -> None:
-    arrow = {"ph": phase, "id": 15, "pid": 0, "tid": 7, "ts": 1000, "cat": cat, "name": "launch", "bp": "e"}
-    lab = ingest_bytes(tmp_path, trace(arrow))
-    expected = {"phase": phase, "start_ns": 1_000_000, "dur_ns": None}
-    assert given(lab.one("other_events"), expected) == expected
-
-
-def test_spans_of_the_profiler_are_no_work(tmp_path: Path) -> None:
-    events = [
-        {"ph": "X", "cat": "Trace", "ts": 1000, "dur": 50, "pid": "Spans", "tid": "PyTorch Profiler", "name": "P (0)"},
-        {"ph": "i", "s": "g", "name": "Iteration Start: P", "pid": "Traces", "tid": "Trace P", "ts": 1000},
-        {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1050},
-    ]
-    lab = ingest_bytes(tmp_path, trace(*events))
-    assert (len(lab.rows("other_events")), lab.counts) == (3, (3, 3, 0))
-
-
-def test_recording_window_is_kept_with_the_source(tmp_path: Path) -> None:
-    span = event("Trace", "PyTorch Profiler (0)", pid="Spans", tid="PyTorch Profiler", dur=50)
-    end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1050}
-    lab = ingest_bytes(tmp_path, trace(span, end))
-    assert given(lab.source, {"window_start_ns": 0, "window_dur_ns": 0}) == {
-        "window_start_ns": 1_000_000,
-        "window_dur_ns": 50_000,
-    }
-
-
-@pytest.mark.parametrize("tid", ["PyTorch Profiler", "Trace PyTorch Profiler", "main thread"])
-def test_track_that_is_no_thread_id_is_kept_in_words(tmp_path: Path, tid: str) -> None:
-    row = ingest_bytes(tmp_path, trace(event("Trace", "span", pid="Spans", tid=tid))).one("other_events")
-    assert (row["tid"], row["pid"]) == (None, None)
-    assert tid in row["track"]
-
-
-@pytest.mark.parametrize(("tid", "number"), [(7, 7), ("7", 7), ("-7", -7), ("007", 7), (" 7", 7), ("0x7", 7)])
-def test_thread_id_written_as_text_is_a_number(tmp_path: Path, tid: object, number: int) -> None:
-    words = event("Trace", "span", pid="Spans", tid="PyTorch Profiler")
-    lab = ingest_bytes(tmp_path, trace(words, event("cpu_op", "op", pid="3", tid=tid), event("cpu_op", "op", tid=5)))
-    assert [row["tid"] for row in lab.rows("ops")] == [number, 5]
-
-
-def test_process_that_is_no_number_is_kept_in_words(tmp_path: Path) -> None:
-    lab = ingest_bytes(tmp_path, trace(event("Trace", "span", pid="Spans of P", tid=4)))
-    assert "Spans of P" in lab.texts()
-
-
-def test_metadata_events_are_kept(tmp_path: Path) -> None:
-    label = {"name": "process_labels", "ph": "M", "ts": 5, "pid": 3, "tid": 0, "args": {"labels": "GPU 3"}}
-    lab = ingest_bytes(tmp_path, trace(label))
-    expected = {"phase": "M", "name": "process_labels", "pid": 3}
-    row = lab.one("other_events")
-    assert given(row, expected) == expected
-    assert args_of(row) == {"labels": "GPU 3"}
-
-
-def test_array_of_another_tool_is_chrome_and_kept(tmp_path: Path) -> None:
-    events = [
-        {"name": "process_name", "ph": "M", "pid": 4, "args": {"name": "Adam_Allreduce"}},
-        {"name": "NEGOTIATE_ALLREDUCE", "pid": 1, "ph": "B", "ts": 8440608},
-        {"name": "", "pid": 14, "ph": "E", "ts": 8781513},
-        {"name": "4", "pid": 5, "ph": "X", "ts": 8461066, "dur": 812355451642},
-        {},
-    ]
-    lab = ingest_bytes(tmp_path, json.dumps(events))
-    assert (len(lab.rows("other_events")), lab.counts, lab.source["format"]) == (5, (5, 5, 0), "chrome")
-
-
-def test_format_of_a_torch_trace_is_kineto(tmp_path: Path) -> None:
-    assert ingest_bytes(tmp_path, trace(kernel(), op())).source["format"] == "kineto"
-
-
-# ----------------------------------------------------------------------------------------------- rank and devices
-
-
-def ranked(tmp_path: Path, name: str = "trace.json", **top: object) -> Lab:
-    return ingest_bytes(tmp_path, trace(kernel(), op(), **top), name)
-
-
-def codes(lab: Lab) -> set[object]:
-    return {row["code"] for row in lab.rows("diagnostics")}
-
-
-@pytest.mark.parametrize(
-    ("name", "job", "rank"),
-    [
-        ("trace.json", {"backend": "nccl", "rank": 3, "world_size": 8}, 3),
-        ("rank-9.json", {"rank": 3}, 3),
-        ("rank-0.Apr_03_18_51_38.1102.pt.trace.json", None, 0),
-        ("rank-12.Apr_03.pt.trace.json", None, 12),
-        ("rank7.json", None, 7),
-        ("trace_rank5.json.gz", None, 5),
-        ("mtia_inference_rank_2.json", None, 2),
-        ("rank-3.json", {"backend": "nccl"}, 3),
-        ("rank-3.json", {"rank": None}, 3),
-        ("rank-3.json", {"rank": -1}, 3),
-    ],
-)
-def test_rank_is_the_files_else_its_names(tmp_path: Path, name: str, job: Row | None, rank: int) -> None:
-    lab = ranked(tmp_path, name, **({} if job is None else {"distributedInfo": job}))
-    assert (lab.one("kernels")["rank"], lab.one("ops")["rank"]) == (rank, rank)
-    assert "rank_assumed" not in codes(lab)
-
-
-@pytest.mark.parametrize("name", ["trace.json", "rank_non_gpu.json", "ranking.json", "step-7.json", "2024.json"])
-def test_rank_nobody_tells_is_zero_and_said_to_be_assumed(tmp_path: Path, name: str) -> None:
-    lab = ranked(tmp_path, name)
-    assert lab.one("kernels")["rank"] == 0
-    assert "rank_assumed" in codes(lab)
-
-
-def test_device_of_the_files_list(tmp_path: Path) -> None:
-    card = {
-        "id": 1,
-        "name": "NVIDIA H100 80GB HBM3",
-        "totalGlobalMem": 85018279936,
-        "computeMajor": 9,
-        "computeMinor": 0,
-        "maxThreadsPerBlock": 1024,
-        "maxThreadsPerMultiprocessor": 2048,
-        "warpSize": 32,
-        "numSms": 132,
-    }
-    lab = ranked(tmp_path, deviceProperties=[card], distributedInfo={"rank": 4}, host_name="node7")
-    expected = {
-        "rank": 4,
-        "device": 1,
-        "host": "node7",
-        "name": "NVIDIA H100 80GB HBM3",
-        "compute_capability": "9.0",
-        "sm_count": 132,
-        "memory_bytes": 85018279936,
-        "max_threads_per_sm": 2048,
-        "uuid": None,
-        "spec_bandwidth_gb_per_s": None,
-        "spec_clock_hz": None,
-    }
-    assert given(lab.one("devices"), expected) == expected
-
-
-def test_device_that_tells_little(tmp_path: Path) -> None:
-    lab = ranked(tmp_path, deviceProperties=[{"id": 17, "name": ""}])
-    expected = {"device": 17, "name": None, "compute_capability": None, "sm_count": None, "memory_bytes": None}
-    assert given(lab.one("devices"), expected) == expected
-
-
-def test_every_listed_device_is_a_row(tmp_path: Path) -> None:
-    lab = ranked(tmp_path, deviceProperties=[{"id": index, "name": "GPU"} for index in range(8)])
-    assert [row["device"] for row in lab.rows("devices")] == list(range(8))
-
-
-# ---------------------------------------------------------------------------------------------- files of one run
-
-
-def files(tmp_path: Path, **ranks: tuple[int, int, int]) -> list[Path]:
-    """Files by name: rank, world size, and when their only kernel runs, in µs."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for name, (rank, world, ts) in ranks.items():
-        text = trace(kernel(ts=ts, dur=100), op(ts=ts - 10), distributedInfo={"rank": rank, "world_size": world})
-        (folder / f"{name}.json").write_text(text)
-    return [folder]
-
-
-START = 1_712_195_495_534_302
-
-
-def runs(lab: Lab) -> dict[str, str]:
-    return {Path(result.path).stem: result.run for result in lab.report.files}
-
-
-def test_ranks_of_one_folder_are_one_run(tmp_path: Path) -> None:
-    lab = ingest_paths(tmp_path, files(tmp_path, a=(0, 2, START), b=(1, 2, START + 50)), run=None)
-    assert len(set(runs(lab).values())) == 1
-
-
-@pytest.mark.parametrize(
-    "other",
-    [(0, 2, START + 50), (1, 4, START + 50), (1, 2, START + 9_000_000)],
-    ids=["same rank", "another world size", "another time"],
-)
-def test_files_that_are_no_ranks_of_one_run_are_runs_of_their_own(tmp_path: Path, other: tuple[int, int, int]) -> None:
-    lab = ingest_paths(tmp_path, files(tmp_path, a=(0, 2, START), b=other), run=None)
-    assert len(set(runs(lab).values())) == 2
-
-
-def test_a_given_name_makes_one_run_of_all(tmp_path: Path) -> None:
-    lab = ingest_paths(tmp_path, files(tmp_path, a=(0, 2, START), b=(1, 2, START)), run="mine")
-    assert set(runs(lab).values()) == {"mine"}
