@@ -21,6 +21,13 @@ LATE: dict[str, tuple[str, object, object, object]] = {
     "an old key twice": ('{"External id": 6, "Ev Idx": 1, "External id": 7}', 7, None, {"Ev Idx": 1}),
     "an old key that is null": ('{"External id": null, "Ev Idx": 1}', None, None, {"Ev Idx": 1}),
     "an old key that is null beside a new one": ('{"External id": null, "New": 1}', None, None, {"New": 1}),
+    "an old key twice, the last one null": ('{"External id": 7, "Ev Idx": 5, "Ev Idx": null}', 7, None, None),
+    "an integer twice, the last one null": (
+        '{"External id": 7, "External id": null, "Ev Idx": 1}',
+        None,
+        None,
+        {"Ev Idx": 1},
+    ),
     "an old key that is true": ('{"External id": 7, "Ev Idx": true}', 7, None, {"Ev Idx": True}),
     "a text that looks like a null": (
         '{"External id": 7, "Ev Idx": "\\":null", "New": 1}',

@@ -162,6 +162,13 @@ def test_peer_of_a_receive(tmp_path: Path) -> None:
     assert collective(tmp_path, **args)["peer"] == 2
 
 
+def test_kernels_with_metadata_stand_among_the_others(tmp_path: Path) -> None:
+    kernels = [kernel("gemm", ts=1), kernel("nccl", ts=2, **NCCL), kernel("sum", ts=3), kernel("nccl", ts=4, **NCCL)]
+    lab = ingest_bytes(tmp_path, trace(*kernels))
+    assert lab.kernels == ["gemm", "nccl", "sum", "nccl"]
+    assert [row["start_ns"] for row in lab.rows("collectives")] == [2_000, 4_000]
+
+
 def test_kernel_without_metadata_has_no_collective(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(kernel("ncclKernel_AllReduce_RING_LL_Sum_float"), op("record_param_comms")))
     assert lab.rows("collectives") == []

@@ -119,6 +119,19 @@ def test_counter_events_are_kept(tmp_path: Path) -> None:
     assert "occupied slots" in lab.texts()
 
 
+@pytest.mark.parametrize(("key", "name"), [("", "c"), ('a"b', 'c.a"b'), ("c", "c"), ("value", "c"), ("$x", "c.$x")])
+def test_series_of_a_counter_may_have_any_name(tmp_path: Path, key: str, name: str) -> None:
+    row = ingest_bytes(tmp_path, trace(event(None, "c", ph="C", args={key: 42.5}))).one("counters")
+    assert (row["name"], row["value"]) == (name, 42.5)
+
+
+def test_flow_id_is_kept_beside_an_argument_of_that_name(tmp_path: Path) -> None:
+    flow = {"ph": "s", "id": 41, "bp": "e", "pid": 1, "tid": 1, "ts": 1000, "cat": "ac2g", "name": "launch"}
+    other = {"ph": "i", "pid": 1, "tid": 1, "ts": 2000, "name": "mark", "args": {"id": 5}}
+    rows = ingest_bytes(tmp_path, trace(flow, other)).rows("other_events")
+    assert [args_of(row) for row in rows] == [{"id": 41, "bp": "e"}, {"id": 5}]
+
+
 def test_flow_ids_are_kept(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(event("tool", "arrow", ph="s", id=987_654)))
     assert "987654" in str(lab.one("other_events")["args"])

@@ -36,7 +36,7 @@ def at_most(args: "pa.ChunkedArray[Any]") -> AtMost | None:
 
 def nulls(args: "pa.ChunkedArray[Any]") -> int:
     """How many of the keys that there can be have no value."""
-    return sum(text.tobytes().count(_NULL) for text in _texts(args) or ())
+    return sum(text.tobytes().count(_NULL) for text in _texts(args) or [])
 
 
 def _texts(args: "pa.ChunkedArray[Any]") -> "list[_Bytes] | None":

@@ -21,6 +21,7 @@ from tracelab.readers.kineto.mapping import MAPPINGS, Mapping
 from tracelab.readers.kineto.select import Arguments
 
 _SUSPECT = "(contains(args, 'NaN') or contains(args, 'Infinity') or not starts_with(args, '{'))"
+_TWICE = "len(json_keys(args)) > len(list_distinct(json_keys(args)))"
 _LEARN_FROM = 5_000
 """Events whose keys are looked at before those of others are counted."""
 
@@ -111,9 +112,14 @@ class Mapper:
         found = self._con.arrow(select.rows_query(target, arguments, "true", extras, gpu_pid=self._gpu_pid))
         if at_most.booleans and _total(found, select.BOOLEANS) < at_most.booleans:
             return None
-        if (missing := at_most.keys - _total(found, select.KEYS)) and missing > counting.nulls(events.column("args")):
-            return None
-        return found.select([column for column in found.column_names if not column.startswith("? ")])
+        missing = at_most.keys - _total(found, select.KEYS)
+        return _without_checks(found) if not missing or self._all_null(missing, events) else None
+
+    def _all_null(self, missing: int, events: pa.Table) -> bool:
+        """Whether as many keys as were not found have no value; none of them may be a key that also has one."""
+        if missing > counting.nulls(events.column("args")):
+            return False
+        return not self._con.rows(f"select 1 from events where contains(args, '\":null') and {_TWICE} limit 1")
 
     def _closely(self, kind: int, events: pa.Table, rows: Rows) -> None:
         """Add the rows of events whose arguments may be anything."""
@@ -158,10 +164,7 @@ class Mapper:
     def _mended(self, events: pa.Table, findings: Findings) -> pa.Table:
         """The events with arguments rewritten that have duplicate keys, NaN or infinity, or are no object."""
         self._con.register("numbered", pa.table({"place": np.arange(len(events)), "args": events.column("args")}))
-        rows = self._con.rows(
-            f"select place, args from numbered where {_SUSPECT} "
-            "or len(json_keys(args)) > len(list_distinct(json_keys(args)))"
-        )
+        rows = self._con.rows(f"select place, args from numbered where {_SUSPECT} or {_TWICE}")
         self._con.unregister("numbered")
         args = events.column("args").to_pylist()
         for place, text in rows:
@@ -187,7 +190,7 @@ class Mapper:
         unfit = self._unfit(target, found, present, arguments, where, findings)
         if unfit:
             found = rows(Arguments(present, doubtful, unfit))
-        return found.select([column for column in found.column_names if not column.startswith("? ")])
+        return _without_checks(found)
 
     def _unfit(
         self,
@@ -223,18 +226,26 @@ class Mapper:
         columns = {
             "pid": "try_cast(pid as bigint)",
             "time_ns": "start_ns",
-            "name": "case when key is null or key in (name, 'value') then name else concat_ws('.', name, key) end",
-            "value": """try_cast(json_extract_string(args, '$."' || key || '"') as double)""",
+            "name": "case when key is null or key in ('', name, 'value') then name else concat_ws('.', name, key) end",
+            "value": "try_cast(value as double)",
         }
         return self._con.arrow(
             f"""
-            with series as (
-                select pid, name, start_ns, args, unnest(coalesce(nullif(json_keys(args), []), [null])) as key
+            with entries as (
+                select pid, name, start_ns, map_entries(json_transform(args, '"MAP(VARCHAR, VARCHAR)"')) as entries
                 from events
+            ), series as (
+                select pid, name, start_ns, unnest(coalesce(nullif(entries, []), [null])) as entry from entries
+            ), named as (
+                select pid, name, start_ns, entry.key as key, entry.value as value from series
             )
-            select {select.rows_of("counters", columns)} from series
+            select {select.rows_of("counters", columns)} from named
             """,
         )
+
+
+def _without_checks(rows: pa.Table) -> pa.Table:
+    return rows.select([column for column in rows.column_names if not column.startswith("? ")])
 
 
 def _total(rows: pa.Table, column: str) -> int:

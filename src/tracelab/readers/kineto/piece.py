@@ -6,8 +6,10 @@ made so, event by event, by `clean`. From there on there is one way.
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.ma
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,13 +20,15 @@ from tracelab.readers.kineto.mapped import Mapper, Rows
 from tracelab.readers.kineto.room import Room
 
 _MAY_KEEP_BYTES = 64 << 20
-"""As much as four pieces, about."""
+"""What events that are alike may keep in memory while they wait: about four pieces, for a slice keeps a whole one."""
+
+_ALL_MAY_KEEP_BYTES = 3 * _MAY_KEEP_BYTES
 
 _WORTH_MAPPING = 20_000
-"""Events that take longer to map than the query takes to plan."""
+"""Events that take longer to map than their query takes to plan."""
 
-_KEPT_FOR = 8
-"""A piece is kept in memory for kinds that more than this part of its events, an eighth, are of."""
+_SLICED_FROM = 1 / 8
+"""The part of a piece's events from which on those of a kind are a slice of it, and no copy."""
 
 Alike = tuple[int, tuple[str, ...]]
 """What events have in common that are mapped together: their kind, and the types of process and thread."""
@@ -33,24 +37,41 @@ _IDS = ("pid", "tid")
 _NUMBER = "^-?[0-9]{1,18}$"
 
 
+@dataclass
+class _Alike:
+    """Events that are mapped together."""
+
+    parts: list[pa.Table] = field(default_factory=list)
+    events: int = 0
+    kept_bytes: int = 0
+
+    def add(self, part: pa.Table) -> None:
+        self.parts.append(part)
+        self.events += len(part)
+        self.kept_bytes += part.get_total_buffer_size()  # of a slice, what all of its piece takes
+
+
 class Waiting:
-    """Events that wait, of all threads of a file, until those that are alike keep enough memory to be let go of.
+    """Events that wait, of all threads of a file, until those that are alike, or all, keep too much memory.
 
     To map them later is cheaper, for a query costs the same to plan however many events it is asked of.
     """
 
     def __init__(self, readers: int) -> None:
-        self._events: dict[Alike, list[pa.Table]] = {}
+        self._alike: dict[Alike, _Alike] = {}
         self._readers = readers
         self._changed = threading.Condition()
 
-    def add(self, alike: Alike, events: pa.Table) -> list[pa.Table] | None:
-        """Let these events wait; gives all that are like them when they have become enough."""
+    def add(self, alike: Alike, events: pa.Table) -> tuple[int, list[pa.Table]] | None:
+        """Let these events wait; gives those that shall wait no longer, with their kind."""
         with self._changed:
-            waiting = self._events.setdefault(alike, [])
-            waiting.append(events)
-            kept_bytes = sum(part.get_total_buffer_size() for part in waiting)
-            return self._events.pop(alike) if kept_bytes >= _MAY_KEEP_BYTES else None
+            self._alike.setdefault(alike, _Alike()).add(events)
+            self._changed.notify()
+            heaviest = max(self._alike, key=lambda key: self._alike[key].kept_bytes)
+            kept_bytes = sum(waiting.kept_bytes for waiting in self._alike.values())
+            if self._alike[heaviest].kept_bytes >= _MAY_KEEP_BYTES or kept_bytes >= _ALL_MAY_KEEP_BYTES:
+                return self._pop(heaviest)
+        return None
 
     def reader_ended(self) -> None:
         """One of the threads that read the file has read its last piece."""
@@ -61,18 +82,18 @@ class Waiting:
     def take(self) -> tuple[int, list[pa.Table]] | None:
         """The most numerous events that still wait, with their kind; None when there are no more.
 
-        While a piece is still being read, more of the less numerous ones are waited for.
+        While a piece is still being read, few events are left to wait for more that are like them.
         """
         with self._changed:
-            while self._events or self._readers:
-                alike = max(self._events, key=self._number, default=None)
-                if alike and (not self._readers or self._number(alike) >= _WORTH_MAPPING):
-                    return alike[0], self._events.pop(alike)
+            while self._alike or self._readers:
+                most = max(self._alike, key=lambda key: self._alike[key].events, default=None)
+                if most and (not self._readers or self._alike[most].events >= _WORTH_MAPPING):
+                    return self._pop(most)
                 self._changed.wait()
         return None
 
-    def _number(self, alike: Alike) -> int:
-        return sum(len(part) for part in self._events[alike])
+    def _pop(self, alike: Alike) -> tuple[int, list[pa.Table]]:
+        return alike[0], self._alike.pop(alike).parts
 
 
 class PieceReader:
@@ -108,7 +129,7 @@ class PieceReader:
             events_of_kind = _with_number_ids(part)
             enough = self._waiting.add((kind, _types_of_ids(events_of_kind)), events_of_kind)
             if enough:
-                self._mapper.add_rows(kind, enough, rows)
+                self._mapper.add_rows(*enough, rows)
         return rows
 
     def end(self) -> None:
@@ -155,8 +176,8 @@ def _by_kind(events: pa.Table) -> dict[int, pa.Table]:
         for kind, (start, end) in enumerate(zip((0, *ends), ends, strict=False))
         if end > start
     }
-    many = len(events) // _KEPT_FOR
-    return {kind: part if len(part) > many else part.take(np.arange(len(part))) for kind, part in slices.items()}
+    many = len(events) * _SLICED_FROM
+    return {kind: part if len(part) >= many else part.take(np.arange(len(part))) for kind, part in slices.items()}
 
 
 def _with_number_ids(events: pa.Table) -> pa.Table:

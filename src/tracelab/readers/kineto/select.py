@@ -244,11 +244,12 @@ def _transformed(keys: tuple[str, ...], kind: str, arguments: Arguments, wanted:
 def _leftover(present: set[str], left: set[str], wanted: dict[str, str], extras: list[str]) -> str:
     """The arguments that no column holds, as JSON text; `wanted` gains those that are put together one by one."""
     taken = {key.lower() for key in wanted}
-    own = [column for column in extras if column != "extras" and column.removeprefix("extra ") not in left]
-    parts = {column.removeprefix("extra "): name(column) for column in own}
+    parts = {column.removeprefix("extra "): name(column) for column in extras if column != "extras"}
     if len(left) <= _FEW and plain_keys(left) and not any(key.lower() in taken for key in left):
         wanted |= dict.fromkeys(sorted(left), "JSON")
-        kept = _object(parts | {key: f"a.{name(key)}" for key in sorted(left)})
+        arguments = {key: f"a.{name(key)}" for key in sorted(left)}
+        both = {key: f"coalesce({arguments[key]}, {parts[key]})" for key in parts.keys() & left}
+        kept = _object(parts | arguments | both)
     else:
         patch = json.dumps(dict.fromkeys(sorted(present - left)), ensure_ascii=False)
         kept = f"case when args is not null then nullif(json_merge_patch(args, {literal(patch)}), '{{}}') end"
