@@ -30,7 +30,7 @@ _BASE_KEYS = (*_TEXT_KEYS, *_ID_KEYS, "ts", "dur", "args")
 _BOOLEAN = re.compile(rb'"ts"\s*:\s*[tf]')  # DuckDB takes true and false for 1 and 0
 _PRODUCT_EXACT_BELOW_US = 1 << 40
 """Below this a thousand times the double is less than half a nanosecond off, too, and need not be split."""
-_LEARN_FROM = 5_000  # events whose keys are looked at before a file's columns are settled
+_LEARN_FROM = 5_000  # events of the piece that is read first; their keys settle the columns of the file
 
 
 class NotHealthyError(Exception):
@@ -44,8 +44,8 @@ class ExtraKeys:
         self._keys: tuple[str, ...] | None = None
         self._lock = threading.Lock()
 
-    def learnt(self, learn: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """What was learnt, or is now."""
+    def keys(self, learn: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """The keys; `learn` is asked for them where no thread has been yet."""
         with self._lock:
             if self._keys is None:
                 self._keys = learn()
@@ -55,12 +55,12 @@ class ExtraKeys:
 class FastLoader:
     """Reads healthy pieces of one file, one after another, each from where it stands as a file: `path`."""
 
-    def __init__(self, connection: Connection, path: Path, extras: ExtraKeys, *, base_ns: int) -> None:
+    def __init__(self, connection: Connection, path: Path, learnt: ExtraKeys, *, base_ns: int) -> None:
         self._con = connection
         self._path = path
         self._base_ns = base_ns
         self._prefix: bytes | None = None
-        self._extra_keys = extras
+        self._learnt = learnt
         self._extras: tuple[str, ...] = EXTRA_KEYS
         self._pieces_with_text_ids = 0
 
@@ -70,7 +70,7 @@ class FastLoader:
         Long times are cut in the piece itself. Raises NotHealthyError; the piece is then as it was.
         """
         if self._prefix is None:
-            self._extras = self._extra_keys.learnt(self._learn)
+            self._extras = self._learnt.keys(self._learn)
             self._prefix = cuts.prefix_of(piece)
         for _ in range(2):
             done = cuts.cut(piece, self._prefix) if self._prefix else None

@@ -165,6 +165,7 @@ NAMES_COLLECTIVE = "contains(args, '\"Collective name\":')"
 COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES_COLLECTIVE}", _KERNEL)
 """Apart from the other kernels, as the ops of communication are."""
 KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
+"""All others: an event is of the first mapping that takes it."""
 
 MAPPINGS: tuple[Mapping, ...] = (
     OPS,
