@@ -5,8 +5,8 @@ import threading
 import pyarrow as pa
 import pytest
 
-from tracelab.readers.kineto import piece
-from tracelab.readers.kineto.piece import Waiting
+from tracelab.readers.kineto import waiting as module
+from tracelab.readers.kineto.waiting import Waiting
 
 OPS, CALLS = (0, ("int64",)), (2, ("int64",))
 EVENTS = pa.table({"ts": pa.array(range(100), pa.int64())})  # of 800 bytes
@@ -18,19 +18,19 @@ def slices(taken: tuple[int, list[pa.Table]] | None) -> tuple[int, int] | None:
 
 
 def test_events_that_are_alike_wait_until_they_keep_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piece, "_MAY_KEEP_BYTES", 1_700)
+    monkeypatch.setattr(module, "_MAY_KEEP_BYTES", 1_700)
     waiting = Waiting(1)
     assert [slices(waiting.add(OPS, EVENTS)) for _ in range(4)] == [None, None, (0, 3), None]
 
 
 def test_a_slice_counts_for_all_that_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piece, "_MAY_KEEP_BYTES", 1_600)
+    monkeypatch.setattr(module, "_MAY_KEEP_BYTES", 1_600)
     waiting = Waiting(1)
     assert [slices(waiting.add(OPS, EVENTS.slice(at, 1))) for at in range(2)] == [None, (0, 2)]
 
 
 def test_the_heaviest_are_let_go_when_all_together_keep_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piece, "_ALL_MAY_KEEP_BYTES", 2_400)
+    monkeypatch.setattr(module, "_ALL_MAY_KEEP_BYTES", 2_400)
     waiting = Waiting(1)
     assert [slices(waiting.add(alike, EVENTS)) for alike in (OPS, OPS, CALLS)] == [None, None, (0, 2)]
 
@@ -50,7 +50,7 @@ def test_few_events_are_taken_when_all_readers_have_ended() -> None:
 
 
 def test_many_events_are_taken_while_another_reader_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piece, "_WORTH_MAPPING", 200)
+    monkeypatch.setattr(module, "_WORTH_MAPPING", 200)
     waiting = Waiting(2)
     waiting.reader_ended()
     taken: list[tuple[int, int] | None] = []

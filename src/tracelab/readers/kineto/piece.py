@@ -4,12 +4,10 @@ A healthy piece is loaded by DuckDB alone (`fast`). What is no clean JSON, or ca
 made so, event by event, by `clean`. From there on there is one way.
 """
 
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.ma
+import numpy.ma  # at its first array pa.array imports it, which two threads at once can fail at
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,82 +16,13 @@ from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.fast import OBJECT_BYTES, ExtraKeys, FastLoader, NotHealthyError
 from tracelab.readers.kineto.mapped import Mapper, Rows
 from tracelab.readers.kineto.room import Room
-
-_MAY_KEEP_BYTES = 64 << 20
-"""What events that are alike may keep in memory while they wait: about four pieces, for a slice keeps a whole one."""
-
-_ALL_MAY_KEEP_BYTES = 3 * _MAY_KEEP_BYTES
-
-_WORTH_MAPPING = 20_000
-"""Events that take longer to map than their query takes to plan."""
+from tracelab.readers.kineto.waiting import Waiting
 
 _SLICED_FROM = 1 / 8
 """The part of a piece's events from which on those of a kind are a slice of it, and no copy."""
 
-Alike = tuple[int, tuple[str, ...]]
-"""What events have in common that are mapped together: their kind, and the types of process and thread."""
-
 _IDS = ("pid", "tid")
 _NUMBER = "^-?[0-9]{1,18}$"
-
-
-@dataclass
-class _Alike:
-    """Events that are mapped together."""
-
-    parts: list[pa.Table] = field(default_factory=list)
-    events: int = 0
-    kept_bytes: int = 0
-
-    def add(self, part: pa.Table) -> None:
-        self.parts.append(part)
-        self.events += len(part)
-        self.kept_bytes += part.get_total_buffer_size()  # of a slice, what all of its piece takes
-
-
-class Waiting:
-    """Events that wait, of all threads of a file, until those that are alike, or all, keep too much memory.
-
-    To map them later is cheaper, for a query costs the same to plan however many events it is asked of.
-    """
-
-    def __init__(self, readers: int) -> None:
-        self._alike: dict[Alike, _Alike] = {}
-        self._readers = readers
-        self._changed = threading.Condition()
-
-    def add(self, alike: Alike, events: pa.Table) -> tuple[int, list[pa.Table]] | None:
-        """Let these events wait; gives those that shall wait no longer, with their kind."""
-        with self._changed:
-            self._alike.setdefault(alike, _Alike()).add(events)
-            self._changed.notify()
-            heaviest = max(self._alike, key=lambda key: self._alike[key].kept_bytes)
-            kept_bytes = sum(waiting.kept_bytes for waiting in self._alike.values())
-            if self._alike[heaviest].kept_bytes >= _MAY_KEEP_BYTES or kept_bytes >= _ALL_MAY_KEEP_BYTES:
-                return self._pop(heaviest)
-        return None
-
-    def reader_ended(self) -> None:
-        """One of the threads that read the file has read its last piece."""
-        with self._changed:
-            self._readers -= 1
-            self._changed.notify_all()
-
-    def take(self) -> tuple[int, list[pa.Table]] | None:
-        """The most numerous events that still wait, with their kind; None when there are no more.
-
-        While a piece is still being read, few events are left to wait for more that are like them.
-        """
-        with self._changed:
-            while self._alike or self._readers:
-                most = max(self._alike, key=lambda key: self._alike[key].events, default=None)
-                if most and (not self._readers or self._alike[most].events >= _WORTH_MAPPING):
-                    return self._pop(most)
-                self._changed.wait()
-        return None
-
-    def _pop(self, alike: Alike) -> tuple[int, list[pa.Table]]:
-        return alike[0], self._alike.pop(alike).parts
 
 
 class PieceReader:

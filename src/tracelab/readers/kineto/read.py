@@ -14,9 +14,10 @@ from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
 from tracelab.readers.kineto.fast import ExtraKeys
 from tracelab.readers.kineto.mapped import Known, Mapper, Rows
-from tracelab.readers.kineto.piece import PieceReader, Waiting
+from tracelab.readers.kineto.piece import PieceReader
 from tracelab.readers.kineto.room import Room, room
 from tracelab.readers.kineto.scan import Trace
+from tracelab.readers.kineto.waiting import Waiting
 from tracelab.sink import Correction, Sink
 
 VERSION = "kineto-2"
