@@ -4,14 +4,11 @@ import json
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import STATUSES, STORED, ingest_bytes, kernel, trace
-
-pytest.importorskip("tracelab.ingest")
 
 WHOLE = [kernel(f"k{index}", ts=index, note=[1, {"a": "}"}]) for index in range(8)]
 WHOLE_TEXT = trace(*WHOLE).encode()

@@ -6,8 +6,6 @@ import pytest
 
 from tests.readers.small import TIMES, Row, given, ingest_bytes, kernel, op, trace
 
-pytest.importorskip("tracelab.ingest")
-
 NCCL = {
     "Collective name": "allreduce",
     "In msg nelems": 1000,

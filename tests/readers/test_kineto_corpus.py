@@ -10,12 +10,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import tracelab
 from tests import corpus
 from tests.readers import oracle
 from tests.readers.small import Lab, ingest_paths
 from tracelab import schema
-
-pytest.importorskip("tracelab.ingest")
 
 pytestmark = corpus.needs_traces
 
@@ -241,7 +240,6 @@ def test_user_and_job_names_are_not_stored(case: Case) -> None:
 
 
 def test_queries_give_the_oracles_figures(case: Case) -> None:
-    tracelab = pytest.importorskip("tracelab")
     if not case.expected.tables.get("kernels"):
         pytest.skip("the file has no kernels to ask about")
     table = tracelab.open(case.lab.store).query("kernel_concurrency")
@@ -253,7 +251,6 @@ def test_queries_give_the_oracles_figures(case: Case) -> None:
 
 
 def test_queries_give_the_oracles_copies(case: Case) -> None:
-    tracelab = pytest.importorskip("tracelab")
     if not case.expected.tables.get("memcpys"):
         pytest.skip("the file has no copies to ask about")
     keys = ("device", "direction", "src_memory", "dst_memory")

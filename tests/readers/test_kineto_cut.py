@@ -9,8 +9,6 @@ import pytest
 from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, trace
 
-pytest.importorskip("tracelab.ingest")
-
 CUT_EVENTS = (
     {"ph": "X", "cat": "kernel", "name": "one", "pid": 0, "tid": 7, "ts": 12, "dur": 34},
     {"ph": "X", "cat": "cpu_op", "name": "two", "ts": 15},

@@ -8,8 +8,6 @@ import pytest
 from tests.readers.damaged import FIRST, LAST, between, swap
 from tests.readers.small import ingest_bytes, kernel, trace
 
-pytest.importorskip("tracelab.ingest")
-
 # ------------------------------------------------------------------------------ an event whose text cannot be delimited
 
 

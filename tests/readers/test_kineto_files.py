@@ -11,8 +11,6 @@ from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import STORED, ingest_bytes, ingest_paths, kernel, trace
 from tracelab.errors import TracelabError
 
-pytest.importorskip("tracelab.ingest")
-
 # ------------------------------------------------------------------------------------------------- the form of the file
 
 

@@ -7,8 +7,6 @@ import pytest
 
 from tests.readers.small import TIMES, Row, args_of, event, given, ingest_bytes, kernel, op, trace
 
-pytest.importorskip("tracelab.ingest")
-
 
 def call(name: str = "cudaLaunchKernel", cat: str = "cuda_runtime", **args: object) -> Row:
     return event(cat, name, args={"cbid": 211, "correlation": 11} | args)

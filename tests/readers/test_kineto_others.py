@@ -8,8 +8,6 @@ import pytest
 from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import TIMES, args_of, event, given, ingest_bytes, kernel, op, trace
 
-pytest.importorskip("tracelab.ingest")
-
 # ---------------------------------------------------------------------------------------------- everything else is kept
 
 

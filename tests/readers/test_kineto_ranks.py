@@ -6,8 +6,6 @@ import pytest
 
 from tests.readers.small import Lab, Row, given, ingest_bytes, ingest_paths, kernel, op, trace
 
-pytest.importorskip("tracelab.ingest")
-
 # ----------------------------------------------------------------------------------------------------- rank and devices
 
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from tests.readers.small import Lab, ingest_bytes, trace
 
-pytest.importorskip("tracelab.ingest")
-
 BASE = 1_711_964_646_123_456_789
 """A base whose last digits no double holds."""
 

@@ -20,7 +20,7 @@ from tracelab.readers.kineto.scan import Trace
 from tracelab.readers.kineto.waiting import Waiting
 from tracelab.sink import Correction, Sink
 
-VERSION = "kineto-2"
+VERSION = "kineto-3"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
