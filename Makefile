@@ -4,6 +4,7 @@ SHELL := bash
 VENV := .venv
 PY := $(VENV)/bin/python
 LOCK := requirements/lock.txt
+PARSER := src/tracelab/readers/kineto/parser
 WORKERS ?= 2
 
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
@@ -11,7 +12,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disabl
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
 .DEFAULT_GOAL := help
-.PHONY: demo test bench venv lint docs data clean help
+.PHONY: demo test bench venv lint parser docs data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
 	@$(PY) demo/run.py
@@ -29,6 +30,10 @@ venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), th
 
 lint: $(VENV)/.test  ## Check style (ruff) and types (mypy).
 	@$(LINT)
+
+parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes.
+	$(PY) -m ziglang cc @$(PARSER)/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/parser.c
+	@chmod 644 $(PARSER)/parser.wasm
 
 docs: $(VENV)/.runtime  ## Write docs/reference from the code.
 	$(PY) docs/generate.py

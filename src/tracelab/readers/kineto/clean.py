@@ -1,7 +1,7 @@
 """The tolerant path: events read one by one in Python, exact to the digit, damaged ones repaired or counted.
 
-It is for pieces that DuckDB's JSON reader refuses or cannot hold exactly. An event is lost only where its own text
-cannot be delimited; a value that does not fit costs that value only.
+It is for pieces that the parser refuses. An event is lost only where its own text cannot be delimited; a value that
+does not fit costs that value only.
 """
 
 import json
@@ -139,8 +139,8 @@ def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
     args = event.get("args")
     line = {
         **{key: _as_text(event.get(key)) for key in _TEXT_KEYS},
-        "start_ns": start_ns,
-        "dur_ns": _ns(event.get("dur"), "dur", findings),
+        "ts": start_ns,
+        "dur": _ns(event.get("dur"), "dur", findings),
         "extras": {key: value for key, value in event.items() if key not in _OWN_KEYS} or None,
         "args": None if args is None else _as_object(args, findings),
     }

@@ -1,60 +1,40 @@
 """Which table an event is for, as SQL: the number of the mapping that takes it."""
 
-from tracelab.readers.kineto import mapping
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tracelab.readers.kineto import mapping, select
+from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.mapping import MAPPINGS
+from tracelab.readers.kineto.parser import Shape
 
 OTHER = len(MAPPINGS)
 """The kind of events that no mapping takes."""
 COUNTERS = OTHER + 1
 """The kind of counter events, each of which is a row for every series."""
 
-_PLAIN_CATEGORIES = {
-    "cuda_runtime": "api_calls",
-    "python_function": "python_frames",
-    "cuda_driver": "api_calls",
-    "gpu_memcpy": "memcpys",
-    "gpu_memset": "memsets",
-    "cuda_sync": "syncs",
-    "user_annotation": "annotations",
-    "gpu_user_annotation": "annotations",
-}
-"""Categories of complete events that one table takes whatever their names: the more of a trace's events are told by
-them, the fewer conditions DuckDB looks at."""
-
-_APART = {
-    "cpu_op": (f"name = '{mapping.COMMUNICATION_OP}'", mapping.COMMUNICATION_OPS, mapping.OPS),
-    "kernel": (mapping.NAMES_COLLECTIVE, mapping.COLLECTIVE_KERNELS, mapping.KERNELS),
-}
-"""Categories of complete events of which those that a condition holds for are mapped apart from the others."""
+_known: dict[Shape, int] = {}
 
 
-def kind_of_event() -> str:
-    """SQL for the number of the mapping that takes an event of `categorised`."""
-    whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
-    return f"coalesce(at_once, case {whens} when ph = 'C' then {COUNTERS} else {OTHER} end)::utinyint"
+def kinds_of(shapes: Sequence[Shape], connection: Connection) -> list[int]:
+    """The number of the mapping that takes events of each shape; DuckDB is asked once for each."""
+    new = [shape for shape in dict.fromkeys(shapes) if shape not in _known]
+    if new:
+        columns = ("ph", "source_cat", "name")
+        asked = {column: pa.array([getattr(shape, column) for shape in new], pa.string()) for column in columns}
+        asked["args"] = pa.array([_KEYED if shape.keyed else "{}" for shape in new])
+        connection.register("shapes", pa.table(asked))
+        kinds: list[int] = connection.arrow(_QUERY).column("kind").to_numpy().tolist()
+        connection.unregister("shapes")
+        _known.update(zip(new, kinds, strict=True))
+    return [_known[shape] for shape in shapes]
 
 
-def categorised(events: str) -> str:
-    """The common table expressions up to `categorised`: the events with what `kind_of_event` asks of them."""
-    return (
-        f"told as (select *, {_kind_at_once()} as at_once from {events}), "
-        f"categorised as (select *, case when at_once is null then {todays_category('source_cat')} end as cat "
-        "from told)"
-    )
-
-
-def todays_category(column: str) -> str:
-    """SQL for today's name of a category, lower case."""
-    whens = " ".join(f"when '{old}' then '{new}'" for old, new in mapping.CATEGORY_ALIASES.items())
-    return f"case lower({column}) {whens} else lower({column}) end"
-
-
-def _kind_at_once() -> str:
-    """SQL for the number of the mapping that takes an event whose category has a plain name; NULL for all others."""
-    places = {target.table: at for at, target in enumerate(MAPPINGS)}
-    apart = " ".join(
-        f"when '{cat}' then case when {condition} then {MAPPINGS.index(those)} else {MAPPINGS.index(others)} end"
-        for cat, (condition, those, others) in _APART.items()
-    )
-    plain = " ".join(f"when '{cat}' then {places[table]}" for cat, table in _PLAIN_CATEGORIES.items())
-    return f"case when ph = 'X' then case source_cat {apart} {plain} end when ph in ('s', 'f', 't') then {OTHER} end"
+_KEYED = json.dumps(dict.fromkeys(mapping.WATCHED_KEYS))
+_WHENS = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
+_QUERY = f"""
+    with categorised as (select *, {select.todays_category("source_cat")} as cat from shapes)
+    select case {_WHENS} when ph = 'C' then {COUNTERS} else {OTHER} end as kind from categorised
+"""

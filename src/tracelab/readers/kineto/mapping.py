@@ -136,8 +136,7 @@ _COLLECTIVE = {
     ),
 }
 
-_MEMORY = "name = '[memory]' and (cat is null or cat = 'cpu_instant_event')"
-
+MEMORY_EVENT = "[memory]"
 COMMUNICATION_OP = "record_param_comms"
 _OP = {
     **_CPU,
@@ -161,7 +160,8 @@ _KERNEL = {
     "occupancy_ratio": Value("{0} / 100", ((("est. achieved occupancy %",), "DOUBLE"),)),
     **_EXTERNAL,
 }
-NAMES_COLLECTIVE = "contains(args, '\"Collective name\":')"
+NAME_OF_COLLECTIVE = "Collective name"
+NAMES_COLLECTIVE = f"contains(args, '\"{NAME_OF_COLLECTIVE}\":')"
 COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES_COLLECTIVE}", _KERNEL)
 """Apart from the other kernels, as the ops of communication are."""
 KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
@@ -259,7 +259,7 @@ MAPPINGS: tuple[Mapping, ...] = (
     ),
     Mapping(
         "memory_events",
-        _MEMORY,
+        f"name = '{MEMORY_EVENT}' and (cat is null or cat = 'cpu_instant_event')",
         {
             "pid": _sql("try_cast(pid as bigint)"),
             "tid": _TID,
@@ -276,6 +276,11 @@ MAPPINGS: tuple[Mapping, ...] = (
     ),
 )
 """Each event becomes a row of the first table whose condition holds, else of `counters` or `other_events`."""
+
+WATCHED_NAMES = (COMMUNICATION_OP, MEMORY_EVENT)
+"""The names of events that a condition of `MAPPINGS` speaks of; of all others it must not matter what they are."""
+WATCHED_KEYS = (NAME_OF_COLLECTIVE,)
+"""The same of the keys of arguments."""
 
 KERNEL_COLLECTIVES = Mapping(
     "collectives",
@@ -299,7 +304,7 @@ OP_COLLECTIVES = Mapping(
     {"on": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
     also_held=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
-COLLECTIVE_KEYS = ("Collective name", *_IN)
+COLLECTIVE_KEYS = (NAME_OF_COLLECTIVE, *_IN)
 """Arguments that make a kernel, or an op, one that also has a row in `collectives`."""
 
 OTHER = Mapping(

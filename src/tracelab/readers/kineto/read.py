@@ -12,15 +12,15 @@ from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.connection import connection
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
-from tracelab.readers.kineto.fast import ExtraKeys
 from tracelab.readers.kineto.mapped import Known, Mapper, Rows
+from tracelab.readers.kineto.parser import parser
 from tracelab.readers.kineto.piece import PieceReader
-from tracelab.readers.kineto.room import Room, room
+from tracelab.readers.kineto.room import Room
 from tracelab.readers.kineto.scan import Trace
 from tracelab.readers.kineto.waiting import Waiting
 from tracelab.sink import Correction, Sink
 
-VERSION = "kineto-3"
+VERSION = "kineto-4"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
@@ -51,15 +51,15 @@ def _worth_threads(path: Path) -> int:
 
 
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
-    """Read the pieces on several threads; DuckDB and Arrow let go of the interpreter while they work."""
+    """Read the pieces on several threads; parser, DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
-    waiting, known, extras = Waiting(workers), Known(), ExtraKeys()
+    waiting, known = Waiting(workers), Known()
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(workers):
-            place, con = stack.enter_context(room()), stack.enter_context(connection())
+            con = stack.enter_context(connection())
             mapper = Mapper(con, known, assumed.gpu_pid)
-            readers.append(PieceReader(con, place, extras, waiting, mapper, base_ns=assumed.base_ns))
+            readers.append(PieceReader(con, stack.enter_context(parser()), waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:
             thread.start()
@@ -80,9 +80,10 @@ class _Crew:
 
     def work(self, reader: PieceReader) -> None:
         """Read pieces until there are none, then what still waits; a failure stops the others too."""
+        room = Room()
         try:
             try:
-                while (piece := self._next_piece(reader.room)) is not None:
+                while (piece := self._next_piece(room)) is not None:
                     self._put(reader.read(piece))
             finally:
                 reader.end()
@@ -91,9 +92,9 @@ class _Crew:
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
             self.failures.append(error)
 
-    def _next_piece(self, place: Room) -> memoryview | None:
+    def _next_piece(self, room: Room) -> memoryview | None:
         with self._taking:
-            return None if self.failures else self._pieces.next_in(place)
+            return None if self.failures else self._pieces.next_in(room)
 
     def _put(self, rows: Rows) -> None:
         with self._adding:

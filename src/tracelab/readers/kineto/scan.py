@@ -10,7 +10,7 @@ from typing import Any
 
 from tracelab.readers.findings import Findings
 from tracelab.readers.kineto import clean
-from tracelab.readers.kineto.room import FIRST, Room
+from tracelab.readers.kineto.room import Room
 from tracelab.readers.unpack import read_chunk, read_into
 
 CHUNK_BYTES = 16 << 20
@@ -53,27 +53,27 @@ class Pieces:
         """The next piece, which stands in this room until another one does; None when there are no more."""
         while self._rest is not None:
             data = room.bytes(max(len(self._rest) + CHUNK_BYTES, _ROOM_BYTES))
-            begin = FIRST + len(self._rest)
-            data[FIRST:begin] = self._rest
+            begin = len(self._rest)
+            data[:begin] = self._rest
             filled = read_into(self._stream, data, begin, CHUNK_BYTES)
             end = 0 if self._ended else self._cut(data, filled)
             self._ended = filled == begin
             if end:
                 self._rest = data[_skip(data, end, extra=b",") : filled]
-                return room.closed(end)
+                return memoryview(data)[:end]
             if self._ended:
-                return self._last_in(room, self._rest)
-            self._rest = data[FIRST:filled]
+                return self._last_in(data, self._rest)
+            self._rest = data[:filled]
             if filled > _LONGEST_EVENT:
                 self._trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
                 self._trace.cut_off, self._rest = True, None
         return None
 
-    def _last_in(self, room: Room, rest: bytes) -> memoryview | None:
-        """The last piece, which stands in the room with what is behind it."""
+    def _last_in(self, data: mmap.mmap, rest: bytes) -> memoryview | None:
+        """The last piece, which stands in the data with what is behind it."""
         self._rest = None
         end = _read_tail(rest, self._trace)
-        return room.closed(FIRST + end) if rest[:end].strip(_SPACE + b",") else None
+        return memoryview(data)[:end] if rest[:end].strip(_SPACE + b",") else None
 
 
 def read_head(stream: io.RawIOBase) -> tuple[Trace, bytes]:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.kinds import todays_category
 from tracelab.readers.kineto.mapping import Mapping
 
 _FEW = 32  # so many left-over arguments are faster to put together than to leave by taking the others out
@@ -117,6 +116,12 @@ def fitting(key: str, kind: str, value: str, arguments: Arguments) -> str:
     if key in arguments.doubtful:
         value = _unless_rounded(key, value)
     return f"try_cast({value} as integer)" if kind == "INTEGER" else value
+
+
+def todays_category(column: str) -> str:
+    """SQL for today's name of a category, lower case."""
+    whens = " ".join(f"when '{old}' then '{new}'" for old, new in mapping.CATEGORY_ALIASES.items())
+    return f"case lower({column}) {whens} else lower({column}) end"
 
 
 def types_of_integers(target: Mapping) -> str:

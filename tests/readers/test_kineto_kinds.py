@@ -1,0 +1,45 @@
+"""The kind of an event is told by its shape: as if each condition had been asked of the whole event."""
+
+import json
+from itertools import product
+
+import pyarrow as pa
+
+from tracelab.readers.kineto import select
+from tracelab.readers.kineto.connection import connection
+from tracelab.readers.kineto.kinds import COUNTERS, OTHER, kinds_of
+from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, MAPPINGS
+from tracelab.readers.kineto.parser import Parser
+
+CATEGORIES = (
+    *(None, "", "cpu_op", "CPU_OP", "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cpu_instant_event"),
+    *("cuda_runtime", "hip_runtime", "cuda_driver", "_runtime", "user_annotation", "gpu_user_annotation", "ac2g"),
+    *("python_function", "Trace", *CATEGORY_ALIASES),
+)
+NAMES = (None, "", "aten::add", "[memory]", "record_param_comms", "Collective name")
+ARGUMENTS = (None, {}, {"Collective name": "allreduce"}, {"In": {"Collective name": 1}}, {"a": "Collective name"})
+EVENTS = [
+    {"ph": ph, "cat": cat, "name": name, "args": args, "pid": number}
+    for number, (ph, cat, name, args) in enumerate(product(("X", "C", "i", "s", None), CATEGORIES, NAMES, ARGUMENTS))
+]
+
+
+def test_the_shape_of_an_event_tells_the_first_mapping_whose_condition_holds() -> None:
+    whole = pa.table(
+        {
+            **{key: [event[key] for event in EVENTS] for key in ("ph", "name", "pid")},
+            "source_cat": [event["cat"] for event in EVENTS],
+            "args": [json.dumps(event["args"], separators=(",", ":")) for event in EVENTS],
+        }
+    )
+    whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
+    with connection() as con:
+        con.register("events", whole)
+        expected = con.rows(
+            f"select pid, case {whens} when ph = 'C' then {COUNTERS} else {OTHER} end "
+            f"from (select *, {select.todays_category('source_cat')} as cat from events) order by pid"
+        )
+        piece = memoryview(",".join(map(json.dumps, EVENTS)).encode())
+        told = Parser().events(piece, lambda shapes: kinds_of(shapes, con), base_ns=0)
+    assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
+    assert sorted((pid, kind) for kind, table in told.items() for pid in table.column("pid").to_pylist()) == expected
