@@ -3,7 +3,9 @@
 import io
 import mmap
 import zlib
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from tracelab.readers.findings import Findings
 GZIP_MAGIC = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 20
 _UNPACKED_BYTES = 4 << 20
+_CHUNKS_AHEAD = 4
 _FIRST_BYTES = 1 << 18
 SNIFFED_BYTES = 1 << 16  # a text may begin with screens of its program's own output
 _Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
@@ -38,7 +41,7 @@ def unpacked(path: Path, findings: Findings, progress: Callable[[int], None]) ->
     `progress` is told of the bytes read, as they stand in the file.
     """
     if is_gzip(path):
-        return _Chunks(_gunzipped(path, findings, progress))
+        return _Chunks(_apart(_gunzipped(path, findings, progress)))
     return _Watched(path, progress)
 
 
@@ -58,9 +61,13 @@ class _Watched(io.FileIO):
 class _Chunks(io.RawIOBase):
     """An iterator of chunks as a stream."""
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
+    def __init__(self, chunks: Generator[bytes]) -> None:
         self._chunks = chunks
         self._left = memoryview(b"")
+
+    def close(self) -> None:
+        self._chunks.close()
+        super().close()
 
     def readable(self) -> bool:
         return True
@@ -94,6 +101,23 @@ def read_into(stream: io.RawIOBase, buffer: bytearray | mmap.mmap, start: int, s
         while filled < start + size and (taken := stream.readinto(view[filled : start + size])):
             filled += taken
     return filled
+
+
+def _apart(chunks: Iterator[bytes]) -> Generator[bytes]:
+    """The same chunks, none of them empty, made by a thread of their own, a few ahead.
+
+    isal leaves the upper halves of a thread's vector registers in use. Other code that takes the lower ones (SSE) runs
+    at a tenth of its speed on such a thread, as measured on an Intel Xeon of 2023.
+    """
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unpack")
+    full = filter(None, chunks)
+    try:
+        made = deque(thread.submit(next, full, b"") for _ in range(_CHUNKS_AHEAD))
+        while chunk := made.popleft().result():
+            yield chunk
+            made.append(thread.submit(next, full, b""))
+    finally:
+        thread.shutdown(cancel_futures=True)
 
 
 def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) -> Iterator[bytes]:
