@@ -1,9 +1,11 @@
 """The tolerant parsers as functions of bytes: whatever they get, they may raise nothing but the readers' errors."""
 
+import contextlib
 import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, golden_roofline, raw_csv
@@ -14,6 +16,7 @@ from tests.readers.small import kernel, op
 from tracelab.readers.findings import Findings, diagnostics
 from tracelab.readers.kineto import clean
 from tracelab.readers.kineto.diagnostics import SENTENCES as OF_KINETO
+from tracelab.readers.kineto.parser import NotHealthyError, Parser
 from tracelab.readers.ncu import ends
 from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
@@ -65,11 +68,27 @@ def nvprof_text(data: bytes) -> None:
 
 
 def kineto_clean(data: bytes) -> None:
-    """A damaged piece of a trace, and a text as one event's arguments."""
+    """A damaged piece of a trace, event by event; the parser takes all that became of it."""
     findings = Findings()
-    clean.events(data, 1_700_000_000_000_000_000, findings)
-    clean.whole_arguments(data.decode(errors="replace"), findings)
+    lines, _ = clean.events(data, 1_700_000_000_000_000_000, findings)
+    for parsed in _parser().mended_events(lines, lambda shapes: [0] * len(shapes)):
+        assert not parsed.odd
+        for table in parsed.tables.values():
+            table.validate(full=True)
     diagnostics(findings, OF_KINETO)
+
+
+def kineto_parser(data: bytes) -> None:
+    """The same piece as the parser sees it first: it refuses it, or what it makes of it is valid."""
+    with contextlib.suppress(NotHealthyError):
+        parsed = _parser().events(memoryview(data), lambda shapes: [at % 13 for at in range(len(shapes))], base_ns=0)
+        for table in parsed.tables.values():
+            table.validate(full=True)
+
+
+@cache
+def _parser() -> Parser:
+    return Parser()
 
 
 def run_lines(data: bytes) -> None:
@@ -188,10 +207,13 @@ TARGETS = {
             "1e999",
         ),
     ),
-    "kineto_clean": Target(
-        kineto_clean,
-        tuple(text.encode() for text in _PIECES),
-        ('{"ph":', '"args":{', '"ts":', "},", "NaN", "\\u00", "]"),
-    ),
+    **{
+        name: Target(
+            run,
+            tuple(text.encode() for text in _PIECES),
+            ('{"ph":', '"args":{', '"ts":', "},", "NaN", "\\u00", "]"),
+        )
+        for name, run in (("kineto_clean", kineto_clean), ("kineto_parser", kineto_parser))
+    },
 }
 """One line for each parser."""

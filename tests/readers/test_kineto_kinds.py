@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from tracelab.readers.kineto import select
 from tracelab.readers.kineto.connection import connection
-from tracelab.readers.kineto.kinds import COUNTERS, OTHER, kinds_of
-from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, MAPPINGS
+from tracelab.readers.kineto.kinds import kinds_of
+from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, COUNTERS, MAPPINGS
 from tracelab.readers.kineto.parser import Parser
 
 CATEGORIES = (
@@ -36,10 +36,11 @@ def test_the_shape_of_an_event_tells_the_first_mapping_whose_condition_holds() -
     with connection() as con:
         con.register("events", whole)
         expected = con.rows(
-            f"select pid, case {whens} when ph = 'C' then {COUNTERS} else {OTHER} end "
+            f"select pid, case {whens} when ph = 'C' then {COUNTERS} else {len(MAPPINGS)} end "
             f"from (select *, {select.todays_category('source_cat')} as cat from events) order by pid"
         )
         piece = memoryview(",".join(map(json.dumps, EVENTS)).encode())
         told = Parser().events(piece, lambda shapes: kinds_of(shapes, con), base_ns=0)
     assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
-    assert sorted((pid, kind) for kind, table in told.items() for pid in table.column("pid").to_pylist()) == expected
+    pids = {kind: table.column("pid").to_pylist() for kind, table in told.tables.items()}
+    assert sorted((pid, kind) for kind in pids for pid in pids[kind]) == expected

@@ -32,6 +32,9 @@ _OWN_KEYS = {*_TEXT_KEYS, "ts", "dur", "args"}
 class _NotFinite:
     """What NaN and infinity are read as, so that they cannot pass for numbers."""
 
+    def __repr__(self) -> str:
+        return "NaN"
+
 
 _NOT_FINITE = _NotFinite()
 _LONGEST_INTEGER = 400  # digits; Python refuses more than 4,300, and no field needs more than 20
@@ -91,15 +94,6 @@ def decoded(data: bytes, findings: Findings) -> str:
         return data.decode(errors="replace")
 
 
-def whole_arguments(text: str, findings: Findings) -> str:
-    """Arguments as one JSON object: of a duplicate key the last value, NaN and infinity as null."""
-    try:
-        value = _decoder(findings).decode(text)
-    except (ValueError, RecursionError):
-        value = text
-    return _dumped(_as_object(value, findings), findings)
-
-
 def _decoder(findings: Findings) -> json.JSONDecoder:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(items)
@@ -138,11 +132,11 @@ def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
     start_ns = _ns(event.get("ts"), "ts", findings, base_ns)
     args = event.get("args")
     line = {
-        **{key: _as_text(event.get(key)) for key in _TEXT_KEYS},
+        **{key: _as_text(event.get(key), findings) for key in _TEXT_KEYS},
         "ts": start_ns,
         "dur": _ns(event.get("dur"), "dur", findings),
-        "extras": {key: value for key, value in event.items() if key not in _OWN_KEYS} or None,
         "args": None if args is None else _as_object(args, findings),
+        **{key: value for key, value in event.items() if key not in _OWN_KEYS},
     }
     return _dumped(line, findings).encode(errors="replace")
 
@@ -155,18 +149,20 @@ def _ns(us: object, key: str, findings: Findings, base_ns: int = 0) -> int | Non
         if isinstance(us, bool) or not isinstance(us, int | str | Decimal):
             raise InvalidOperation
         ns = Decimal(us) * US_PER_TICK + base_ns
-        if not abs(ns) < _LIMIT_NS:
+        rounded = round(ns) if abs(ns) < _LIMIT_NS else _LIMIT_NS
+        if abs(rounded) >= _LIMIT_NS:
             raise InvalidOperation
-        return round(ns)
     except ArithmeticError:
         findings.note("time_unreadable", f"{key}: {'NaN or infinity' if us is _NOT_FINITE else us}")
         return None
+    return rounded
 
 
-def _as_text(value: object) -> str | None:
+def _as_text(value: object, findings: Findings) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, default=str)
+    text = _dumped(value, findings)
+    return None if value is _NOT_FINITE else text
 
 
 def _as_object(value: object, findings: Findings) -> dict[str, Any]:

@@ -18,7 +18,7 @@ WHAT = "a Chrome trace as torch.profiler exports it"
 _TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
-    rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d+)'
+    rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d{1,18})(?!\d)'
 )
 
 

@@ -7,13 +7,8 @@ import pyarrow as pa
 
 from tracelab.readers.kineto import mapping, select
 from tracelab.readers.kineto.connection import Connection
-from tracelab.readers.kineto.mapping import MAPPINGS
+from tracelab.readers.kineto.mapping import COUNTERS, MAPPINGS
 from tracelab.readers.kineto.parser import Shape
-
-OTHER = len(MAPPINGS)
-"""The kind of events that no mapping takes."""
-COUNTERS = OTHER + 1
-"""The kind of counter events, each of which is a row for every series."""
 
 _known: dict[Shape, int] = {}
 
@@ -32,9 +27,9 @@ def kinds_of(shapes: Sequence[Shape], connection: Connection) -> list[int]:
     return [_known[shape] for shape in shapes]
 
 
-_KEYED = json.dumps(dict.fromkeys(mapping.WATCHED_KEYS))
+_KEYED = json.dumps(dict.fromkeys([mapping.WATCHED_KEY]))
 _WHENS = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
 _QUERY = f"""
     with categorised as (select *, {select.todays_category("source_cat")} as cat from shapes)
-    select case {_WHENS} when ph = 'C' then {COUNTERS} else {OTHER} end as kind from categorised
+    select case {_WHENS} when ph = 'C' then {COUNTERS} else {len(MAPPINGS)} end as kind from categorised
 """

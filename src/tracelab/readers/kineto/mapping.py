@@ -55,7 +55,7 @@ def _sql(text: str) -> Value:
 
 
 def _item(key: str, index: int) -> Value:
-    return Value(f"case when {{0}}[{index}] = trunc({{0}}[{index}]) then {{0}}[{index}] end", (((key,), "DOUBLE[]"),))
+    return Value(f"{{0}}[{index}]", (((key,), "INTEGER[3]"),))
 
 
 _TID = _sql("try_cast(tid as bigint)")
@@ -161,7 +161,7 @@ _KERNEL = {
     **_EXTERNAL,
 }
 NAME_OF_COLLECTIVE = "Collective name"
-NAMES_COLLECTIVE = f"contains(args, '\"{NAME_OF_COLLECTIVE}\":')"
+NAMES_COLLECTIVE = f"json_exists(args, '$.\"{NAME_OF_COLLECTIVE}\"')"
 COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES_COLLECTIVE}", _KERNEL)
 """Apart from the other kernels, as the ops of communication are."""
 KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
@@ -259,7 +259,8 @@ MAPPINGS: tuple[Mapping, ...] = (
     ),
     Mapping(
         "memory_events",
-        f"name = '{MEMORY_EVENT}' and (cat is null or cat = 'cpu_instant_event')",
+        f"name = '{MEMORY_EVENT}' and (cat is null or cat = 'cpu_instant_event') "
+        "and coalesce(ph, '') not in ('s', 't', 'f')",  # flows have no place in it
         {
             "pid": _sql("try_cast(pid as bigint)"),
             "tid": _TID,
@@ -279,7 +280,7 @@ MAPPINGS: tuple[Mapping, ...] = (
 
 WATCHED_NAMES = (COMMUNICATION_OP, MEMORY_EVENT)
 """The names of events that a condition of `MAPPINGS` speaks of; of all others it must not matter what they are."""
-WATCHED_KEYS = (NAME_OF_COLLECTIVE,)
+WATCHED_KEY = NAME_OF_COLLECTIVE
 """The same of the keys of arguments."""
 
 KERNEL_COLLECTIVES = Mapping(
@@ -324,6 +325,11 @@ OTHER = Mapping(
         **_TIMES,
     },
 )
+
+KINDS = (*MAPPINGS, OTHER)
+"""By the kind of an event, a number, the mapping that makes its row."""
+COUNTERS = len(KINDS)
+"""The kind of counter events, each of which is a row for every series."""
 
 GPU_TABLES = ("kernels", "memcpys", "memsets", "syncs", "collectives", "annotations")
 """Tables with rows of a GPU, which name no process: their pid is the file's only process."""

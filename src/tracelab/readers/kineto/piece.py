@@ -1,7 +1,7 @@
 """Pieces of a trace to canonical tables: parsed into events, told apart by kind, mapped some pieces at a time.
 
-A healthy piece is parsed at once (`parser`). What is no clean JSON, or cannot be read exactly that way, is first made
-so, event by event, by `clean`. From there on there is one way.
+A healthy piece is parsed at once (`parser`). What is no clean JSON, and single events that are odd, are first made so,
+event by event, by `clean`. From there on there is one way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from tracelab.readers.kineto import clean
 from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.kinds import kinds_of
 from tracelab.readers.kineto.mapped import Mapper, Rows
-from tracelab.readers.kineto.parser import NotHealthyError, Parser, Shape
+from tracelab.readers.kineto.parser import NotHealthyError, Parsed, Parser, Shape
 from tracelab.readers.kineto.waiting import Waiting
 
 _IDS = ("pid", "tid")
@@ -34,15 +34,13 @@ class PieceReader:
         """Parse a piece, damaged or not; gives the rows of what kinds enough events wait of."""
         rows = Rows()
         try:
-            parsed = [self._parser.events(piece, self._kinds_of, base_ns=self._base_ns)]
+            parsed = self._parser.events(piece, self._kinds_of, base_ns=self._base_ns)
         except NotHealthyError:
-            lines, rows.events_skipped = clean.events(bytes(piece), self._base_ns, rows.findings)
-            parsed = list(self._parser.mended_events(lines, self._kinds_of))
-        for kind, events in (item for by_kind in parsed for item in by_kind.items()):
-            rows.events_kept += len(events)
-            enough = self._waiting.add((kind, _types_of_ids(events)), events)
-            if enough:
-                self._mapper.add_rows(*enough, rows)
+            self._mend(bytes(piece), rows)
+        else:
+            self._add(parsed, rows)
+            if parsed.odd:
+                self._mend(b",".join(parsed.odd), rows)
         return rows
 
     def end(self) -> None:
@@ -55,6 +53,23 @@ class PieceReader:
             rows = Rows()
             self._mapper.add_rows(*taken, rows)
             yield rows
+
+    def _mend(self, events: bytes, rows: Rows) -> None:
+        """Read events that the parser refuses as they are."""
+        lines, skipped = clean.events(events, self._base_ns, rows.findings)
+        rows.events_skipped += skipped
+        for parsed in self._parser.mended_events(lines, self._kinds_of):
+            self._add(parsed, rows)
+
+    def _add(self, parsed: Parsed, rows: Rows) -> None:
+        """Let events wait; those of a kind that enough now wait of are mapped."""
+        for unfit in parsed.unfit:
+            rows.findings.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)
+        for kind, events in parsed.tables.items():
+            rows.events_kept += len(events)
+            enough = self._waiting.add((kind, _types_of_ids(events)), events)
+            if enough:
+                self._mapper.add_rows(*enough, rows)
 
     def _kinds_of(self, shapes: Sequence[Shape]) -> list[int]:
         return kinds_of(shapes, self._con)

@@ -6,21 +6,22 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tracelab.errors import SourceError
 from tracelab.readers import unpack
 from tracelab.readers.base import Facts
 from tracelab.readers.kineto import copies, ends, mapping, scan
 from tracelab.readers.kineto.connection import connection
 from tracelab.readers.kineto.ends import Assumed
 from tracelab.readers.kineto.facts import Whole, described, facts_of
-from tracelab.readers.kineto.mapped import Known, Mapper, Rows
-from tracelab.readers.kineto.parser import parser
+from tracelab.readers.kineto.mapped import Mapper, Rows
+from tracelab.readers.kineto.parser import FAILURES, parser
 from tracelab.readers.kineto.piece import PieceReader
 from tracelab.readers.kineto.room import Room
 from tracelab.readers.kineto.scan import Trace
 from tracelab.readers.kineto.waiting import Waiting
 from tracelab.sink import Correction, Sink
 
-VERSION = "kineto-4"
+VERSION = "kineto-5"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
@@ -30,7 +31,13 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
     sink = sink_for(assumed.rank)
     trace, whole = Trace(), Whole()
     with unpack.unpacked(path, trace.findings, progress) as stream:
-        _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
+        try:
+            _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
+        except FAILURES as error:
+            problem = str(error).splitlines()[0]
+            raise SourceError(
+                path, f"could not be parsed ({problem}); give more memory, or report this file"
+            ) from error
     whole.findings.add(trace.findings)
     if not whole.events and (trace.array_form or not trace.has_events):
         raise ends.no_events(path, whole.findings)
@@ -53,12 +60,12 @@ def _worth_threads(path: Path) -> int:
 def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
     """Read the pieces on several threads; parser, DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
-    waiting, known = Waiting(workers), Known()
+    waiting = Waiting(workers)
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(workers):
             con = stack.enter_context(connection())
-            mapper = Mapper(con, known, assumed.gpu_pid)
+            mapper = Mapper(con, assumed.gpu_pid)
             readers.append(PieceReader(con, stack.enter_context(parser()), waiting, mapper, base_ns=assumed.base_ns))
         threads = [threading.Thread(target=crew.work, args=(reader,), daemon=True) for reader in readers]
         for thread in threads:

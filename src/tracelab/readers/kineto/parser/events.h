@@ -2,50 +2,57 @@
 
 #pragma once
 
+#include "arguments.h"
 #include "time.h"
 
 enum { PH = 1, CAT = 2, NAME = 4, PID = 8, TID = 16, TS = 32, DUR = 64, ARGS = 128 };  // keys, as bits
-enum { PID_IS_TEXT = 256, TID_IS_TEXT = 512 };
-enum { MOST_SHAPES = 4096, SHAPE_SLOTS = 2 * MOST_SHAPES, MOST_EXTRA_KEYS = 64, MOST_WATCHED = 8, UNWATCHED = 255 };
+enum { PID_IS_TEXT = 256, TID_IS_TEXT = 512, ODD = 1024 };
+enum { MOST_SHAPES = 1 << 15, SHAPE_SLOTS = 2 * MOST_SHAPES, MOST_WATCHED = 8, UNWATCHED = 255 };
 
 typedef struct {
     int64_t start_ns, dur_ns, pid, tid;
-    Text name, args, pid_text, tid_text;
+    uint64_t arguments;  // bits of the known ones that it has
+    Text name, args, pid_text, tid_text;  // of an odd event, `name` is all of it, as it stands
     uint16_t shape, has;
-    uint32_t extras;  // how many stand behind it
+    uint32_t members;  // how many stand behind it
 } Event;
 
-// A value under a key that no table has a column for.
+enum { IS_EXTRA = 1, IS_NULL = 2 };
+
+// A key with its value, as JSON: of the arguments, or of an event itself, where no table has a column for it.
 typedef struct {
-    Text json;
-    uint32_t key;
-} Extra;
+    uint8_t *at;
+    uint32_t size, key_size;
+    uint16_t hash;
+    uint8_t argument;  // its number, or UNKNOWN
+    uint8_t is;
+} Member;
 
 // What events can have in common that tells their table.
 typedef struct {
     Text ph, cat;
     uint8_t name;  // the number of a watched name, or UNWATCHED
-    bool keyed;    // whether a watched key is among its arguments
+    bool keyed;    // whether the watched key is among its arguments
 } Shape;
 
 static struct {
-    Text names[MOST_WATCHED], keys[MOST_WATCHED];
-    uint32_t name_count, key_count;
+    Text names[MOST_WATCHED];
+    uint32_t count;
 } watched;
 
 static struct {
-    Place end;                 // of the piece
-    Output text;               // copied values
-    uint8_t *events, *free;    // the first event, and where the next one goes
-    uint64_t limit;            // of the memory there is
-    uint32_t count, all_have;  // how many events, and the bits that any of them has
-    int32_t exponent;          // of ten, from the unit of the times to nanoseconds
+    Place end;               // of the piece
+    Output text;             // copied values
+    uint8_t *events, *free;  // the first event, and where the next one goes
+    uint64_t limit;          // of the memory there is
+    uint32_t count, odd;     // how many events, and how many of them are odd
+    uint32_t all_have;       // the bits that any of them has
+    bool mended;             // it comes from the tolerant path
+    int32_t exponent;        // of ten, from the unit of the times to nanoseconds
     int64_t base_ns;
     Shape shapes[MOST_SHAPES];
     uint32_t shape_count;
     uint16_t slots[SHAPE_SLOTS];  // by hash: the number of a shape plus one
-    Text extra_keys[MOST_EXTRA_KEYS];
-    uint32_t extra_key_count;
 } piece;
 
 static inline bool has_room(size_t bytes) {
@@ -53,8 +60,33 @@ static inline bool has_room(size_t bytes) {
     return end <= piece.limit || grown_to(end, &piece.limit);
 }
 
+static inline Member *members_of(const Event *event) { return (Member *)(uintptr_t)(event + 1); }
+
+static inline Text key_of(const Member *member) { return (Text){member->at + 1, member->key_size}; }
+
+static inline Text value_of(const Member *member) {
+    uint32_t before = member->key_size + 3;  // two quotes and a colon
+    return (Text){member->at + before, member->size - before};
+}
+
 static inline Event *next_event(const Event *event) {
-    return (Event *)aligned((uint8_t *)(uintptr_t)(event + 1) + event->extras * sizeof(Extra), 8);
+    return (Event *)aligned((uint8_t *)(members_of(event) + event->members), 8);
+}
+
+static Event *new_event(void) {
+    if (!has_room(sizeof(Event))) return NULL;
+    Event *event = (Event *)piece.free;
+    piece.free += sizeof(Event);
+    event->members = 0;
+    event->arguments = 0;
+    return event;
+}
+
+static void end_event(Event *event, uint32_t has) {
+    event->has = (uint16_t)has;
+    piece.all_have |= has;
+    piece.free = (uint8_t *)next_event(event);
+    piece.count++;
 }
 
 static inline uint32_t key_bit(Text key) {
@@ -96,7 +128,12 @@ static inline Place behind_text(Place p, Text *text) {
     bool escaped = false;
     Place end = string_end(++p, &piece.text, &escaped);
     if (!end) return NULL;
-    *text = escaped ? unescaped(p, end, &piece.text) : (Text){p, (uint32_t)(end - p)};
+    *text = (Text){p, (uint32_t)(end - p)};
+    if (escaped) {
+        text->at = piece.text.to;
+        piece.text.to = unescaped(piece.text.to, p, end);
+        text->size = (uint32_t)(piece.text.to - text->at);
+    }
     return end + 1;
 }
 
@@ -108,25 +145,82 @@ static inline Place behind_field_time(Place p, int64_t base_ns, int64_t *time, u
         return null;
     }
     bool quoted = *p == '"';
-    p = behind_time(p + quoted, piece.exponent, base_ns, time);
+    bool whole;
+    p = behind_decimal(p + quoted, piece.exponent, base_ns, time, &whole);
     return !quoted || !p ? p : *p == '"' ? p + 1 : NULL;
 }
 
+// The member whose text begins at `start`, and whose key is that long; NULL where the event has the key already.
+static Member *new_member(Event *event, uint8_t *start, uint32_t key_size, uint8_t is) {
+    if (!has_room(sizeof(Member))) return NULL;
+    Text key = {start + 1, key_size};
+    uint32_t hash = key_hash(key);
+    Member *members = members_of(event), *member = &members[event->members];
+    *member = (Member){start, 0, key_size, (uint16_t)hash, is & IS_EXTRA ? UNKNOWN : argument_of(key, hash), is};
+    if (member->argument != UNKNOWN) {
+        uint64_t bit = 1ull << member->argument;
+        if (event->arguments & bit) return NULL;
+        event->arguments |= bit;
+    } else {
+        for (Member *other = members; other < member; other++)
+            if (other->argument == UNKNOWN && other->hash == member->hash && (other->is & IS_EXTRA) == (is & IS_EXTRA)
+                && equal(key_of(other), key)) return NULL;
+    }
+    piece.free += sizeof(Member);
+    event->members++;
+    return member;
+}
+
+// The value of a member, copied behind its key.
+INLINE Place behind_value(Place p, Output *out, Member *member) {
+    if (*p == '"') {
+        *out->to++ = '"';
+        if (!(p = string_copied(p + 1, out))) return NULL;
+        *out->to++ = '"';
+        p++;
+    } else if (is_digit(*p) || *p == '-') {
+        if (!(p = scalar_copied(p, out))) return NULL;
+    } else {
+        if (behind_null(p)) member->is |= IS_NULL;
+        if (!(p = value_copied(p, out))) return NULL;
+    }
+    member->size = (uint32_t)(out->to - member->at);
+    return p;
+}
+
 static Place behind_extra(Place p, Text key, Event *event) {
-    uint32_t number = 0;
-    while (number < piece.extra_key_count && !equal(key, piece.extra_keys[number])) number++;
-    if (number == MOST_EXTRA_KEYS) return NULL;
-    if (number == piece.extra_key_count) piece.extra_keys[piece.extra_key_count++] = key;
-    Extra *extras = (Extra *)(event + 1);
-    for (uint32_t i = 0; i < event->extras; i++)
-        if (extras[i].key == number) return NULL;  // the key is there twice
-    Place null = behind_null(p);
-    if (null) return null;
-    if (!has_room(sizeof(Extra))) return NULL;
-    piece.free += sizeof(Extra);
-    Extra *extra = &extras[event->extras++];
-    extra->key = number;
-    return behind_json(p, &extra->json);
+    Output *out = &piece.text;
+    uint8_t *start = out->to;
+    *out->to++ = '"';
+    out->to = copied(out->to, key);
+    *out->to++ = '"';
+    *out->to++ = ':';
+    Member *member = new_member(event, start, key.size, IS_EXTRA);
+    return member ? behind_value(p, out, member) : NULL;
+}
+
+// An object; NULL also for one that has a key twice.
+static Place behind_arguments(Place p, Event *event) {
+    if (*p != '{') return NULL;
+    Output here = piece.text, *out = &here;
+    event->args.at = out->to;
+    *out->to++ = '{';
+    p = behind_space(p + 1);
+    while (*p != '}') {
+        uint8_t *start = out->to;
+        if (!(p = key_copied(p, out))) return NULL;
+        Member *member = new_member(event, start, (uint32_t)(out->to - start) - 3, 0);
+        if (!member || !(p = behind_value(p, out, member))) return NULL;
+        p = behind_space(p);
+        if (*p == '}') break;
+        if (*p != ',') return NULL;
+        p = behind_space(p + 1);
+        if (*p != '}') *out->to++ = ',';
+    }
+    *out->to++ = '}';
+    event->args.size = (uint32_t)(out->to - event->args.at);
+    piece.text = here;
+    return p + 1;
 }
 
 static inline bool both_or_neither(Text one, Text other) {
@@ -134,8 +228,8 @@ static inline bool both_or_neither(Text one, Text other) {
 }
 
 static inline uint32_t hashed(uint32_t hash, Text text) {
-    for (uint32_t i = 0; i < text.size; i++) hash = hash * 31 + text.at[i];
-    return hash;
+    for (uint32_t i = 0; i < text.size; i++) hash = (hash ^ text.at[i]) * 16777619u;  // FNV-1a
+    return hash ^ hash >> 15;
 }
 
 static int32_t shape_of(Text ph, Text cat, uint8_t name, bool keyed) {
@@ -153,20 +247,17 @@ static int32_t shape_of(Text ph, Text cat, uint8_t name, bool keyed) {
     }
 }
 
-// The place behind the event whose opening brace is at p; NULL also for one with a key twice.
-static Place behind_event(Place p) {
-    if (!has_room(sizeof(Event))) return NULL;
-    Event *event = (Event *)piece.free;
-    piece.free += sizeof(Event);
-    event->extras = 0;
-    piece.text.found = false;
+// The place behind the event whose opening brace is at p; NULL also where it is odd.
+static Place behind_plain_event(Place p) {
+    Event *event = new_event();
+    if (!event) return NULL;
     uint32_t seen = 0, has = 0;
     Text ph = {NULL, 0}, cat = {NULL, 0};
     p = behind_space(p + 1);
     while (*p != '}') {
         bool escaped = false;
         Place key_end = *p == '"' ? string_end(p + 1, &piece.text, &escaped) : NULL;
-        if (!key_end || escaped) return NULL;
+        if (!key_end || (escaped && !piece.mended)) return NULL;
         Text key = {p + 1, (uint32_t)(key_end - p - 1)};
         p = behind_space(key_end + 1);
         if (*p != ':') return NULL;
@@ -193,7 +284,7 @@ static Place behind_event(Place p) {
             case ARGS: {
                 Place null = behind_null(p);
                 if (null) bit = 0;
-                p = null ? null : behind_json(p, &event->args);
+                p = null ? null : behind_arguments(p, event);
                 break;
             }
             default: p = behind_extra(p, key, event);
@@ -204,16 +295,33 @@ static Place behind_event(Place p) {
         if (*p == ',') p = behind_space(p + 1);
         else if (*p != '}') return NULL;
     }
+    if (piece.text.not_finite) return NULL;
     uint8_t name = UNWATCHED;
     if (has & NAME)
-        for (uint32_t i = 0; i < watched.name_count; i++)
+        for (uint32_t i = 0; i < watched.count; i++)
             if (equal(event->name, watched.names[i])) name = (uint8_t)i;
-    int32_t shape = shape_of(ph, cat, name, piece.text.found);
+    int32_t shape = shape_of(ph, cat, name, event->arguments >> arguments.watched & 1);
     if (shape < 0) return NULL;
     event->shape = (uint16_t)shape;
-    event->has = (uint16_t)has;
-    piece.all_have |= has;
-    piece.free = (uint8_t *)next_event(event);
-    piece.count++;
+    end_event(event, has);
     return p + 1;
+}
+
+// The place behind the event whose opening brace is at p, be it odd: whole, but not to be read here.
+static Place behind_event(Place p) {
+    uint8_t *free = piece.free;
+    piece.text.not_finite = false;
+    uint8_t *to = piece.text.to;
+    Place end = behind_plain_event(p);
+    if (end) return end;
+    piece.free = free;
+    piece.text.to = to;
+    if (!(end = value_copied(p, &piece.text))) return NULL;
+    piece.text.to = to;
+    Event *event = new_event();
+    if (!event) return NULL;
+    event->name = (Text){p, (uint32_t)(end - p)};
+    piece.odd++;
+    end_event(event, ODD);
+    return end;
 }

@@ -1,4 +1,4 @@
-"""A piece of a trace through the parser, and what it laid out as tables of Arrow, one for each kind of event."""
+"""Pieces of a trace through the parser: the events of each kind as a table, and those that it leaves to others."""
 
 import contextlib
 from collections import deque
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.readers.kineto import mapping, select
+from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto.arguments import NUMBERS, TYPES
+from tracelab.readers.kineto.mapping import COUNTERS
 from tracelab.readers.kineto.parser import module
-from tracelab.readers.kineto.parser.columns import LaidOut
+from tracelab.readers.kineto.parser.columns import LaidOut, Unfit
 from tracelab.readers.kineto.parser.module import Module
 
-_BASE_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
+_TYPES = (arguments.HELD, "BIGINT", "INTEGER", "DOUBLE", "VARCHAR", "JSON", "INTEGER[3]")
+"""As the parser numbers them; see `arguments.h`."""
 _UNWATCHED = 255
-_FEW_ENOUGH = 4096
+_FEW_ENOUGH = 1 << 15
 """So many events cannot have more shapes than the parser has room for."""
-
 _KEPT_BYTES = 32 << 20
 
 _US_TO_NS = 3
@@ -24,7 +26,7 @@ _US_TO_NS = 3
 
 
 class NotHealthyError(Exception):
-    """The piece is no clean JSON of events, or has what cannot be held exactly."""
+    """The piece is no clean JSON of events."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,24 @@ class Shape:
     name: str | None
     """The name, if it is one of `mapping.WATCHED_NAMES`."""
     keyed: bool
-    """Whether their arguments have one of `mapping.WATCHED_KEYS`."""
+    """Whether `mapping.WATCHED_KEY` is among their arguments."""
 
 
 KindsOf = Callable[[Sequence[Shape]], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a piece holds."""
+
+    tables: dict[int, pa.Table]
+    """The events of each kind: ph, source_cat, name, pid, tid, start_ns, dur_ns, a column for each argument that their
+    tables have one for (`arguments.column`), and what is left over of all of them: `args` and, for the second table
+    that events can be rows of, `args beside`. Columns that hold nothing are left out."""
+    unfit: list[Unfit]
+    """The arguments some of whose values do not fit their column; those are left over."""
+    odd: list[bytes]
+    """Events that are whole, but have to be mended: with a key twice, NaN, arguments that are no object, odd times."""
 
 
 class Parser:
@@ -47,43 +63,45 @@ class Parser:
 
     def __init__(self) -> None:
         self._module = Module()
-        for function, watched in (("watch_name", mapping.WATCHED_NAMES), ("watch_key", mapping.WATCHED_KEYS)):
-            for text in watched:
-                self._module.put(self._module.call("letters_at"), text.encode())
-                self._module.call(function, len(text.encode()))
+        call = self._module.call
+        for name in mapping.WATCHED_NAMES:
+            call("add_name", self._put_letters(name))
+        for key, as_type in TYPES.items():
+            call("add_argument", self._put_letters(key), _TYPES.index(as_type))
+        call("set_watched", NUMBERS[mapping.WATCHED_KEY])
+        call("set_beside", _bits(mapping.COLLECTIVE_KEYS))
+        for kind in range(COUNTERS + 1):
+            plan = arguments.plan(kind)
+            call("set_plan", kind, _bits(plan.columns), _bits(plan.held), _bits(plan.held_beside), int(plan.whole))
 
-    def events(self, piece: memoryview, kinds_of: KindsOf, *, base_ns: int) -> dict[int, pa.Table]:
-        """The events of each kind: ph, source_cat, name, pid, tid, start_ns, dur_ns, args, and `extra …` columns.
+    def events(self, piece: memoryview, kinds_of: KindsOf, *, base_ns: int) -> Parsed:
+        """The events of a piece; their times are microseconds, and counted from `base_ns`.
 
-        Columns that hold nothing are left out. Raises NotHealthyError where the piece is to be read more tolerantly.
+        Raises NotHealthyError where all of the piece is to be read more tolerantly.
         """
-        return self._parsed(piece, kinds_of, _columns_of_extra_keys, exponent=_US_TO_NS, base_ns=base_ns)
+        return self._parsed(piece, kinds_of, mended=False, exponent=_US_TO_NS, base_ns=base_ns)
 
-    def mended_events(self, lines: Sequence[bytes], kinds_of: KindsOf) -> Iterator[dict[int, pa.Table]]:
-        """The same of events that `clean` has made whole, some at a time: times in ns, `extras` as one column."""
+    def mended_events(self, lines: Sequence[bytes], kinds_of: KindsOf) -> Iterator[Parsed]:
+        """The same of events that `clean` has made whole, some at a time; their times are nanoseconds."""
         for at in range(0, len(lines), _FEW_ENOUGH):
             piece = memoryview(b",".join(lines[at : at + _FEW_ENOUGH]))
-            yield self._parsed(piece, kinds_of, list, exponent=0, base_ns=0)
+            yield self._parsed(piece, kinds_of, mended=True, exponent=0, base_ns=0)
 
     def memory_bytes(self) -> int:
         """How much memory it has come to have."""
         return len(self._module.memory())
 
-    def _parsed(
-        self,
-        piece: memoryview,
-        kinds_of: KindsOf,
-        extra_columns: Callable[[Sequence[str]], list[str]],
-        *,
-        exponent: int,
-        base_ns: int,
-    ) -> dict[int, pa.Table]:
+    def _put_letters(self, text: str) -> int:
+        self._module.put(self._module.call("letters_at"), text.encode())
+        return len(text.encode())
+
+    def _parsed(self, piece: memoryview, kinds_of: KindsOf, *, mended: bool, exponent: int, base_ns: int) -> Parsed:
         call = self._module.call
         place = call("room_for", len(piece))
         if not place:
             raise NotHealthyError("no memory for a piece of this size")
         self._module.put(place, piece)
-        if call("parse", exponent, base_ns) < 0:
+        if not call("parse", int(mended), exponent, base_ns):
             raise NotHealthyError("no clean JSON of events")
         if call("is_beyond_ascii"):
             try:
@@ -94,8 +112,8 @@ class Parser:
         self._module.put(call("kinds_at"), kinds)
         if not call("lay_out"):
             raise NotHealthyError("no memory for the columns of a piece")
-        laid_out = LaidOut(self._module, extra_columns(self._extra_keys()))
-        return {kind: laid_out.table(kind) for kind in set(kinds)}
+        laid_out = LaidOut(self._module)
+        return Parsed({kind: laid_out.table(kind) for kind in laid_out.kinds}, laid_out.unfit(), laid_out.odd())
 
     def _shapes(self) -> list[Shape]:
         memory, count = self._module.memory(), self._module.call("shape_count")
@@ -110,16 +128,9 @@ class Parser:
             for ph, ph_bytes, cat, cat_bytes, name_and_keyed in fields
         ]
 
-    def _extra_keys(self) -> list[str]:
-        memory, count = self._module.memory(), self._module.call("extra_key_count")
-        keys = module.words(memory, self._module.call("extra_keys_at"), (count, 2)).tolist()
-        return [module.text(memory, address, size) for address, size in keys]
 
-
-def _columns_of_extra_keys(keys: Sequence[str]) -> list[str]:
-    if not select.plain_keys((*_BASE_KEYS, *keys)):
-        raise NotHealthyError("keys that differ by case only, or need quoting")
-    return [select.extra_column(key) for key in keys]
+def _bits(keys: Sequence[str] | frozenset[str]) -> int:
+    return sum(1 << NUMBERS[key] for key in keys)
 
 
 _kept: deque[Parser] = deque()

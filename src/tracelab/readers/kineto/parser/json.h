@@ -14,10 +14,8 @@ enum { DEEPEST = 1 << 16 };
 // A text that grows at its end, and what was seen in all that was read.
 typedef struct {
     uint8_t *to;
-    Bytes16 seen;           // all bytes of strings, one over the other
-    const Text *watched;    // keys to look for among those of objects, however deep
-    uint32_t watched_count;
-    bool found;             // whether one of them was there
+    Bytes16 seen;     // all bytes of strings, one over the other
+    bool not_finite;  // whether a bare word stands for a number
 } Output;
 
 static Place behind_much_space(Place p) {
@@ -70,6 +68,53 @@ static Place behind_escape(Place p, uint32_t *code) {
     return p + 12;
 }
 
+// A character as UTF-8.
+static uint8_t *with_character(uint8_t *to, uint32_t code) {
+    if (code < 0x80) {
+        *to++ = (uint8_t)code;
+        return to;
+    }
+    uint32_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const uint8_t FIRST[] = {0, 0xc0, 0xe0, 0xf0};
+    *to++ = (uint8_t)(FIRST[more] | code >> (6 * more));
+    while (more--) *to++ = (uint8_t)(0x80 | ((code >> (6 * more)) & 0x3f));
+    return to;
+}
+
+// What a string with escapes says; the place behind it.
+static uint8_t *unescaped(uint8_t *to, Place p, Place end) {
+    while (p < end) {
+        uint32_t code = *p;
+        if (code == '\\') {
+            p = behind_escape(p, &code);
+            to = with_character(to, code);
+        } else {
+            *to++ = *p++;
+        }
+    }
+    return to;
+}
+
+// A character of a JSON string, escaped only where it must be, and in one way: so equal texts look equal.
+static uint8_t *with_escape(uint8_t *to, uint32_t code) {
+    static const char SHORT[] = "btn?fr";  // from 8 to 13
+    static const char HEX[] = "0123456789ABCDEF";
+    if (code == '"' || code == '\\') {
+        *to++ = '\\';
+        *to++ = (uint8_t)code;
+    } else if (code >= 8 && code <= 13 && code != 11) {
+        *to++ = '\\';
+        *to++ = (uint8_t)SHORT[code - 8];
+    } else if (code < 0x20) {
+        to = copied(to, (Text){(Place)"\\u00                ", 4});
+        *to++ = (uint8_t)HEX[code >> 4];
+        *to++ = (uint8_t)HEX[code & 15];
+    } else {
+        to = with_character(to, code);
+    }
+    return to;
+}
+
 // The closing quote of the string whose first character is at p.
 INLINE Place string_end(Place p, Output *out, bool *escaped) {
     for (;;) {
@@ -88,7 +133,7 @@ INLINE Place string_end(Place p, Output *out, bool *escaped) {
     }
 }
 
-// The same string, copied as it stands.
+// The same string, copied.
 INLINE Place string_copied(Place p, Output *out) {
     for (;;) {
         Bytes16 bytes = load16(p);
@@ -107,31 +152,9 @@ INLINE Place string_copied(Place p, Output *out) {
         uint32_t code;
         Place behind = *p == '\\' ? behind_escape(p, &code) : NULL;
         if (!behind) return NULL;
-        while (p < behind) *out->to++ = *p++;
+        out->to = with_escape(out->to, code);
+        p = behind;
     }
-}
-
-// What a string with escapes says, as UTF-8.
-static Text unescaped(Place p, Place end, Output *out) {
-    uint8_t *start = out->to, *to = start;
-    while (p < end) {
-        if (*p != '\\') {
-            *to++ = *p++;
-            continue;
-        }
-        uint32_t code = 0;
-        p = behind_escape(p, &code);
-        if (code < 0x80) {
-            *to++ = (uint8_t)code;
-            continue;
-        }
-        uint32_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-        static const uint8_t FIRST[] = {0, 0xc0, 0xe0, 0xf0};
-        *to++ = (uint8_t)(FIRST[more] | code >> (6 * more));
-        while (more--) *to++ = (uint8_t)(0x80 | ((code >> (6 * more)) & 0x3f));
-    }
-    out->to = to;
-    return (Text){start, (uint32_t)(to - start)};
 }
 
 INLINE Place behind_digits(Place p) {
@@ -163,15 +186,12 @@ static Place behind_word(Place p, const char *small) {
     return p;
 }
 
-// A bare word that some writers leave for a number that is none; JSON has no such words, and here all become NaN.
+// A bare word that some writers leave for a number that is none, which JSON does not know. Nothing of it is copied.
 INLINE Place not_finite_copied(Place p, Output *out) {
     if (*p == '-') p++;
     Place behind = behind_word(p, "nan");
     if (!behind && !(behind = behind_word(p, "infinity"))) behind = behind_word(p, "inf");
-    if (!behind) return NULL;
-    *out->to++ = 'N';
-    *out->to++ = 'a';
-    *out->to++ = 'N';
+    out->not_finite = true;
     return behind;
 }
 
@@ -189,11 +209,7 @@ INLINE Place scalar_copied(Place p, Output *out) {
 INLINE Place key_copied(Place p, Output *out) {
     if (*p != '"') return NULL;
     *out->to++ = '"';
-    uint8_t *start = out->to;
     if (!(p = string_copied(p + 1, out))) return NULL;
-    Text key = {start, (uint32_t)(out->to - start)};
-    for (uint32_t i = 0; i < out->watched_count; i++)
-        if (equal(key, out->watched[i])) out->found = true;
     *out->to++ = '"';
     p = behind_space(p + 1);
     if (*p != ':') return NULL;
