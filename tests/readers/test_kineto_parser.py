@@ -298,8 +298,12 @@ def test_a_value_that_does_not_fit_is_left_over_and_told(key: str, value: str, c
     assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact}}}', None] * 2
     assert found.tables[KERNELS].to_pylist()[0].get(argument(key)) == column
     said = json.loads(value) if value.startswith('"') else compact
-    tables = ["kernels", "collectives"] if key in ("stream", "device") else ["kernels"]
-    assert found.unfit == [Unfit(table, key, said, 2) for table in tables]
+    assert found.unfit == [Unfit("kernels", key, said, 2)]
+
+
+def test_a_value_that_does_not_fit_the_second_table_is_told_of_that_one() -> None:
+    text = '{"ph": "X", "args": {"Collective name": "a", "Seq": "soon"}}'
+    assert parsed(text, kind_of=lambda _: KERNELS).unfit == [Unfit("collectives", "Seq", "soon", 1)]
 
 
 def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
@@ -361,6 +365,14 @@ def test_mended_events_may_have_any_number_of_shapes() -> None:
     lines = [f'{{"ph": "X", "cat": "c{at}"}}'.encode() for at in range(40_000)]
     found = Parser().mended_events(lines, lambda shapes: [PLAIN] * len(shapes))
     assert sum(len(parsed.tables[PLAIN]) for parsed in found) == 40_000
+
+
+def test_an_event_of_more_keys_than_are_compared_is_odd_and_mended_whole() -> None:
+    event = {"ph": "X", "args": {f"k{at}": at for at in range(100_000)}}
+    found = parsed(json.dumps(event))
+    assert found.odd == [json.dumps(event).encode()]
+    (mended,) = Parser().mended_events(found.odd, lambda shapes: [PLAIN] * len(shapes))
+    assert json.loads(mended.tables[PLAIN].column("args")[0].as_py()) == event["args"]
 
 
 def test_events_of_too_many_shapes_for_one_piece_are_odd() -> None:

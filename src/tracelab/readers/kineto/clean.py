@@ -130,13 +130,13 @@ def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element
 
 def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
     start_ns = _ns(event.get("ts"), "ts", findings, base_ns)
-    args = event.get("args")
+    args = {} if event.get("args") is None else _as_object(event["args"], findings)
     line = {
         **{key: _as_text(event.get(key), findings) for key in _TEXT_KEYS},
         "ts": start_ns,
         "dur": _ns(event.get("dur"), "dur", findings),
-        "args": None if args is None else _as_object(args, findings),
-        **{key: value for key, value in event.items() if key not in _OWN_KEYS},
+        "args": args,
+        **{key: value for key, value in event.items() if key not in _OWN_KEYS and args.get(key) is None},
     }
     return _dumped(line, findings).encode(errors="replace")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 _MAY_KEEP_BYTES = 64 << 20
-"""What events that are alike may keep in memory while they wait: about four pieces, for a slice keeps a whole one."""
+"""What events that are alike may keep in memory while they wait."""
 
 _ALL_MAY_KEEP_BYTES = 3 * _MAY_KEEP_BYTES
 
@@ -28,7 +28,7 @@ class _Alike:
     def add(self, part: pa.Table) -> None:
         self.parts.append(part)
         self.events += len(part)
-        self.kept_bytes += part.get_total_buffer_size()  # of a slice, what all of its piece takes
+        self.kept_bytes += part.get_total_buffer_size()
 
 
 class Waiting:

@@ -37,8 +37,8 @@ static inline uint32_t key_hash(Text key) {
     return key.size * 31u + key.at[0] * 7u + key.at[key.size - 1] * 131u + key.at[key.size / 2] * 17u;
 }
 
-static inline uint8_t argument_of(Text key, uint32_t hash) {
-    for (;; hash++) {
+static inline uint8_t argument_of(Text key) {
+    for (uint32_t hash = key_hash(key);; hash++) {
         uint8_t slot = arguments.slots[hash % KEY_SLOTS];
         if (!slot) return UNKNOWN;
         if (equal(key, arguments.keys[slot - 1])) return slot - 1;

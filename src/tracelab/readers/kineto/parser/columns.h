@@ -134,10 +134,10 @@ static bool put_argument(uint8_t argument, uint8_t kind, uint32_t row, Text json
 
 // Whether one of an event's own keys is also that of an argument, whose value is the one that is kept.
 static bool is_shadowed(const Event *event, const Member *extra) {
+    if (piece.mended) return false;
     const Member *members = members_of(event);
     for (uint32_t i = 0; i < event->members; i++)
-        if (!(members[i].is & (IS_EXTRA | IS_NULL)) && members[i].hash == extra->hash
-            && equal(key_of(&members[i]), key_of(extra))) return true;
+        if (!(members[i].is & (IS_EXTRA | IS_NULL)) && equal(key_of(&members[i]), key_of(extra))) return true;
     return false;
 }
 

@@ -65,15 +65,16 @@ class LaidOut:
         return pa.table(columns)
 
     def unfit(self) -> list[Unfit]:
-        """The arguments some of whose values do not fit, for each table that has a column for them."""
+        """The arguments some of whose values do not fit, by the first table that has a column for them."""
         found = module.words(self._memory, self._parser.call("unfit_at"), (_KINDS, _MOST_KEYS, 3))
         unfit = []
         for kind, number in zip(*np.nonzero(found[:, :, 0]), strict=True):
             count, address, size = found[kind, number].tolist()
             first, key = _said(module.text(self._memory, address, size)), list(TYPES)[number]
-            target = KINDS[kind]
-            tables = [to for to in (target, arguments.collectives_of(target)) if to and key in arguments.keys_of(to)]
-            unfit += [Unfit(to.table, key, first, count) for to in tables]
+            beside = arguments.collectives_of(KINDS[kind])
+            table = KINDS[kind] if key in arguments.keys_of(KINDS[kind]) else beside
+            assert table is not None  # noqa: S101 - an argument has a column in one of them
+            unfit.append(Unfit(table.table, key, first, count))
         return unfit
 
     def odd(self) -> list[bytes]:

@@ -17,13 +17,13 @@ typedef struct {
     uint32_t members;  // how many stand behind it
 } Event;
 
-enum { IS_EXTRA = 1, IS_NULL = 2 };
+enum { IS_EXTRA = 1, IS_NULL = 2, MOST_COMPARED = 1024 };
 
 // A key with its value, as JSON: of the arguments, or of an event itself, where no table has a column for it.
 typedef struct {
     uint8_t *at;
     uint32_t size, key_size;
-    uint16_t hash;
+    uint32_t hash;     // of the key, where it is unknown
     uint8_t argument;  // its number, or UNKNOWN
     uint8_t is;
 } Member;
@@ -150,21 +150,34 @@ static inline Place behind_field_time(Place p, int64_t base_ns, int64_t *time, u
     return !quoted || !p ? p : *p == '"' ? p + 1 : NULL;
 }
 
+static inline uint32_t hashed(uint32_t hash, Text text) {
+    for (uint32_t i = 0; i < text.size; i++) hash = (hash ^ text.at[i]) * 16777619u;  // FNV-1a
+    return hash ^ hash >> 15;
+}
+
+// Whether an event has an unknown key already; also where it has too many to compare them with each other.
+static bool has_key(const Event *event, const Member *member) {
+    if (piece.mended) return false;
+    if (event->members > MOST_COMPARED) return true;
+    for (const Member *other = members_of(event); other < member; other++)
+        if (other->argument == UNKNOWN && other->hash == member->hash && !((other->is ^ member->is) & IS_EXTRA)
+            && equal(key_of(other), key_of(member))) return true;
+    return false;
+}
+
 // The member whose text begins at `start`, and whose key is that long; NULL where the event has the key already.
 static Member *new_member(Event *event, uint8_t *start, uint32_t key_size, uint8_t is) {
     if (!has_room(sizeof(Member))) return NULL;
     Text key = {start + 1, key_size};
-    uint32_t hash = key_hash(key);
-    Member *members = members_of(event), *member = &members[event->members];
-    *member = (Member){start, 0, key_size, (uint16_t)hash, is & IS_EXTRA ? UNKNOWN : argument_of(key, hash), is};
-    if (member->argument != UNKNOWN) {
+    Member *member = members_of(event) + event->members;
+    *member = (Member){.at = start, .key_size = key_size, .argument = is & IS_EXTRA ? UNKNOWN : argument_of(key), .is = is};
+    if (member->argument == UNKNOWN) {
+        member->hash = hashed(0, key);
+        if (has_key(event, member)) return NULL;
+    } else {
         uint64_t bit = 1ull << member->argument;
         if (event->arguments & bit) return NULL;
         event->arguments |= bit;
-    } else {
-        for (Member *other = members; other < member; other++)
-            if (other->argument == UNKNOWN && other->hash == member->hash && (other->is & IS_EXTRA) == (is & IS_EXTRA)
-                && equal(key_of(other), key)) return NULL;
     }
     piece.free += sizeof(Member);
     event->members++;
@@ -225,11 +238,6 @@ static Place behind_arguments(Place p, Event *event) {
 
 static inline bool both_or_neither(Text one, Text other) {
     return !one.at == !other.at && equal(one, other);
-}
-
-static inline uint32_t hashed(uint32_t hash, Text text) {
-    for (uint32_t i = 0; i < text.size; i++) hash = (hash ^ text.at[i]) * 16777619u;  // FNV-1a
-    return hash ^ hash >> 15;
 }
 
 static int32_t shape_of(Text ph, Text cat, uint8_t name, bool keyed) {
