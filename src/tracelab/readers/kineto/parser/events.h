@@ -170,7 +170,8 @@ static Member *new_member(Event *event, uint8_t *start, uint32_t key_size, uint8
     if (!has_room(sizeof(Member))) return NULL;
     Text key = {start + 1, key_size};
     Member *member = members_of(event) + event->members;
-    *member = (Member){.at = start, .key_size = key_size, .argument = is & IS_EXTRA ? UNKNOWN : argument_of(key), .is = is};
+    uint8_t argument = is & IS_EXTRA ? UNKNOWN : argument_of(key);
+    *member = (Member){.at = start, .key_size = key_size, .argument = argument, .is = is};
     if (member->argument == UNKNOWN) {
         member->hash = hashed(0, key);
         if (has_key(event, member)) return NULL;

@@ -1,7 +1,7 @@
 // The events of a Chrome trace as columns: a piece of its JSON in, Arrow's buffers out.
 //
-// A piece that is no clean JSON is refused, and read by the tolerant path, as single events are that are odd. `events.py`
-// calls these functions in the order in which they stand here; `make parser` compiles them to parser.wasm.
+// A piece that is no clean JSON is refused, and read by the tolerant path, as single events are that are odd.
+// `events.py` calls these functions in the order in which they stand here; `make parser` compiles them to parser.wasm.
 
 #include "columns.h"
 

@@ -13,7 +13,8 @@ static const uint64_t POWERS[LARGEST_POWER + 1] = {
 };
 
 // A decimal times a power of ten, plus an offset, as an integer: half to even, as Python's `round` of a Decimal.
-// NULL also where it does not fit, or has more digits than can be held exactly here. `*whole_number`: nothing was rounded.
+// NULL also where it does not fit, or has more digits than can be held exactly here; `*whole_number` tells that nothing
+// was rounded.
 static Place behind_decimal(Place p, int32_t exponent, int64_t offset, int64_t *value, bool *whole_number) {
     Place end = behind_number(p);
     if (!end) return NULL;
@@ -29,7 +30,7 @@ static Place behind_decimal(Place p, int32_t exponent, int64_t offset, int64_t *
         }
         if (!is_digit(*p)) break;
         digits = digits * 10 + (uint64_t)(*p - '0');
-        count += digits > 0;
+        count += count || digits;  // leading zeros do not count
         exponent -= fraction;
     }
     if (count > MOST_DIGITS) return NULL;
