@@ -1,6 +1,5 @@
 """The arguments that tables have columns for: which each kind of event gives, and of which type."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from tracelab import schema
@@ -17,10 +16,12 @@ class Plan:
 
     columns: frozenset[str] = frozenset()
     """Those that have a column."""
+    columns_beside: frozenset[str] = frozenset()
+    """Those among them that have one in the second table that such events may also be rows of."""
     held: frozenset[str] = frozenset()
     """Those that are not left over for the `args` of the table's rows."""
     held_beside: frozenset[str] = frozenset()
-    """The same of the second table that such events may also be rows of."""
+    """The same of the second table."""
     whole: bool = False
     """Whether they are all left over, as they are."""
 
@@ -58,13 +59,14 @@ def plan(kind: int) -> Plan:
     if kind == COUNTERS:
         return Plan(whole=True)
     target = KINDS[kind]
-    beside = collectives_of(target)
-    also = keys_of(beside) if beside else frozenset()
-    return Plan(keys_of(target) | also, _held(target, keys_of(target)), _held(beside, also) if beside else frozenset())
+    keys, beside = keys_of(target), collectives_of(target)
+    if beside is None:
+        return Plan(keys, held=_held(target))
+    return Plan(keys | keys_of(beside), keys_of(beside), _held(target), _held(beside))
 
 
-def _held(target: Mapping, keys: Collection[str]) -> frozenset[str]:
-    return frozenset((*keys, *target.also_held))
+def _held(target: Mapping) -> frozenset[str]:
+    return keys_of(target) | frozenset(target.also_held)
 
 
 _MAPPED = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)

@@ -6,7 +6,7 @@ does not fit costs that value only.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -85,6 +85,20 @@ def events(piece: bytes, base_ns: int, findings: Findings) -> tuple[list[bytes],
     return lines, skipped
 
 
+def whole_events(texts: Iterable[bytes], base_ns: int, findings: Findings) -> tuple[list[bytes], int]:
+    """The same of events each of which is known to be a whole object, in UTF-8."""
+    decode = _decoder(findings).decode
+    lines: list[bytes] = []
+    skipped = 0
+    for text in texts:
+        try:
+            lines.append(_line(decode(text.decode()), base_ns, findings))
+        except (ValueError, RecursionError) as error:  # nested too deeply for Python
+            skipped += 1
+            findings.note("event_lost", f"{error}: {text[:120].decode(errors='replace')}")
+    return lines, skipped
+
+
 def decoded(data: bytes, findings: Findings) -> str:
     """The bytes as text; what is not UTF-8 is replaced, and counted."""
     try:
@@ -96,7 +110,7 @@ def decoded(data: bytes, findings: Findings) -> str:
 
 def _decoder(findings: Findings) -> json.JSONDecoder:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(items)
+        value = {_encodable(key): item for key, item in items}
         if len(value) < len(items):
             findings.note("duplicate_key", [key for key, _ in items if key][:12])
         return value
@@ -108,6 +122,11 @@ def _decoder(findings: Findings) -> json.JSONDecoder:
         parse_constant=lambda _: _NOT_FINITE,
         strict=False,
     )
+
+
+def _encodable(key: str) -> str:
+    """The key, as `_line` can write it: without halves of characters."""
+    return key if key.isascii() else key.encode(errors="replace").decode()
 
 
 def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element:
@@ -130,13 +149,13 @@ def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element
 
 def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
     start_ns = _ns(event.get("ts"), "ts", findings, base_ns)
-    args = {} if event.get("args") is None else _as_object(event["args"], findings)
+    args = event.get("args")
     line = {
         **{key: _as_text(event.get(key), findings) for key in _TEXT_KEYS},
         "ts": start_ns,
         "dur": _ns(event.get("dur"), "dur", findings),
-        "args": args,
-        **{key: value for key, value in event.items() if key not in _OWN_KEYS and args.get(key) is None},
+        "args": None if args is None else _as_object(args, findings),
+        **{key: value for key, value in event.items() if key not in _OWN_KEYS},
     }
     return _dumped(line, findings).encode(errors="replace")
 
@@ -161,7 +180,7 @@ def _ns(us: object, key: str, findings: Findings, base_ns: int = 0) -> int | Non
 def _as_text(value: object, findings: Findings) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    text = _dumped(value, findings)
+    text = str(value) if isinstance(value, Decimal) else _dumped(value, findings)
     return None if value is _NOT_FINITE else text
 
 

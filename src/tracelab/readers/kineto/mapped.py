@@ -40,8 +40,9 @@ class Mapper:
         rows.tables.append((target.table, self._rows(target, present, "true", select.REST)))
         beside = arguments.collectives_of(target)
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
-        if beside and carriers:
-            where = " or ".join(f"{select.name(arguments.column(key))} is not null" for key in carriers)
+        if beside and (carriers or events.column(select.REST_BESIDE).null_count < len(events)):
+            columns = (*(arguments.column(key) for key in carriers), select.REST_BESIDE)
+            where = " or ".join(f"{select.name(column)} is not null" for column in columns)
             rows.tables.append((beside.table, self._rows(beside, present, where, select.REST_BESIDE)))
 
     def _rows(self, target: mapping.Mapping, present: Collection[str], where: str, rest: str) -> pa.Table:

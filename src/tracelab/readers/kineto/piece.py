@@ -36,11 +36,10 @@ class PieceReader:
         try:
             parsed = self._parser.events(piece, self._kinds_of, base_ns=self._base_ns)
         except NotHealthyError:
-            self._mend(bytes(piece), rows)
+            self._add_mended(*clean.events(bytes(piece), self._base_ns, rows.findings), rows)
         else:
             self._add(parsed, rows)
-            if parsed.odd:
-                self._mend(b",".join(parsed.odd), rows)
+            self._add_mended(*clean.whole_events(parsed.odd, self._base_ns, rows.findings), rows)
         return rows
 
     def end(self) -> None:
@@ -54,12 +53,13 @@ class PieceReader:
             self._mapper.add_rows(*taken, rows)
             yield rows
 
-    def _mend(self, events: bytes, rows: Rows) -> None:
-        """Read events that the parser refuses as they are."""
-        lines, skipped = clean.events(events, self._base_ns, rows.findings)
+    def _add_mended(self, lines: list[bytes], skipped: int, rows: Rows) -> None:
         rows.events_skipped += skipped
         for parsed in self._parser.mended_events(lines, self._kinds_of):
             self._add(parsed, rows)
+            for event in parsed.odd:
+                rows.events_skipped += 1
+                rows.findings.note("event_lost", event)
 
     def _add(self, parsed: Parsed, rows: Rows) -> None:
         """Let events wait; those of a kind that enough now wait of are mapped."""

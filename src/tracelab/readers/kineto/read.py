@@ -52,7 +52,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
 
 
 def _worth_threads(path: Path) -> int:
-    """As many threads as the file has full pieces, by its size; a file of one piece keeps the order of its events."""
+    """As many threads as the file has full pieces, by its size; one piece keeps its order, odd events behind."""
     size_bytes = path.stat().st_size * (_PACKED_TO if unpack.is_gzip(path) else 1)
     return max(1, round(size_bytes / scan.CHUNK_BYTES))
 

@@ -27,7 +27,7 @@ static struct {
 
 // By kind, as bits of keys.
 static struct {
-    uint64_t columns;
+    uint64_t columns, columns_beside;  // of all its tables, and of the second one
     uint64_t held, held_beside;  // what the leftover arguments of the first table, and of the second one, do without
     bool whole;                  // all arguments are left over, as they are
 } plans[MOST_KINDS];

@@ -11,7 +11,8 @@ enum Column {
     PH_COLUMN, CAT_COLUMN, NAME_COLUMN, PID_COLUMN, TID_COLUMN, START_COLUMN, DUR_COLUMN,
     REST_COLUMN, REST_BESIDE_COLUMN,  // what is left over of the arguments, for the first table and for the second one
     PID_TEXT_COLUMN, TID_TEXT_COLUMN, ARGUMENT_COLUMNS,
-    ALL_COLUMNS = ARGUMENT_COLUMNS + MOST_KEYS + 1,  // a multiple of four
+    LAST_COLUMN = ARGUMENT_COLUMNS + MOST_KEYS - 1,
+    ALL_COLUMNS = LAST_COLUMN + 2,  // a multiple of four
 };
 
 typedef struct {
@@ -132,12 +133,15 @@ static bool put_argument(uint8_t argument, uint8_t kind, uint32_t row, Text json
     return true;
 }
 
-// Whether one of an event's own keys is also that of an argument, whose value is the one that is kept.
-static bool is_shadowed(const Event *event, const Member *extra) {
-    if (piece.mended) return false;
+// Whether one of an event's own keys is also that of an argument that is left over, whose value is the one to keep.
+static bool is_shadowed(const Event *event, const Member *extra, uint64_t held) {
+    if (event->members > MOST_COMPARED) return false;
     const Member *members = members_of(event);
-    for (uint32_t i = 0; i < event->members; i++)
-        if (!(members[i].is & (IS_EXTRA | IS_NULL)) && equal(key_of(&members[i]), key_of(extra))) return true;
+    for (uint32_t i = 0; i < event->members; i++) {
+        const Member *member = &members[i];
+        if (member->is & (IS_EXTRA | IS_NULL) || !equal(key_of(member), key_of(extra))) continue;
+        return member->argument == UNKNOWN || !(held >> member->argument & 1);
+    }
     return false;
 }
 
@@ -146,32 +150,46 @@ INLINE uint8_t *with_member(uint8_t *to, bool first, const Member *member) {
     return copied(to, (Text){member->at, member->size});
 }
 
-static void put_members(const Event *event, uint8_t kind, uint32_t row) {
-    uint64_t wanted = plans[kind].columns, held = plans[kind].held, held_beside = plans[kind].held_beside;
-    bool beside = goes_beside(event, kind);
-    uint8_t *start = text_place(REST_COLUMN, kind, row), *to = start;
-    uint8_t *start_beside = beside ? text_place(REST_BESIDE_COLUMN, kind, row) : NULL, *to_beside = start_beside;
+// The values of arguments that fit their columns. Bits of those that do not.
+static uint64_t put_arguments(const Event *event, uint8_t kind, uint32_t row) {
+    uint64_t wanted = plans[kind].columns & event->arguments, unfit = 0;
+    if (!wanted) return 0;
     const Member *members = members_of(event);
     for (uint32_t i = 0; i < event->members; i++) {
         const Member *member = &members[i];
-        if (member->is & IS_NULL || (member->is & IS_EXTRA && is_shadowed(event, member))) continue;
-        uint64_t bit = member->argument == UNKNOWN ? 0 : 1ull << member->argument;
-        if (wanted & bit && !put_argument(member->argument, kind, row, value_of(member))) {
-            Unfit *unfit = &columns.unfit[kind][member->argument];
-            if (!unfit->count++) unfit->first = value_of(member);
-            bit = 0;
+        uint8_t argument = member->argument;
+        if (member->is & IS_NULL || argument == UNKNOWN || !(wanted >> argument & 1)) continue;
+        if (put_argument(argument, kind, row, value_of(member))) continue;
+        unfit |= 1ull << argument;
+        Unfit *told = &columns.unfit[kind][argument];
+        if (!told->count++) told->first = value_of(member);
+    }
+    return unfit;
+}
+
+// What is left over of an event's arguments, and behind that its own keys.
+static void put_rest(enum Column column, const Event *event, uint8_t kind, uint32_t row, uint64_t held) {
+    uint8_t *start = text_place(column, kind, row), *to = start;
+    const Member *members = members_of(event);
+    for (uint32_t extras = 0; extras < 2; extras++) {
+        for (uint32_t i = 0; i < event->members; i++) {
+            const Member *member = &members[i];
+            if ((member->is & IS_EXTRA) != extras || member->is & IS_NULL) continue;
+            bool out = extras ? is_shadowed(event, member, held)
+                : member->argument != UNKNOWN && held >> member->argument & 1;
+            if (!out) to = with_member(to, to == start, member);
         }
-        if (!(held & bit)) to = with_member(to, to == start, member);
-        if (beside && !(held_beside & bit)) to_beside = with_member(to_beside, to_beside == start_beside, member);
     }
-    if (to > start) {
-        *to++ = '}';
-        end_text(REST_COLUMN, kind, row, to);
-    }
-    if (to_beside > start_beside) {
-        *to_beside++ = '}';
-        end_text(REST_BESIDE_COLUMN, kind, row, to_beside);
-    }
+    if (to == start) return;
+    *to++ = '}';
+    end_text(column, kind, row, to);
+}
+
+static void put_members(const Event *event, uint8_t kind, uint32_t row) {
+    uint64_t unfit = put_arguments(event, kind, row);
+    put_rest(REST_COLUMN, event, kind, row, plans[kind].held & ~unfit);
+    if (!goes_beside(event, kind)) return;
+    put_rest(REST_BESIDE_COLUMN, event, kind, row, plans[kind].held_beside & ~(unfit & plans[kind].columns_beside));
 }
 
 static void put_event(const Event *event, uint8_t kind, uint32_t row) {
@@ -276,10 +294,10 @@ static void put_events(void) {
 static bool laid_out(void) {
     count_events();
     if (!(columns.odd = (Text *)taken(sizeof(Text) * piece.odd))) return false;
-    for (uint32_t column = 0; column < ALL_COLUMNS; column++)
+    for (uint32_t column = 0; column <= LAST_COLUMN; column++)
         if (is_used(column) && !has_buffers(column)) return false;
     put_events();
-    for (uint32_t column = 0; column < ALL_COLUMNS; column++)
+    for (uint32_t column = 0; column <= LAST_COLUMN; column++)
         if (is_used(column) && !width_of(column)) end_texts(column);
     return true;
 }

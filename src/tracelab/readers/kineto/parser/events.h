@@ -12,7 +12,7 @@ enum { MOST_SHAPES = 1 << 15, SHAPE_SLOTS = 2 * MOST_SHAPES, MOST_WATCHED = 8, U
 typedef struct {
     int64_t start_ns, dur_ns, pid, tid;
     uint64_t arguments;  // bits of the known ones that it has
-    Text name, args, pid_text, tid_text;  // of an odd event, `name` is all of it, as it stands
+    Text name, args, pid_text, tid_text;  // of an odd event, `name` is all of it
     uint16_t shape, has;
     uint32_t members;  // how many stand behind it
 } Event;
@@ -325,11 +325,11 @@ static Place behind_event(Place p) {
     if (end) return end;
     piece.free = free;
     piece.text.to = to;
-    if (!(end = value_copied(p, &piece.text))) return NULL;
-    piece.text.to = to;
+    Text text;
+    if (!(end = behind_json(p, &text))) return NULL;
     Event *event = new_event();
     if (!event) return NULL;
-    event->name = (Text){p, (uint32_t)(end - p)};
+    event->name = text;
     piece.odd++;
     end_event(event, ODD);
     return end;

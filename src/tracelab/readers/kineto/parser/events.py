@@ -55,7 +55,7 @@ class Parsed:
     unfit: list[Unfit]
     """The arguments some of whose values do not fit their column; those are left over."""
     odd: list[bytes]
-    """Events that are whole, but have to be mended: with a key twice, NaN, arguments that are no object, odd times."""
+    """Events that are whole, but have to be mended: a key twice, NaN, arguments that are no object, odd times."""
 
 
 class Parser:
@@ -72,7 +72,8 @@ class Parser:
         call("set_beside", _bits(mapping.COLLECTIVE_KEYS))
         for kind in range(COUNTERS + 1):
             plan = arguments.plan(kind)
-            call("set_plan", kind, _bits(plan.columns), _bits(plan.held), _bits(plan.held_beside), int(plan.whole))
+            call("set_plan", kind, _bits(plan.columns), _bits(plan.held), int(plan.whole))
+            call("set_plan_beside", kind, _bits(plan.columns_beside), _bits(plan.held_beside))
 
     def events(self, piece: memoryview, kinds_of: KindsOf, *, base_ns: int) -> Parsed:
         """The events of a piece; their times are microseconds, and counted from `base_ns`.

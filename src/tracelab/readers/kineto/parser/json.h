@@ -98,7 +98,7 @@ static uint8_t *unescaped(uint8_t *to, Place p, Place end) {
 // A character of a JSON string, escaped only where it must be, and in one way: so equal texts look equal.
 static uint8_t *with_escape(uint8_t *to, uint32_t code) {
     static const char SHORT[] = "btn?fr";  // from 8 to 13
-    static const char HEX[] = "0123456789ABCDEF";
+    static const char HEX[] = "0123456789abcdef";
     if (code == '"' || code == '\\') {
         *to++ = '\\';
         *to++ = (uint8_t)code;
@@ -186,12 +186,15 @@ static Place behind_word(Place p, const char *small) {
     return p;
 }
 
-// A bare word that some writers leave for a number that is none, which JSON does not know. Nothing of it is copied.
+// A bare word that some writers leave for a number that is none, which JSON does not know: all become NaN.
 INLINE Place not_finite_copied(Place p, Output *out) {
     if (*p == '-') p++;
     Place behind = behind_word(p, "nan");
     if (!behind && !(behind = behind_word(p, "infinity"))) behind = behind_word(p, "inf");
     out->not_finite = true;
+    *out->to++ = 'N';
+    *out->to++ = 'a';
+    *out->to++ = 'N';
     return behind;
 }
 

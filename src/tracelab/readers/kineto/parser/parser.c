@@ -28,11 +28,15 @@ EXPORT(set_watched) void set_watched(uint32_t argument) { arguments.watched = (u
 
 EXPORT(set_beside) void set_beside(uint64_t bits) { arguments.beside = bits; }
 
-EXPORT(set_plan) void set_plan(uint32_t kind, uint64_t wanted, uint64_t held, uint64_t held_beside, uint32_t whole) {
+EXPORT(set_plan) void set_plan(uint32_t kind, uint64_t wanted, uint64_t held, uint32_t whole) {
     plans[kind].columns = wanted;
     plans[kind].held = held;
-    plans[kind].held_beside = held_beside;
     plans[kind].whole = whole;
+}
+
+EXPORT(set_plan_beside) void set_plan_beside(uint32_t kind, uint64_t wanted, uint64_t held) {
+    plans[kind].columns_beside = wanted;
+    plans[kind].held_beside = held;
 }
 
 // Where a piece of this size goes; NULL where there is no memory for it.

@@ -71,8 +71,8 @@ static bool is_integer(Text text, int64_t *value) {
         if (!is_digit(*p)) return false;
         number = number * 10 + (uint64_t)(*p - '0');
     }
-    if (number > INT64_MAX) return false;
-    *value = negative ? -(int64_t)number : (int64_t)number;
+    if (number > (uint64_t)INT64_MAX + negative) return false;
+    *value = (int64_t)(negative ? 0 - number : number);
     return true;
 }
 
