@@ -1,9 +1,10 @@
 """Kineto events to canonical tables: one mapping a table, one line a canonical column.
 
-The expressions are DuckDB SQL over the relation `events` that `piece.py` makes of some pieces of a trace: `source_cat`
+The expressions are DuckDB SQL over the relation `events` that `mapped.py` makes of some pieces of a trace: `source_cat`
 and `cat` (the category as it stands, and today's name of it in lower case), `ph`, `name`, `pid` and `tid` (as they
-stand), `start_ns`, `dur_ns`, `args` (JSON), and `gpu_pid`, the process to which rows of a GPU are put. Arguments are
-named with `_arg` and its siblings, so that what is left over can be kept.
+stand), `start_ns`, `dur_ns`, and `gpu_pid`, the process to which rows of a GPU are put. Arguments are named with `_arg`
+and its siblings, so that the parser gives them as columns, and what is left over of them is kept. The conditions of
+`where` are asked of the shapes of events (`kinds.py`), which know a few names and one argument.
 """
 
 from dataclasses import dataclass, field
