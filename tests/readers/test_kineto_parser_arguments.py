@@ -1,0 +1,153 @@
+"""Arguments out of the parser: in their columns, left over for each table, or mended; what does not fit is told."""
+
+import json
+
+import pytest
+
+from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parsed, rows
+from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto.mapping import COUNTERS, KINDS
+from tracelab.readers.kineto.parser import Parser, Unfit
+
+
+def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> None:
+    text = """{"ph": "X", "s": "t", "args": {"stream": 7, "device": 4294967295, "grid": [1, 2.0, 3], "x": [1, 2],
+               "est. achieved occupancy %": 12.50, "External id": "5", "External Id": 6, "block": null}}"""
+    assert rows(text, kind_of=lambda _: KERNELS) == [
+        {
+            "ph": "X",
+            argument("stream"): 7,
+            argument("device"): 4_294_967_295,
+            argument("grid"): [1, 2, 3],
+            argument("est. achieved occupancy %"): "12.50",
+            argument("External id"): 5,
+            "args": '{"x":[1,2],"External Id":6,"s":"t"}',
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "column"),
+    [
+        ("stream", "5.5", None),
+        ("stream", "true", None),
+        ("stream", '"five"', None),
+        ("stream", '""', None),
+        ("stream", "[5]", None),
+        ("stream", "9223372036854775808", None),
+        ("stream", "18446744073709551616.0", None),
+        ("stream", "-9223372036854775809", None),
+        ("device", "2147483648", None),
+        ("device", "-2147483649", None),
+        ("est. achieved occupancy %", '"much"', None),
+        ("est. achieved occupancy %", "[1]", None),
+        ("grid", "5", None),
+        ("grid", "[]", [None, None, None]),
+        ("grid", "[4]", [4, None, None]),
+        ("grid", '[1, "]", 3]', [1, None, 3]),
+        ("grid", '[{"a": [1, "\\"]"]}, 2, 3]', [None, 2, 3]),
+        ("grid", "[1, 2.5, 2147483648]", [1, None, None]),
+        ("grid", "[1, 2, 3, 4]", [1, 2, 3]),
+    ],
+)
+def test_a_value_that_does_not_fit_is_left_over_and_told(key: str, value: str, column: object) -> None:
+    texts = [f'{{"ph": "X", "args": {{"{key}": {value}}}}}', f'{{"ph": "X", "args": {{"{key}": null}}}}']
+    found = parsed(",".join(texts * 2), kind_of=lambda _: KERNELS)
+    assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact(value)}}}', None] * 2
+    assert found.tables[KERNELS].to_pylist()[0].get(argument(key)) == column
+    said = json.loads(value) if value.startswith('"') else compact(value)
+    assert found.unfit == [Unfit("kernels", key, said, 2)]
+
+
+def test_a_value_that_does_not_fit_the_second_table_is_told_of_that_one() -> None:
+    text = '{"ph": "X", "args": {"Collective name": "a", "Seq": "soon"}}'
+    assert parsed(text, kind_of=lambda _: KERNELS).unfit == [Unfit("collectives", "Seq", "soon", 1)]
+
+
+def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
+    text = r"""{"ph": "X", "args": {"Collective name": "all\u0072educe", "dtype": 5, "PG ID": {"a": 1}}},
+               {"ph": "X", "args": {"Input Dims": [[1, "\u00e9"], []], "Input type": "a\n"}}"""
+    assert rows(text, kind_of=lambda shape: COMMUNICATION) == [
+        {
+            "ph": "X",
+            argument("Collective name"): "allreduce",
+            argument("dtype"): "5",
+            argument("PG ID"): '{"a":1}',
+            "args": r'{"Collective name":"allreduce","dtype":5,"PG ID":{"a":1}}',
+        },
+        {
+            "ph": "X",
+            argument("Input Dims"): '[[1,"é"],[]]',
+            argument("Input type"): r'"a\n"',
+        },
+    ]
+
+
+def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> None:
+    text = """{"ph": "X", "args": {"Collective name": "a", "queued": 0, "x": 1}},
+              {"ph": "X", "args": {"queued": 0, "x": 1}}"""
+    found = parsed(text, kind_of=lambda _: KERNELS).tables[KERNELS]
+    assert found.column("args").to_pylist() == ['{"Collective name":"a","queued":0,"x":1}', '{"queued":0,"x":1}']
+    assert found.column("args beside").to_pylist() == ['{"x":1}', None]
+
+
+def test_of_a_key_beside_and_among_the_arguments_the_argument_is_kept() -> None:
+    text = '{"ph": "X", "a": 1, "args": {"b": 2, "a": 3, "c": null, "s": 4}, "c": 5, "s": null, "stream": 6}'
+    assert rows(text, kind_of=lambda _: KERNELS) == [{"ph": "X", "args": '{"b":2,"a":3,"s":4,"c":5,"stream":6}'}]
+
+
+def test_an_own_key_stays_where_the_argument_of_its_name_has_a_column() -> None:
+    text = '{"ph": "X", "stream": 6, "args": {"stream": 5}}, {"ph": "X", "stream": 6, "args": {"stream": "five"}}'
+    assert rows(text, kind_of=lambda _: KERNELS) == [
+        {"ph": "X", argument("stream"): 5, "args": '{"stream":6}'},
+        {"ph": "X", "args": '{"stream":"five"}'},
+    ]
+
+
+def test_what_does_not_fit_the_first_table_is_not_left_over_for_the_second() -> None:
+    text = '{"ph": "X", "args": {"graph id": -2.5, "Seq": "soon", "Collective name": "a", "dtype": "Float"}}'
+    (row,) = rows(text, kind_of=lambda _: KERNELS)
+    assert row["args"] == '{"graph id":-2.5,"Seq":"soon","Collective name":"a","dtype":"Float"}'
+    assert row["args beside"] == '{"Seq":"soon"}'
+
+
+def test_counters_keep_their_arguments_whole() -> None:
+    assert rows('{"ph": "C", "id": 1, "args": {"a": null, "bytes": 2}}, {"ph": "C"}', kind_of=lambda _: COUNTERS) == [
+        {"ph": "C", "args": '{"a":null,"bytes":2}'},
+        {"ph": "C"},
+    ]
+
+
+def test_all_mappings_ask_the_same_type_of_an_argument() -> None:
+    targets = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)
+    asked = {(key, kind) for target in targets for key, kind in arguments.typed(target).items()}
+    assert sorted(asked) == sorted((key, kind) for key, kind in arguments.TYPES.items() if kind != arguments.HELD)
+    assert len(arguments.TYPES) <= 64
+
+
+def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:
+    line = b'{"ph": null, "name": "a", "ts": 5, "dur": 9223372036854775807, "\\"": 1, "ID": 2, "args": {"\\n": 3}}'
+    (found,) = Parser().mended_events([line, b'{"ph": "X", "args": null}'], lambda shapes: [PLAIN] * len(shapes))
+    assert found.tables[PLAIN].to_pylist() == [
+        {"ph": None, "name": "a", "args": '{"\\n":3,"\\"":1,"ID":2}', "start_ns": 5, "dur_ns": 2**63 - 1},
+        {"ph": "X", "name": None, "args": None, "start_ns": None, "dur_ns": None},
+    ]
+
+
+def test_mended_events_may_have_any_number_of_shapes() -> None:
+    lines = [f'{{"ph": "X", "cat": "c{at}"}}'.encode() for at in range(40_000)]
+    found = Parser().mended_events(lines, lambda shapes: [PLAIN] * len(shapes))
+    assert sum(len(parsed.tables[PLAIN]) for parsed in found) == 40_000
+
+
+def test_an_event_of_more_keys_than_are_compared_is_odd_and_mended_whole() -> None:
+    event = {"ph": "X", "args": {f"k{at}": at for at in range(100_000)}}
+    found = parsed(json.dumps(event))
+    assert found.odd == [json.dumps(event, separators=(",", ":")).encode()]
+    (mended,) = Parser().mended_events(found.odd, lambda shapes: [PLAIN] * len(shapes))
+    assert json.loads(mended.tables[PLAIN].column("args")[0].as_py()) == event["args"]
+
+
+def test_events_of_too_many_shapes_for_one_piece_are_odd() -> None:
+    found = parsed(",".join(f'{{"ph": "X", "cat": "c{at}"}}' for at in range(40_000)))
+    assert (len(found.tables[PLAIN]), len(found.odd)) == (32_768, 7_232)
