@@ -1,7 +1,7 @@
 """The tolerant path: events read one by one in Python, exact to the digit, damaged ones repaired or counted.
 
-It is for pieces that the parser refuses. An event is lost only where its own text cannot be delimited; a value that
-does not fit costs that value only.
+It is for pieces and single events that the parser refuses. An event is lost only where its own text cannot be
+delimited, or is nested too deeply for Python; a value that does not fit costs that value only.
 """
 
 import json
