@@ -12,7 +12,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disabl
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
 .DEFAULT_GOAL := help
-.PHONY: demo test bench venv lint parser docs data clean help
+.PHONY: demo test bench venv lint parser docs site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
 	@$(PY) demo/run.py
@@ -35,8 +35,11 @@ parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly)
 	$(PY) -m ziglang cc @$(PARSER)/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/parser.c
 	@chmod 644 $(PARSER)/parser.wasm
 
-docs: $(VENV)/.runtime  ## Write docs/reference from the code.
+docs: $(VENV)/.runtime  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py
+
+site: $(VENV)/.test  ## Build the documentation site into site/; open site/index.html.
+	@$(PY) -m zensical build --strict
 
 data: $(VENV)/.runtime  ## Write data/generated again, to the same bytes.
 	$(PY) data/generate.py
@@ -45,7 +48,7 @@ data: $(VENV)/.runtime  ## Write data/generated again, to the same bytes.
 	$(PY) data/printed.py
 
 clean:  ## Remove what the other targets made, but for .venv.
-	rm -rf build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist demo-out site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 help:  ## Print this.

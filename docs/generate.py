@@ -40,13 +40,13 @@ def made(*, small: bool = True) -> dict[str, bytes]:
             files[f"reference/queries/{name}.md"] = pages.query_page(each, example, others).encode()
             if example.picture:
                 files[f"reference/queries/{name}.png"] = example.picture
-        files["cookbook/README.md"] = pages.cookbook(lab).encode()
+        files["guides/cookbook.md"] = pages.cookbook(lab).encode()
     return files
 
 
 def written() -> dict[str, bytes]:
     """Every file that lies there now."""
-    paths = [*(DOCS / "reference").rglob("*.*"), *(DOCS / "cookbook").glob("*.md")]
+    paths = [*(DOCS / "reference").rglob("*.*"), DOCS / "guides" / "cookbook.md"]
     return {path.relative_to(DOCS).as_posix(): path.read_bytes() for path in paths}
 
 

@@ -72,7 +72,7 @@ def _queries() -> str:
     ]
     told = (
         "Each page says what a row means and what every option and column is, shows the SQL, and asks the question of "
-        "the recorded runs in [data](../../data/README.md). With `--like TOOL` a question is asked in that tool's "
+        "the recorded runs in [data](../project/data.md). With `--like TOOL` a question is asked in that tool's "
         "definition; its page says what differs."
     )
     return _joined(["# Queries", _generated(), told, _table(("query", "title", "--like"), listed)])
@@ -125,7 +125,7 @@ def cookbook(lab: Lab) -> str:
     told = (
         "Questions that are not in [the library](../reference/queries.md), in SQL over [the tables](../reference/"
         "schema.md) and the macros of `queries/lib`. Every one is run here over the recorded runs in "
-        "[data](../../data/README.md): `tracelab ingest data`, then `tracelab sql - < FILE`."
+        "[data](../project/data.md): `tracelab ingest data`, then `tracelab sql - < FILE`."
     )
     return _joined(["# Cookbook", _generated(), told, "\n".join(listed), *(text for _, text in recipes)])
 
@@ -141,7 +141,7 @@ def _recipe(script: Path, lab: Lab) -> tuple[str, str]:
         "\n".join(prose[1:]),
         f"```sql\n{sql}\n```",
         answer,
-        f"File: [{script.name}]({script.name})",
+        f"File: [{script.name}](../cookbook/{script.name})",
     ]
     return prose[0], "\n\n".join(parts)
 
@@ -154,8 +154,7 @@ def _shown(each: Query, example: Example) -> list[str]:
     if example.answer is None:
         return [f"The recorded runs cannot answer it: {example.none}"]
     drawn = f"![{each.title}, drawn from the answer above]({each.name}.png)" if example.picture else ""
-    name = Path(example.case).name
-    told = f"No recorded run has a row for it; these are the rows of the test [{name}](../../../{example.case})."
+    told = f"No recorded run has a row for it; these are the rows of the test `{example.case}`."
     shown = f"```console\n$ {example.command}\n{printed(example.answer)}\n```"
     return [*([told] if example.case else []), shown, drawn]
 
@@ -180,9 +179,9 @@ def _studies() -> str:
     parts = [
         "# Rows of the studies",
         _generated(),
-        "What `tracelab study` knows; see [Five studies](../studies.md). *State*: what `tracelab study list` says of "
-        "the examples of all rows together. *Alone*: the published figures suffice for a verdict. *Example*: runs in "
-        "[data](../../data/README.md) that answer it.",
+        "What `tracelab study` knows; see [Five studies](../guides/studies.md). *State*: what `tracelab study list` "
+        "says of the examples of all rows together. *Alone*: the published figures suffice for a verdict. *Example*: "
+        "runs in [data](../project/data.md) that answer it.",
     ]
     shipped = _states()
     for study in rows.studies():

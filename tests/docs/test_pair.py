@@ -1,4 +1,4 @@
-"""What README.md shows of two real runs is what the query answers; and their reports are those of nsys itself."""
+"""docs/guides/comparing.md shows the query's answer for two real runs, and their nsys reports match those of nsys."""
 
 import re
 import sqlite3
@@ -15,7 +15,7 @@ from tracelab.units import Quantity, scaled
 
 pytestmark = corpus.needs_traces
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "comparing.md").read_text("utf-8")
 FILES = {
     run: corpus.ROOT / "nsys" / "nersc_sc22" / f"4gpu_{run}.qdrep.nsys2022_4.sqlite"
     for run in ("baseline", "nobroadcast")
@@ -30,8 +30,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return Lab(store)
 
 
-def test_the_difference_of_the_readme_is_that_of_the_files(lab: Lab) -> None:
-    (table,) = re.findall(r"<!-- pair -->\n(.*?)<!-- /pair -->", README, re.DOTALL)
+def test_the_difference_on_the_page_is_that_of_the_files(lab: Lab) -> None:
+    (table,) = re.findall(r"<!-- pair -->\n(.*?)<!-- /pair -->", PAGE, re.DOTALL)
     told = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()[2:]]
     answer = {(row["section"], row["name"]): row for row in lab.query("run_difference").to_pylist()}
     shown = []
@@ -44,7 +44,7 @@ def test_the_difference_of_the_readme_is_that_of_the_files(lab: Lab) -> None:
         shown.append([section, name, *sides, change, row["verdict"]])
     assert told == shown
     assert (answer["memcpys", "DtoD"]["before_count"], answer["memcpys", "DtoD"]["after_count"]) == (596, 54)
-    assert len(answer) == int(re.findall(r"Some of the (\d+) rows", README)[0])
+    assert len(answer) == int(re.findall(r"some of the (\d+) rows", PAGE)[0])
 
 
 def test_sums_are_those_of_plain_sqlite(lab: Lab) -> None:

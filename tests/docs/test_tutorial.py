@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="recording needs torch: make venv")
 
 CHECKOUT = Path(__file__).parents[2]
-COMMANDS = re.findall(r"^    (tracelab .*)$", (CHECKOUT / "docs" / "tutorial.md").read_text(), re.MULTILINE)
+COMMANDS = re.findall(r"^    (tracelab .*)$", (CHECKOUT / "docs" / "tutorial" / "index.md").read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
