@@ -12,7 +12,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disabl
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
 .DEFAULT_GOAL := help
-.PHONY: demo test bench venv lint parser docs site data clean help
+.PHONY: demo test bench venv lint wheel parser docs site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
 	@$(PY) demo/run.py
@@ -30,6 +30,10 @@ venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), th
 
 lint: $(VENV)/.test  ## Check style (ruff) and types (mypy).
 	@$(LINT)
+
+wheel: $(VENV)/.test  ## Build the sdist and the wheel into dist/.
+	@rm -rf dist
+	@$(PY) -m hatchling build
 
 parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes.
 	$(PY) -m ziglang cc @$(PARSER)/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/parser.c
@@ -57,7 +61,7 @@ help:  ## Print this.
 # The environment grows by stamps: each is younger than what it was made from, and a changed lock makes all anew.
 
 $(VENV)/.made: $(LOCK)
-	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
 	  $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 	  $$python -m venv $(VENV) && touch $@ && exit; exit 1; \
 	done; \
