@@ -12,10 +12,20 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
+from tests.browser import browser, needs_browser
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-FILES = ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md", "data/README.md")
+SNIPPET = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
 PICTURE_SUFFIXES = {".png", ".svg"}
+PHONE_WIDTH = 390
+IS_CUT_OFF = f"""document.scrollingElement.scrollWidth > {PHONE_WIDTH} ||
+    [...document.querySelectorAll(".md-content :is(img, table, pre)")].some(element => {{
+        if (element.getBoundingClientRect().right <= {PHONE_WIDTH + 1}) return false;
+        for (let box = element; box; box = box.parentElement)
+            if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
+        return true;
+    }})"""
 
 
 class Page(HTMLParser):
@@ -41,8 +51,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from a copy of its sources; zensical refuses pages outside of the project's folder."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(DOCS, folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        (folder / name).parent.mkdir(exist_ok=True)
+    snippets = {name for page in DOCS.rglob("*.md") for name in SNIPPET.findall(page.read_text("utf-8"))}
+    for name in ("mkdocs.yml", *snippets):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     built = subprocess.run(command, cwd=folder, capture_output=True, check=False, text=True)
@@ -91,6 +102,19 @@ def test_the_site_loads_nothing_from_the_network(site: Path) -> None:
     )
     files = [path for path in site.rglob("*") if path.suffix in {".html", ".css"}]
     assert [path.name for path in files if loads.search(path.read_text("utf-8"))] == []
+
+
+@needs_browser
+def test_no_page_is_wider_than_a_phone_and_none_reports_an_error(pages: dict[Path, Page]) -> None:
+    queries = [path for path in pages if path.parent.name == "queries"]
+    wide, errors = [], []
+    with browser() as window:
+        for path in [*(path for path in pages if path not in queries), *queries[::8]]:
+            window.open(path, width=PHONE_WIDTH, height=844)
+            if window.run(IS_CUT_OFF):
+                wide.append(path.name)
+            errors += [problem for problem in window.problems() if "search.js" not in problem]  # it needs a server
+    assert (wide, errors) == ([], [])
 
 
 def test_every_picture_is_shown_on_a_page(pages: dict[Path, Page], site: Path) -> None:
