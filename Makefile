@@ -14,7 +14,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 .DEFAULT_GOAL := help
 .PHONY: demo test bench venv lint wheel parser docs site data clean help
 
-demo: $(VENV)/.runtime  ## Ingest the recorded runs of data/, answer the questions, draw the plots into demo-out/.
+demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
 
 test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.

@@ -1,4 +1,4 @@
--- How much of the training steps is matrix multiplication and convolution?
+-- The share of the training steps that matrix multiplication and convolution take.
 with steps as (
     select run, count(*) as steps, sum(dur_ns)::bigint as step_ns
     from annotations

@@ -1,8 +1,8 @@
-"""The demo: ingest the recorded runs, ask as a user would, say what each answer means, draw it, check it.
+"""The demo: ingest the runs in data/, run queries, explain and draw their answers, and check them.
 
     python demo/run.py
 
-Every line after a `$` is a command that was run; `demo-out` holds the store and the pictures afterwards.
+Every line after a `$` is a command that runs. The store and the pictures are in demo-out/ afterwards.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tracelab
-from terminal import ROOT, bold, heading, say, shown
+from terminal import ROOT, bold, print_heading, print_note, run_tracelab
 from tracelab.lab import Lab
 
 OUT = Path("demo-out")
@@ -28,73 +28,78 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Question:
-    """One question of the library: what is shown, what is drawn, and the sentence that says what the answer means."""
+class Query:
+    """A query of the demo: its heading, its parameters, and the sentence that explains its answer."""
 
-    query: str
-    asks: str
-    meaning: Callable[[Rows], str]
+    name: str
+    heading: str
+    explain: Callable[[Rows], str]
     params: dict[str, int] = field(default_factory=dict)
 
     @property
     def command(self) -> list[str]:
-        """How it is asked on the command line."""
+        """Arguments of `tracelab` that run the query."""
         options = [word for name, value in self.params.items() for word in (f"--{name}", str(value))]
-        return ["query", self.query, *options]
+        return ["query", self.name, *options]
+
+    @property
+    def picture(self) -> Path:
+        """Where its chart goes."""
+        return OUT / f"{self.name}.png"
 
 
-def _breakdown(rows: Rows) -> str:
-    most = max(rows, key=lambda row: row["idle_ns"] / row["window_ns"])
-    waits = max(rows, key=lambda row: row["exposed_comm_ns"] / row["window_ns"])
+def _explain_breakdown(rows: Rows) -> str:
+    idle = max(rows, key=lambda row: row["idle_ns"] / row["window_ns"])
+    waiting = max(rows, key=lambda row: row["exposed_comm_ns"] / row["window_ns"])
     return (
-        f"The GPUs compute about equally long, but GPU {most['device']} idles for "
-        f"{most['idle_ns'] / most['window_ns']:.0%} of its window while GPU {waits['device']} spends "
-        f"{waits['exposed_comm_ns'] / waits['window_ns']:.0%} of its own in NCCL with nothing to compute: "
-        f"rank {most['rank']} comes late, and the others wait for it."
+        f"The GPUs compute for about the same time, but GPU {idle['device']} idles for "
+        f"{idle['idle_ns'] / idle['window_ns']:.0%} of its window, and GPU {waiting['device']} spends "
+        f"{waiting['exposed_comm_ns'] / waiting['window_ns']:.0%} of its own in NCCL while nothing computes: "
+        f"rank {idle['rank']} is the straggler, and the other ranks wait for it."
     )
 
 
-def _concurrency(rows: Rows) -> str:
+def _explain_concurrency(rows: Rows) -> str:
     low, high = (pick(rows, key=lambda row: row["concurrency_ratio"]) for pick in (min, max))
     return (
-        f"At least two kernels ran at once for {low['concurrency_ratio']:.0%} (rank {low['rank']}) to "
-        f"{high['concurrency_ratio']:.0%} (rank {high['rank']}) of the time in which any ran; "
-        "kernels that only touch do not count."
+        f"At least two kernels run at once for {low['concurrency_ratio']:.0%} (rank {low['rank']}) to "
+        f"{high['concurrency_ratio']:.0%} (rank {high['rank']}) of the time in which any runs. "
+        "Kernels that only touch do not count."
     )
 
 
-def _copies(rows: Rows) -> str:
+def _explain_copies(rows: Rows) -> str:
     speed = {(row["direction"], row["src_memory"]): row["throughput_gb_per_s"] for row in rows}
     pinned, pageable = speed["HtoD", "Pinned"], speed["HtoD", "Pageable"]
     return (
-        f"Pinned host memory reaches the GPU {pinned / pageable:.1f} times as fast as pageable memory "
+        f"Copies from pinned host memory are {pinned / pageable:.1f} times as fast as copies from pageable memory "
         f"({pinned:.1f} against {pageable:.2f} GB/s)."
     )
 
 
-def _share(rows: Rows) -> str:
+def _explain_share(rows: Rows) -> str:
     row = next(row for row in rows if row["collective"] == "broadcast")
     return (
-        f"Broadcasts take {row['of_gpu_activity_ratio']:.1%} of all GPU activity added up, "
-        f"{row['of_kernel_sum_ratio']:.1%} of the kernels' sum, {row['of_kernel_busy_ratio']:.1%} of the time in which "
-        f"any kernel ran, {row['of_window_ratio']:.1%} of the window: {row['dur_ns']:,} ns by four denominators."
+        f"Broadcasts take {row['of_gpu_activity_ratio']:.1%} of the sum of all GPU activity, "
+        f"{row['of_kernel_sum_ratio']:.1%} of the sum of all kernels, {row['of_kernel_busy_ratio']:.1%} of the time in "
+        f"which any kernel runs, {row['of_window_ratio']:.1%} of the window: {row['dur_ns']:,} ns by four denominators."
     )
 
 
-def _kernels(rows: Rows) -> str:
+def _explain_kernels(rows: Rows) -> str:
     first = rows[0]
     return (
-        f"{first['kernel'].split('(')[0]} leads with {first['of_kernel_sum_ratio']:.0%} of rank 0's kernel time; "
-        f"its mean is {first['mean_ns'] / first['median_ns']:.1f} times its median, so a few calls wait long."
+        f"{first['kernel'].split('(')[0]} takes {first['of_kernel_sum_ratio']:.0%} of rank 0's kernel time. "
+        f"Its mean is {first['mean_ns'] / first['median_ns']:.1f} times its median, so a few calls wait long."
     )
 
 
-QUESTIONS = (
-    Question("gpu_breakdown", "Where does the time of each GPU go?", _breakdown),
-    Question("kernel_concurrency", "How much do kernels overlap?", _concurrency),
-    Question("memcpy_throughput", "How fast are the copies of rank 0?", _copies, {"rank": 0}),
-    Question("nccl_share", "What share of rank 0's GPU goes into NCCL broadcasts?", _share, {"rank": 0}),
-    Question("kernel_summary", "Which kernels take the time of rank 0?", _kernels, {"rank": 0, "top": 8}),
+QUERIES = (
+    Query("gpu_breakdown", "Where does the time of each GPU go?", _explain_breakdown),
+    Query("kernel_concurrency", "How much do kernels overlap?", _explain_concurrency),
+    Query("memcpy_throughput", "How fast are the copies of rank 0?", _explain_copies, {"rank": 0}),
+    Query("nccl_share", "What share of rank 0's GPU time is NCCL broadcasts?", _explain_share, {"rank": 0}),
+    Query("kernel_summary", "Which kernels take the time of rank 0?", _explain_kernels, {"rank": 0, "top": 8}),
 )
 
 
@@ -104,85 +109,84 @@ def main() -> None:
     OUT.mkdir()
     os.environ["TRACELAB_STORE"] = str(STORE)
     lab = tracelab.open(STORE)
-    introduce()
-    for number, question in enumerate(QUESTIONS, 1):
-        ask(lab, number, question)
-    ask_in_sql(lab, len(QUESTIONS) + 1)
-    check(lab)
-    draw_again()
+    ingest()
+    for number, query in enumerate(QUERIES, 1):
+        run_query(lab, number, query)
+    run_sql(lab, len(QUERIES) + 1)
+    check_answers(lab)
+    list_pictures()
 
 
-def introduce() -> None:
-    print(bold("tracelab: a profiler's traces in, exact answers out"))
+def ingest() -> None:
+    print(bold("tracelab: profiler traces in, exact answers out"))
     print()
-    say(f"{CPU}: training runs that torch.profiler recorded on a processor. Real; no GPU in them.")
-    say(
-        f"{GPU}: data-parallel training on four GPUs, GENERATED by data/generate.py. No GPU was involved and the "
-        "durations are invented; it is here because the right answers are known."
+    print_note(f"{CPU}: training runs on a CPU, recorded with torch.profiler. Real, without a GPU.")
+    print_note(
+        f"{GPU}: data-parallel training on four GPUs, GENERATED by data/generate.py. No GPU ran, and the durations are "
+        "invented, so that the right answers are known."
     )
-    heading("Ingest", "recorded and generated data")
+    print_heading("Ingest", "recorded and generated data")
     print(f"$ export TRACELAB_STORE={STORE}")
-    shown(["ingest", CPU, GPU])
+    run_tracelab(["ingest", CPU, GPU])
 
 
-def ask(lab: Lab, number: int, question: Question) -> None:
-    heading(f"{number} · {question.asks}", "generated data")
-    shown([*question.command, "--format", "table", "--plot", str(OUT / f"{question.query}.png")])
-    say(question.meaning(lab.query(question.query, **question.params).to_pylist()))
+def run_query(lab: Lab, number: int, query: Query) -> None:
+    print_heading(f"{number} · {query.heading}", "generated data")
+    run_tracelab([*query.command, "--format", "table", "--plot", str(query.picture)])
+    print_note(query.explain(lab.query(query.name, **query.params).to_pylist()))
 
 
-def ask_in_sql(lab: Lab, number: int) -> None:
-    heading(f"{number} · A question of your own: how much of a step is matrix arithmetic?", "recorded data")
+def run_sql(lab: Lab, number: int) -> None:
+    print_heading(f"{number} · SQL of your own: how much of a step is matrix arithmetic?", "recorded data")
     script = Path("demo/matrix_share.sql")
     print(script.read_text("utf-8"))
-    shown(["sql", "-"], stdin=script)
+    run_tracelab(["sql", "-"], stdin=script)
     most, *_, least = lab.sql(script.read_text("utf-8")).to_pylist()
-    say(
+    print_note(
         f"Matrix arithmetic is {most['of_step_ratio']:.0%} of the steps of {most['run']}, "
         f"{least['of_step_ratio']:.0%} of those of {least['run']}, where small ops and communication take more."
     )
 
 
-def check(lab: Lab) -> None:
-    """Compare the answers with what the generator wrote down while it made the traces."""
-    heading("Are these answers right?", "generated data")
+def check_answers(lab: Lab) -> None:
+    """Compare the answers with the figures that the generator counted."""
+    print_heading("Are these answers right?", "generated data")
     truths = {int(rank): truth for rank, truth in json.loads(TRUTH.read_text("utf-8"))["ranks"].items()}
-    compared = [
+    pairs = [
         (truths[row["rank"]][column], figure)
         for query in ("gpu_breakdown", "kernel_concurrency")
         for row in lab.query(query).to_pylist()
         for column, figure in row.items()
         if column in truths[row["rank"]]
     ]
-    compared += [
+    pairs += [
         (truths[row["rank"]]["collectives"][row["collective"]][column], row[column])
         for row in lab.query("nccl_share").to_pylist()
         if row["collective"] != "all"
         for column in ("dur_ns", "busy_ns", "exposed_ns")
     ]
-    right = sum(true == told for true, told in compared)
-    say(
-        f"{right} of {len(compared)} times and counts equal, to the nanosecond, what the generator noted in "
-        f"{TRUTH.relative_to(ROOT)} while it made the traces."
+    right = sum(expected == figure for expected, figure in pairs)
+    print_note(
+        f"{right} of {len(pairs)} times and counts equal, to the nanosecond, the figures that the generator counted "
+        f"while it made the traces ({TRUTH.relative_to(ROOT)})."
     )
-    if right < len(compared):
+    if right < len(pairs):
         sys.exit("demo: wrong answers")
 
 
-def draw_again() -> None:
-    heading("Pictures, and what next", "")
-    for question in QUESTIONS:
-        shown([*question.command, "--plot", str(OUT / f"{question.query}.svg")], spaced=False)
-    print()
-    say(f"Look at {OUT}/*.png and *.svg. Now a trace of your own:")
-    print()
+def list_pictures() -> None:
+    print_heading("Next: a trace of your own")
     for line in (
         "source .venv/bin/activate",
         "tracelab ingest trace.json.gz",
         "tracelab query",
-        "tracelab query --help",
+        "tracelab report --open",
     ):
         print(f"$ {line}")
+    print_heading("Pictures of the answers above", "generated data")
+    width = max(len(query.heading) for query in QUERIES)
+    for query in QUERIES:
+        print(f"  {query.heading:{width}}  {query.picture}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How the demo looks: headings, and commands that are shown, run, and answered as on a terminal of some width."""
+"""Print headings and notes, and run commands with their output, as in a terminal."""
 
 import fcntl
 import os
@@ -14,45 +14,45 @@ from pathlib import Path
 from typing import BinaryIO
 
 ROOT = Path(__file__).resolve().parents[1]
-TERMINAL = sys.stdout.isatty()
+IS_TERMINAL = sys.stdout.isatty()
 WIDTH = max(80, min(120, shutil.get_terminal_size((100, 24)).columns))
 TRACELAB = [sys.executable, "-m", "tracelab"]
 
 
 def bold(text: str) -> str:
-    return f"\x1b[1m{text}\x1b[0m" if TERMINAL and not os.environ.get("NO_COLOR") else text
+    """Return the text in bold, in a terminal that supports it."""
+    return f"\x1b[1m{text}\x1b[0m" if IS_TERMINAL and not os.environ.get("NO_COLOR") else text
 
 
-def heading(text: str, note: str) -> None:
-    """Rule off a section; the note says whose data it is about."""
-    end = f" [{note}]" if note else ""
+def print_heading(text: str, origin: str = "") -> None:
+    """Print the heading of a section, with the origin of its data."""
+    end = f" [{origin}]" if origin else ""
     rule = "─" * max(3, WIDTH - len(text) - len(end) - 4)
     print(f"\n{bold(f'── {text} {rule}{end}')}\n", flush=True)
 
 
-def say(text: str) -> None:
-    """Print a sentence of ours beneath an answer."""
+def print_note(text: str) -> None:
+    """Print a sentence of the demo, wrapped and indented, to distinguish it from output of commands."""
     print(textwrap.fill(text, WIDTH, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False), flush=True)
 
 
-def shown(arguments: list[str], *, stdin: Path | None = None, spaced: bool = True) -> None:
-    """Print the command, run it, and let it print: to this terminal, else to one of our own that we copy from."""
-    typed = shlex.join(["tracelab", *arguments])
-    print(f"$ {typed}" + (f" < {stdin}" if stdin else ""), flush=True)
+def run_tracelab(arguments: list[str], *, stdin: Path | None = None) -> None:
+    """Print a tracelab command and run it; its output goes to this terminal, or is copied from a pseudo-terminal."""
+    command = shlex.join(["tracelab", *arguments])
+    print(f"$ {command}" + (f" < {stdin}" if stdin else ""), flush=True)
     with (stdin or Path(os.devnull)).open("rb") as source:
-        status = (_run if TERMINAL else _run_on_a_terminal)([*TRACELAB, *arguments], source)
+        status = (_run if IS_TERMINAL else _run_in_pseudo_terminal)([*TRACELAB, *arguments], source)
     if status:
-        sys.exit(f"demo: `{typed}` failed with exit status {status}")
-    if spaced:
-        print(flush=True)
+        sys.exit(f"demo: `{command}` failed with exit status {status}")
+    print(flush=True)
 
 
 def _run(command: list[str], source: BinaryIO) -> int:
     return subprocess.run(command, stdin=source, check=False).returncode
 
 
-def _run_on_a_terminal(command: list[str], source: BinaryIO) -> int:
-    """Run with a terminal for stdout, so that answers are tables as people see them, also when the demo is piped."""
+def _run_in_pseudo_terminal(command: list[str], source: BinaryIO) -> int:
+    """Run with a terminal as stdout, so that answers are formatted for people even if the demo is piped."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     environment = os.environ | {"NO_COLOR": "1", "COLUMNS": str(WIDTH)}
@@ -68,5 +68,5 @@ def _run_on_a_terminal(command: list[str], source: BinaryIO) -> int:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # Linux's way to say that the other side is closed
+    except OSError:  # on Linux, the other side is closed
         return b""
