@@ -47,10 +47,10 @@ class Asked:
 
 def ask(store: Path, name: str, held: str, *, repeats: int = REPEATS) -> Asked:
     """Ask the whole library. What a store lacks decides what is left out: no list here can forget a question."""
-    from tracelab import query
+    from tracelab.query import library
 
     asked = Asked(name, held)
-    for question in query.library():
+    for question in library.library():
         done = cost(python(__file__, str(store), question, str(repeats)))
         said = json.loads(done.last_line)
         if "left_out" in said:
@@ -66,16 +66,17 @@ def repeats_of(events: int) -> int:
 
 
 def _ask_one(store: Path, name: str, repeats: int) -> dict[str, Any]:
-    from tracelab import query, session
     from tracelab.errors import NoDataError, UsageError
+    from tracelab.query import library
+    from tracelab.store import session
 
-    question = query.find(name)
+    question = library.find(name)
     con = session.connect(store)
     seconds = []
     for _ in range(1 + repeats):
         started = time.perf_counter()
         try:
-            answer = query.run(con, question, _values(con, name))
+            answer = library.run(con, question, _values(con, name))
         except (NoDataError, UsageError) as error:
             return {"left_out": str(error).partition("; ")[0]}
         seconds.append(time.perf_counter() - started)

@@ -72,7 +72,7 @@ def expected(source: Path, built: Built) -> Expected:
 
 def wrong(store: Path, truth: Expected) -> list[str]:
     """Return what a store that holds only this trace has wrong: nothing, if all is well."""
-    from tracelab import session
+    from tracelab.store import session
 
     found = []
     with session.connect(store) as con:

@@ -16,7 +16,7 @@ from typing import Any
 
 import tracelab
 from terminal import ROOT, bold, print_heading, print_note, run_tracelab
-from tracelab.lab import Lab
+from tracelab.client import Lab
 
 OUT = Path("demo-out")
 STORE = OUT / "lab"

@@ -13,11 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 from PIL import Image
 
-from tracelab import ingest, plot
+from tracelab import plot
+from tracelab.client import Lab
 from tracelab.errors import NoDataError, TracelabError
-from tracelab.header import Query, Value
-from tracelab.lab import Lab
-from tracelab.layout import table_lines
+from tracelab.ingest import pipeline
+from tracelab.output.text_table import table_lines
+from tracelab.query.spec import Query, Value
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
@@ -86,7 +87,7 @@ def _store(paths: Sequence[Path]) -> Iterator[Lab]:
         here = Path.cwd()
         os.chdir(ROOT)  # the paths in `sources` are then the same on every machine
         try:
-            ingest.ingest([path.relative_to(ROOT) for path in paths], store=Path(folder) / "lab")
+            pipeline.ingest([path.relative_to(ROOT) for path in paths], store=Path(folder) / "lab")
         finally:
             os.chdir(here)
         yield Lab(Path(folder) / "lab")

@@ -13,7 +13,7 @@ import numpy as np
 
 import examples
 import pages
-from tracelab import query
+from tracelab.query import library
 
 DOCS = Path(__file__).parent
 _SAME_PICTURE = 2.0
@@ -24,7 +24,7 @@ def made(*, small: bool = True) -> dict[str, bytes]:
     """Every generated file by its path in docs; pictures as `small` as can be."""
     files = {f"reference/{name}": text.encode() for name, text in pages.pages().items()}
     with examples.recorded() as lab, examples.swept() as sweeps, examples.compared() as pair:
-        for name, each in query.library().items():
+        for name, each in library.library().items():
             takes_two = any(param.type == "run" for param in each.params)
             of_sweeps = any(param.name == "sweep" for param in each.params)
             asked = pair if takes_two else sweeps if of_sweeps else lab
@@ -35,7 +35,7 @@ def made(*, small: bool = True) -> dict[str, bytes]:
                 example = examples.asked_case(each)
             example = examples.drawn(each, example, small=small)
             others = {
-                tool: (other, examples.asked(lab, other)) for tool, other in query.variants().get(name, {}).items()
+                tool: (other, examples.asked(lab, other)) for tool, other in library.variants().get(name, {}).items()
             }
             files[f"reference/queries/{name}.md"] = pages.query_page(each, example, others).encode()
             if example.picture:

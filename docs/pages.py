@@ -7,13 +7,14 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from examples import Example, printed
-from tracelab import doctor, query, schema
+from tracelab import doctor, schema
 from tracelab.cli import main
 from tracelab.cli.collect import COMMANDS
 from tracelab.cli.group import VERBS
-from tracelab.header import Query
-from tracelab.lab import Lab
-from tracelab.study import answer, desk, example, rows
+from tracelab.client import Lab
+from tracelab.query import library
+from tracelab.query.spec import Query
+from tracelab.study import evaluate, example, session, spec
 
 _BELOW = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
 """Commands of verbs that have some."""
@@ -67,8 +68,8 @@ def _schema() -> str:
 
 def _queries() -> str:
     listed = [
-        (f"[{name}](queries/{name}.md)", each.title, ", ".join(query.variants().get(name, ())))
-        for name, each in query.library().items()
+        (f"[{name}](queries/{name}.md)", each.title, ", ".join(library.variants().get(name, ())))
+        for name, each in library.library().items()
     ]
     told = (
         "Each page says what a row means and what every option and column is, shows the SQL, and asks the question of "
@@ -87,7 +88,7 @@ def query_page(each: Query, example: Example, others: Mapping[str, tuple[Query, 
     parts += ["## Example", *_shown(each, example), "## SQL", _sql(each)]
     for tool, (other, asked) in others.items():
         parts.append(f"## Like {tool}")
-        if other.name in query.library():
+        if other.name in library.library():
             parts.append(f"`{each.name} --like {tool}` is [{other.name}]({other.name}.md): {other.title}.")
         else:
             parts += [*_defined(other), *_shown(other, asked), _sql(other)]
@@ -184,13 +185,17 @@ def _studies() -> str:
         "runs in [data](../project/data.md) that answer it.",
     ]
     shipped = _states()
-    for study in rows.studies():
-        found = rows.of_study(study)
+    for study in spec.studies():
+        found = spec.of_study(study)
         listed = [
             (f"[{row.id}](#{row.id.lower()})", row.title, shipped[row.id], "yes" if row.alone else "", _runs_of(row))
             for row in found
         ]
-        parts += [f"## {study}", f"{desk.cited(study)}.", _table(("row", "title", "state", "alone", "example"), listed)]
+        parts += [
+            f"## {study}",
+            f"{session.cited(study)}.",
+            _table(("row", "title", "state", "alone", "example"), listed),
+        ]
         for row in found:
             facts = [
                 f"- Study: {row.study}",
@@ -209,12 +214,12 @@ def _studies() -> str:
 
 def _states() -> dict[str, str]:
     """How far each row is on the runs that ship with tracelab."""
-    every = list(rows.rows().values())
-    with example.store_of(every) as store, desk.opened(store) as con:
-        return {each.row.id: each.state for each in answer.states(con, every)}
+    every = list(spec.rows().values())
+    with example.store_of(every) as store, session.opened(store) as con:
+        return {each.row.id: each.state for each in evaluate.states(con, every)}
 
 
-def _runs_of(row: rows.Row) -> str:
+def _runs_of(row: spec.Row) -> str:
     return ", ".join(f"`{name}`" for name in row.example)
 
 

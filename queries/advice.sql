@@ -50,7 +50,7 @@
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 multiprocessors as (
     select run, rank, device, max(sm_count) as sm_count
@@ -63,7 +63,7 @@ executions as not materialized (
         k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count as fills_device
     from kernels as k
     left join multiprocessors as m on k.run = m.run and k.rank = m.rank and k.device = m.device
-    where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device)
+    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device)
 ),
 wide as (
     select run, source, rank, device, start_ns, end_ns from executions where fills_device
@@ -98,7 +98,7 @@ times as (
         sum(dur_ns) filter (depth_a = 0 and depth_b = 1) as lone_narrow_ns,
         sum(dur_ns) filter (depth_c > 0) as copy_ns,
         sum(dur_ns) filter (depth_a + depth_b > 0 and depth_c > 0) as both_ns
-    from states('wide', 'narrow', 'copies')
+    from state_totals('wide', 'narrow', 'copies')
     group by run, rank, device
 ),
 directions as (
@@ -115,13 +115,13 @@ copy_sums as (
         sum(dur_ns) filter (size_bytes < $small_bytes) as small_ns,
         sum(dur_ns) filter (size_bytes >= $small_bytes and size_bytes < dur_ns * $slow_gb_per_s) as slow_ns
     from memcpys
-    where measured(start_ns, end_ns) and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where has_valid_interval(start_ns, end_ns) and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
     group by run, rank, device
 ),
 measures as (
     select
         d.run, d.rank, d.device,
-        found(w.run, w.window_ns) as window_ns,
+        zero_if_missing(w.run, w.window_ns) as window_ns,
         coalesce(t.kernel_ns, 0) as kernel_ns,
         coalesce(t.two_kernels_ns, 0) as two_kernels_ns,
         coalesce(t.kernel_ns, 0) + coalesce(try(g.busy_ns - g.inside_ns), 0) as compute_ns,
@@ -137,7 +137,7 @@ measures as (
     left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
     left join times as t on d.run = t.run and d.rank = t.rank and d.device is not distinct from t.device
     left join directions as b on d.run = b.run and d.rank = b.rank and d.device is not distinct from b.device
-    left join inside('graphs', 'executions') as g
+    left join clip_to('graphs', 'executions') as g
         on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
     left join copy_sums as c on d.run = c.run and d.rank = c.rank and d.device is not distinct from c.device
 ),
@@ -212,11 +212,11 @@ verdicts as (
 )
 select
     run, rank, device, rule, verdict,
-    whole(part_ns) as part_ns,
-    whole(whole_ns) as whole_ns,
+    as_bigint(part_ns) as part_ns,
+    as_bigint(whole_ns) as whole_ns,
     part_ns / nullif(whole_ns, 0) as measured_ratio,
     threshold::double as threshold,
-    whole(at_stake_ns) as at_stake_ns,
+    as_bigint(at_stake_ns) as at_stake_ns,
     window_ns,
     at_stake_ns / nullif(window_ns, 0) as at_stake_ratio,
     case when verdict = 'act' then advice end as advice

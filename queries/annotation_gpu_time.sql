@@ -43,22 +43,22 @@ with marked as materialized (
     select
         row_number() over () as id,
         run, source, rank, pid, tid, name, name as part, start_ns, end_ns,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from annotations
-    where scope = 'cpu' and picked(run, $run) and picked(rank, $rank)
+    where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 activity as (
     select
         run, source, rank, pid, device, correlation,
         count(*) as gpu_rows,
-        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as gpu_ns
+        coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
     group by run, source, rank, pid, device, correlation
 ),
 launches as materialized (
@@ -126,12 +126,12 @@ select
     c.run, c.rank, v.device,
     c.name as annotation,
     c.ranges,
-    whole(coalesce(d.dur_ns, 0)) as dur_ns,
-    whole(coalesce(b.gpu_rows, 0)) as gpu_rows,
-    whole(coalesce(b.gpu_ns, 0)) as gpu_ns,
-    whole(coalesce(b.exclusive_gpu_ns, 0)) as exclusive_gpu_ns,
-    whole(coalesce(b.process_gpu_ns, 0)) as process_gpu_ns,
-    whole(coalesce(v.gpu_sum_ns, 0)) as gpu_sum_ns,
+    as_bigint(coalesce(d.dur_ns, 0)) as dur_ns,
+    as_bigint(coalesce(b.gpu_rows, 0)) as gpu_rows,
+    as_bigint(coalesce(b.gpu_ns, 0)) as gpu_ns,
+    as_bigint(coalesce(b.exclusive_gpu_ns, 0)) as exclusive_gpu_ns,
+    as_bigint(coalesce(b.process_gpu_ns, 0)) as process_gpu_ns,
+    as_bigint(coalesce(v.gpu_sum_ns, 0)) as gpu_sum_ns,
     coalesce(b.gpu_ns, 0) / nullif(v.gpu_sum_ns, 0) as of_gpu_sum_ratio,
     c.timed_ranges,
     coalesce(x.overlapping_ranges, 0) as overlapping_ranges

@@ -44,9 +44,9 @@
 -- try = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///
 with asked as (
-    select run, rank, api, name, pid, tid, return_value, case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    select run, rank, api, name, pid, tid, return_value, case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
         and case coalesce($api, '') when '' then api in ('runtime', 'driver') when 'all' then true else api = $api end
 ),
 by_name as (
@@ -55,8 +55,8 @@ by_name as (
         count(*) as calls,
         count(measured_ns) as timed_calls,
         coalesce(sum(measured_ns), 0) as dur_ns,
-        whole(round(avg(measured_ns))) as mean_ns,
-        whole(round(median(measured_ns))) as median_ns,
+        as_bigint(round(avg(measured_ns))) as mean_ns,
+        as_bigint(round(median(measured_ns))) as median_ns,
         min(measured_ns) as min_ns,
         max(measured_ns) as max_ns,
         count(distinct (pid, tid)) as threads,
@@ -66,9 +66,9 @@ by_name as (
 )
 select
     run, rank, api, name, calls,
-    whole(dur_ns) as dur_ns,
+    as_bigint(dur_ns) as dur_ns,
     mean_ns, max_ns,
-    whole(sum(dur_ns) over (partition by run, rank)) as api_sum_ns,
+    as_bigint(sum(dur_ns) over (partition by run, rank)) as api_sum_ns,
     dur_ns / nullif(sum(dur_ns) over (partition by run, rank), 0) as of_api_sum_ratio,
     timed_calls, median_ns, min_ns, threads, failed_calls
 from by_name

@@ -60,7 +60,7 @@ with executions as not materialized (
         run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
         {'pid': pid, 'stream': stream, 'correlation': correlation} as part
     from kernels
-    where picked(run, $run)
+    where matches(run, $run)
 ),
 communication as materialized (
     select
@@ -69,7 +69,7 @@ communication as materialized (
         part.pid as pid,
         part.stream as stream,
         part.correlation as correlation,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from classified('executions')
     where class = 'communication'
 ),
@@ -81,7 +81,7 @@ noted as (
             'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
         }) as note
     from collectives
-    where "on" = 'kernel'
+    where origin = 'kernel'
     group by run, source, pid, device, stream, start_ns, correlation
 ),
 on_kernels as (
@@ -94,7 +94,7 @@ on_kernels as (
         and c.start_ns is not distinct from n.start_ns
 ),
 api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns from api_calls where picked(run, $run)
+    select run, source, pid, tid, correlation, start_ns, end_ns from api_calls where matches(run, $run)
 ),
 without_note as (
     select c.id, c.run, c.source, c.pid, c.correlation
@@ -114,7 +114,7 @@ op_notes as materialized (
             'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
         } as note
     from collectives
-    where "on" = 'op' and picked(run, $run)
+    where origin = 'op' and matches(run, $run)
 ),
 on_ops as (  -- of several kernels of one op none is known to be that collective
     select i.id, o.note, o.collective
@@ -183,7 +183,7 @@ matched as (
     left join transfers as t
         on f.run = t.run and f.collective = t.collective and f.seq = t.seq and f.group_size = t.group_size
         and f.group_name is not distinct from t.group_name and f.group_ranks is not distinct from t.group_ranks
-    where picked(f.rank, $rank) and picked(f.device, $device)
+    where matches(f.rank, $rank) and matches(f.device, $device)
 ),
 sums as (
     select
@@ -208,20 +208,20 @@ select
     run, rank, device, collective, group_name,
     group_size::bigint as group_size,
     message_bytes, kernels,
-    whole(dur_ns) as dur_ns,
+    as_bigint(dur_ns) as dur_ns,
     sized_kernels,
-    whole(sums.size_bytes) as size_bytes,
-    whole(sums.sized_dur_ns) as sized_dur_ns,
+    as_bigint(sums.size_bytes) as size_bytes,
+    as_bigint(sums.sized_dur_ns) as sized_dur_ns,
     sums.size_bytes / nullif(sums.sized_dur_ns, 0) as algbw_gb_per_s,
-    whole(round(sums.bus_bytes)) as bus_bytes,
-    whole(sums.bus_dur_ns) as bus_dur_ns,
+    as_bigint(round(sums.bus_bytes)) as bus_bytes,
+    as_bigint(sums.bus_dur_ns) as bus_dur_ns,
     sums.bus_bytes / nullif(sums.bus_dur_ns, 0) as busbw_gb_per_s,
     matched_kernels,
-    whole(sums.matched_bytes) as matched_bytes,
-    whole(round(sums.matched_bus_bytes)) as matched_bus_bytes,
-    whole(sums.matched_dur_ns) as matched_dur_ns,
-    whole(sums.transfer_ns) as transfer_ns,
-    whole(sums.matched_dur_ns - sums.transfer_ns) as wait_ns,
+    as_bigint(sums.matched_bytes) as matched_bytes,
+    as_bigint(round(sums.matched_bus_bytes)) as matched_bus_bytes,
+    as_bigint(sums.matched_dur_ns) as matched_dur_ns,
+    as_bigint(sums.transfer_ns) as transfer_ns,
+    as_bigint(sums.matched_dur_ns - sums.transfer_ns) as wait_ns,
     (sums.matched_dur_ns - sums.transfer_ns) / nullif(sums.matched_dur_ns, 0) as wait_ratio,
     sums.matched_bytes / nullif(sums.transfer_ns, 0) as transfer_algbw_gb_per_s,
     sums.matched_bus_bytes / nullif(sums.transfer_ns, 0) as transfer_busbw_gb_per_s,

@@ -29,7 +29,7 @@
 with listed as (
     select run, name as part, start_ns, end_ns, dur_ns
     from api_calls
-    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 )
 select
     run, sum_ns,

@@ -28,7 +28,7 @@
 with listed as (
     select run, name as part, start_ns, end_ns, dur_ns
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 )
 select
     run, sum_ns,

@@ -28,7 +28,7 @@ with sized as (
     select run, operation, size_bytes
     from memory_operations
     where size_bytes is not null
-        and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+        and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 operations as (
     select
@@ -45,7 +45,7 @@ operations as (
 )
 select
     run,
-    whole(total_bytes) as size_bytes,
+    as_bigint(total_bytes) as size_bytes,
     in_mb(total_bytes) as "Total (MB)",
     listed as "Count",
     avg_mb as "Avg (MB)",

@@ -52,14 +52,14 @@ with graph_calls as (
     from api_calls
     where
         name like '%GraphLaunch%' and correlation is not null
-        and api in ('runtime', 'driver') and measured(start_ns, end_ns)
-        and picked(run, $run) and picked(rank, $rank)
+        and api in ('runtime', 'driver') and has_valid_interval(start_ns, end_ns)
+        and matches(run, $run) and matches(rank, $rank)
     group by run, source, rank, pid, correlation
 ),
 activity as not materialized (
     select run, source, rank, pid, device, kind, start_ns, end_ns, dur_ns, correlation, graph
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 nodes as (
     select
@@ -84,8 +84,8 @@ launches as (
         count(*) filter (kind = 'kernel') as kernels,
         count(*) filter (kind = 'memcpy') as copies,
         count(*) filter (kind = 'memset') as fills,
-        sum(dur_ns) filter (measured(start_ns, end_ns)) as dur_ns,
-        max(end_ns) filter (measured(start_ns, end_ns)) - min(start_ns) filter (measured(start_ns, end_ns)) as span_ns,
+        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns,
+        max(end_ns) filter (has_valid_interval(start_ns, end_ns)) - min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as span_ns,
         any_value(api_ns) as api_ns
     from nodes
     group by run, rank, device, part
@@ -130,24 +130,24 @@ graphs as (
 device_sums as (
     select run, rank, device, sum(dur_ns) as gpu_activity_ns
     from activity
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, rank, device
 )
 select
     g.run, g.rank, g.device, g.graph, g.recorded, g.launches,
-    whole(g.kernels) as kernels,
-    whole(g.copies) as copies,
-    whole(g.fills) as fills,
+    as_bigint(g.kernels) as kernels,
+    as_bigint(g.copies) as copies,
+    as_bigint(g.fills) as fills,
     g.min_nodes, g.max_nodes,
-    whole(g.dur_ns) as dur_ns,
-    whole(g.busy_ns) as busy_ns,
-    whole(g.span_ns) as span_ns,
-    whole(round(g.span_ns / nullif(g.timed, 0))) as mean_span_ns,
+    as_bigint(g.dur_ns) as dur_ns,
+    as_bigint(g.busy_ns) as busy_ns,
+    as_bigint(g.span_ns) as span_ns,
+    as_bigint(round(g.span_ns / nullif(g.timed, 0))) as mean_span_ns,
     g.busy_ns / nullif(g.span_ns, 0) as busy_ratio,
     g.api_calls,
-    whole(g.api_ns) as api_ns,
-    whole(round(g.api_ns / nullif(g.api_calls, 0))) as mean_api_ns,
-    found(d.run, whole(d.gpu_activity_ns)) as gpu_activity_ns,
+    as_bigint(g.api_ns) as api_ns,
+    as_bigint(round(g.api_ns / nullif(g.api_calls, 0))) as mean_api_ns,
+    zero_if_missing(d.run, as_bigint(d.gpu_activity_ns)) as gpu_activity_ns,
     g.dur_ns / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
     case
         when g.graph is not null then 'graph ' || g.graph

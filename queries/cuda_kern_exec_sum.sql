@@ -50,13 +50,13 @@
 with calls as (
     select run, source, pid, tid, correlation, name, start_ns, end_ns, dur_ns
     from api_calls
-    where api in ('runtime', 'driver') and measured(start_ns, end_ns)
+    where api in ('runtime', 'driver') and has_valid_interval(start_ns, end_ns)
 ),
 executions as (
     select run, source, rank, pid, device, correlation, name, start_ns, end_ns, dur_ns
     from kernels
-    where measured(start_ns, end_ns)
-        and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where has_valid_interval(start_ns, end_ns)
+        and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 pairs as (
     select

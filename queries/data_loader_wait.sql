@@ -39,7 +39,7 @@
 with marked as (
     select run, source, rank, pid, tid, name, scope, start_ns, end_ns
     from annotations
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 all_steps as materialized (
     from steps_of('marked', $step_name)
@@ -57,9 +57,9 @@ ranges as materialized (
         select run, source, rank, pid, start_ns, end_ns
         from ops
         semi join loader_names using (name)
-        where picked(run, $run) and picked(rank, $rank)
+        where matches(run, $run) and matches(rank, $rank)
     )
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
 ),
 process_ranges as (
     from of_processes('ranges', 'all_steps')
@@ -70,7 +70,7 @@ pieces as materialized (
 activity as materialized (
     select run, source, rank, pid, device, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 devices_seen as (
     select distinct run, source, rank, pid, device, true as has_gpu from activity
@@ -97,7 +97,7 @@ found_waits as (
         i.busy_ns as wait_ns,
         case when c.has_gpu then i.busy_ns - i.inside_ns end as gpu_idle_ns
     from counts as c
-    join inside('waits', 'activity') as i
+    join clip_to('waits', 'activity') as i
         on c.run = i.run and c.rank = i.rank and c.device is not distinct from i.device and c.part = i.part
 ),
 in_steps as (
@@ -149,17 +149,17 @@ answers as (
     union all
     select
         run, rank, null, step, start_ns,
-        case when measured(start_ns, end_ns) then dur_ns end,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end,
         data_wait_ns, null, null, 'steps'
     from steps
-    where data_wait_ns is not null and picked(run, $run) and picked(rank, $rank)
+    where data_wait_ns is not null and matches(run, $run) and matches(rank, $rank)
 )
 select
     run, rank, device, step,
-    whole(wait_ns) as wait_ns,
+    as_bigint(wait_ns) as wait_ns,
     step_ns,
     wait_ns / nullif(step_ns, 0) as of_step_ratio,
-    whole(gpu_idle_ns) as gpu_idle_ns,
+    as_bigint(gpu_idle_ns) as gpu_idle_ns,
     gpu_idle_ns / nullif(wait_ns, 0) as of_wait_ratio,
     waits, counted_from
 from answers

@@ -49,12 +49,12 @@
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class from classified('executions')
@@ -79,24 +79,24 @@ devices_seen as (
 sums as (
     select
         run, rank, device,
-        whole(sum(dur_ns)) as kernel_sum_ns,
-        whole(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
+        as_bigint(sum(dur_ns)) as kernel_sum_ns,
+        as_bigint(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
     from kinds
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, rank, device
 )
 select
     d.run, d.rank, d.device,
-    found(p.run, p.window_ns) as window_ns,
-    found(p.run, try(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns)) as compute_ns,
-    found(p.run, try(p.b_ns + p.bc_ns)) as exposed_comm_ns,
-    found(p.run, p.c_ns) as exposed_memory_ns,
-    found(p.run, p.idle_ns) as idle_ns,
-    found(p.run, try(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns)) as comm_ns,
-    found(p.run, try(p.ab_ns + p.abc_ns)) as overlapped_comm_ns,
-    found(g.run, g.busy_ns) as graph_ns,
-    found(s.run, s.kernel_sum_ns) as kernel_sum_ns,
-    found(s.run, s.unclassified_ns) as unclassified_ns,
+    zero_if_missing(p.run, p.window_ns) as window_ns,
+    zero_if_missing(p.run, try(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns)) as compute_ns,
+    zero_if_missing(p.run, try(p.b_ns + p.bc_ns)) as exposed_comm_ns,
+    zero_if_missing(p.run, p.c_ns) as exposed_memory_ns,
+    zero_if_missing(p.run, p.idle_ns) as idle_ns,
+    zero_if_missing(p.run, try(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns)) as comm_ns,
+    zero_if_missing(p.run, try(p.ab_ns + p.abc_ns)) as overlapped_comm_ns,
+    zero_if_missing(g.run, g.busy_ns) as graph_ns,
+    zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
+    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
 from devices_seen as d
 left join regions('compute', 'communication', 'memory') as p

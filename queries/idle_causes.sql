@@ -65,12 +65,12 @@
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -108,22 +108,22 @@ sums as (
 )
 select
     d.run, d.rank, d.device,
-    found(w.run, w.window_ns) as window_ns,
-    found(s.run, whole(s.idle_ns)) as idle_ns,
-    found(s.run, s.idle_ns) / nullif(w.window_ns, 0) as idle_ratio,
-    found(s.run, whole(s.host_ns)) as host_ns,
-    found(s.run, whole(s.dependency_ns)) as dependency_ns,
-    found(s.run, whole(s.overhead_ns)) as overhead_ns,
-    found(s.run, whole(s.unknown_ns)) as unknown_ns,
+    zero_if_missing(w.run, w.window_ns) as window_ns,
+    zero_if_missing(s.run, as_bigint(s.idle_ns)) as idle_ns,
+    zero_if_missing(s.run, s.idle_ns) / nullif(w.window_ns, 0) as idle_ratio,
+    zero_if_missing(s.run, as_bigint(s.host_ns)) as host_ns,
+    zero_if_missing(s.run, as_bigint(s.dependency_ns)) as dependency_ns,
+    zero_if_missing(s.run, as_bigint(s.overhead_ns)) as overhead_ns,
+    zero_if_missing(s.run, as_bigint(s.unknown_ns)) as unknown_ns,
     s.host_ns / s.idle_ns as host_ratio,
     s.dependency_ns / s.idle_ns as dependency_ratio,
     s.overhead_ns / s.idle_ns as overhead_ratio,
     s.unknown_ns / s.idle_ns as unknown_ratio,
-    found(s.run, s.gaps) as gaps,
-    found(s.run, s.host_gaps) as host_gaps,
-    found(s.run, s.dependency_gaps) as dependency_gaps,
-    found(s.run, s.overhead_gaps) as overhead_gaps,
-    found(s.run, s.unknown_gaps) as unknown_gaps,
+    zero_if_missing(s.run, s.gaps) as gaps,
+    zero_if_missing(s.run, s.host_gaps) as host_gaps,
+    zero_if_missing(s.run, s.dependency_gaps) as dependency_gaps,
+    zero_if_missing(s.run, s.overhead_gaps) as overhead_gaps,
+    zero_if_missing(s.run, s.unknown_gaps) as unknown_gaps,
     s.longest_gap_ns
 from devices_seen as d
 left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device

@@ -52,12 +52,12 @@
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as (
     select run, source, rank, device, name, start_ns, end_ns, dur_ns, class as part from classified('executions')
@@ -67,7 +67,7 @@ sums as (
         run, rank, device, part,
         count(*) as kernels,
         count(distinct name) as names,
-        coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as dur_ns
+        coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
     from kinds
     group by run, rank, device, part
 ),
@@ -83,17 +83,17 @@ select
     s.run, s.rank, s.device,
     s.part as class,
     s.kernels, s.names,
-    whole(s.dur_ns) as dur_ns,
-    whole(s.kernel_sum_ns) as kernel_sum_ns,
+    as_bigint(s.dur_ns) as dur_ns,
+    as_bigint(s.kernel_sum_ns) as kernel_sum_ns,
     s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    found(a.run, a.busy_ns) as busy_ns,
-    found(a.run, a.alone_ns) as alone_ns,
-    found(w.run, w.window_ns) as window_ns,
-    found(a.run, a.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    whole(s.unclassified_ns) as unclassified_ns,
+    zero_if_missing(a.run, a.busy_ns) as busy_ns,
+    zero_if_missing(a.run, a.alone_ns) as alone_ns,
+    zero_if_missing(w.run, w.window_ns) as window_ns,
+    zero_if_missing(a.run, a.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    as_bigint(s.unclassified_ns) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
 from shares as s
-left join alone('kinds') as a
+left join solo_time('kinds') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
 left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 order by s.run, s.rank, s.device, s.dur_ns desc, class

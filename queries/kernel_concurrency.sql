@@ -36,7 +36,7 @@
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as (
     select run, source, rank, device, start_ns, end_ns
@@ -50,11 +50,11 @@ counts as (
 )
 select
     k.run, k.rank, k.device, k.kernels,
-    found(b.run, b.busy_ns) as busy_ns,
-    found(b.run, b.concurrent_ns) as concurrent_ns,
+    zero_if_missing(b.run, b.busy_ns) as busy_ns,
+    zero_if_missing(b.run, b.concurrent_ns) as concurrent_ns,
     b.concurrent_ns / nullif(b.busy_ns, 0) as concurrency_ratio,
-    found(w.run, w.window_ns) as window_ns,
-    found(b.run, b.concurrent_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    zero_if_missing(w.run, w.window_ns) as window_ns,
+    zero_if_missing(b.run, b.concurrent_ns) / nullif(w.window_ns, 0) as of_window_ratio,
     coalesce(b.max_concurrent, 0)::bigint as max_concurrent
 from counts as k
 left join concurrency('executions') as b on k.run = b.run and k.rank = b.rank and k.device is not distinct from b.device

@@ -65,12 +65,12 @@ executions as not materialized (  -- each use reads only its own columns
     select k.*, p.ncu_run
     from kernels as k
     join pairs as p on k.run = p.run
-    where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device) and measured(k.start_ns, k.end_ns)
+    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
 ),
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from pairs where picked(run, $run))
+    where run in (select ncu_run from pairs where matches(run, $run))
 ),
 totals as (
     select l.id, l.dram_bytes, f.flop, f.missing
@@ -105,15 +105,15 @@ select
     shown_shape(s.grid) as grid,
     shown_shape(s.block) as block,
     s.match, s.executions, s.launches,
-    whole(s.dur_ns) as dur_ns,
-    whole(round(s.flop)) as flop,
-    whole(s.dram_bytes) as dram_bytes,
+    as_bigint(s.dur_ns) as dur_ns,
+    as_bigint(round(s.flop)) as flop,
+    as_bigint(s.dram_bytes) as dram_bytes,
     s.flop / nullif(s.dur_ns, 0) as achieved_gflop_per_s,
     s.dram_bytes / nullif(s.dur_ns, 0) as achieved_gb_per_s,
     s.flop / nullif(s.dram_bytes, 0) as intensity_flop_per_byte,
-    whole(s.kernel_sum_ns) as kernel_sum_ns,
+    as_bigint(s.kernel_sum_ns) as kernel_sum_ns,
     s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    whole(s.matched_ns) as matched_ns,
+    as_bigint(s.matched_ns) as matched_ns,
     s.matched_ns / nullif(s.kernel_sum_ns, 0) as matched_ratio,
     s.ncu_run,
     s.ncu_rank::bigint as ncu_rank,

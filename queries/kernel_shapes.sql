@@ -56,9 +56,9 @@ with executions as (
             shared_static_bytes + shared_dynamic_bytes, shared_static_bytes, shared_dynamic_bytes,
             try_cast(try(args->>'$."shared memory"') as bigint)  -- Kineto tells the sum alone
         ) as shared_bytes,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 by_shape as (
     select
@@ -94,15 +94,15 @@ select
     s.block_x::bigint as block_x, s.block_y::bigint as block_y, s.block_z::bigint as block_z,
     s.registers::bigint as registers,
     s.shared_bytes, s.calls,
-    whole(s.dur_ns) as dur_ns,
-    whole(round(s.dur_ns / nullif(s.timed_calls, 0))) as mean_ns,
+    as_bigint(s.dur_ns) as dur_ns,
+    as_bigint(round(s.dur_ns / nullif(s.timed_calls, 0))) as mean_ns,
     s.min_ns, s.max_ns,
-    whole(s.grid_x::hugeint * s.grid_y * s.grid_z) as blocks,
-    whole(s.block_x::hugeint * s.block_y * s.block_z) as threads_per_block,
+    as_bigint(s.grid_x::hugeint * s.grid_y * s.grid_z) as blocks,
+    as_bigint(s.block_x::hugeint * s.block_y * s.block_z) as threads_per_block,
     m.sm_count::bigint as sm_count,
     s.grid_x::hugeint * s.grid_y * s.grid_z / nullif(m.sm_count, 0) as blocks_per_sm,
     s.occupancy_ratio,
-    whole(s.kernel_sum_ns) as kernel_sum_ns,
+    as_bigint(s.kernel_sum_ns) as kernel_sum_ns,
     s.dur_ns / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
     s.timed_calls
 from ranked as s

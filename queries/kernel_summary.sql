@@ -43,9 +43,9 @@
 -- try = "A kernel of this share is worth a profile by ncu, and its place under the roofline."
 -- ///
 with executions as (
-    select run, rank, device, name, case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+    select run, rank, device, name, case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 by_name as (
     select
@@ -53,8 +53,8 @@ by_name as (
         count(*) as calls,
         count(measured_ns) as timed_calls,
         coalesce(sum(measured_ns), 0) as dur_ns,
-        whole(round(avg(measured_ns))) as mean_ns,
-        whole(round(median(measured_ns))) as median_ns,
+        as_bigint(round(avg(measured_ns))) as mean_ns,
+        as_bigint(round(median(measured_ns))) as median_ns,
         min(measured_ns) as min_ns,
         max(measured_ns) as max_ns
     from executions
@@ -71,9 +71,9 @@ select
     k.run, k.rank, k.device,
     k.name as kernel,
     k.calls,
-    whole(k.dur_ns) as dur_ns,
+    as_bigint(k.dur_ns) as dur_ns,
     k.mean_ns, k.median_ns, k.min_ns, k.max_ns,
-    whole(k.kernel_sum_ns) as kernel_sum_ns,
+    as_bigint(k.kernel_sum_ns) as kernel_sum_ns,
     k.dur_ns / nullif(k.kernel_sum_ns, 0) as of_kernel_sum_ratio,
     k.timed_calls,
     c.class

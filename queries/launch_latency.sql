@@ -54,13 +54,13 @@ with work as not materialized (
         {'pid': pid, 'context': context, 'stream': stream} as part
     from gpu_activity
     where
-        kind in ('kernel', 'graph') and measured(start_ns, end_ns)
-        and picked(run, $run) and picked(rank, $rank)
+        kind in ('kernel', 'graph') and has_valid_interval(start_ns, end_ns)
+        and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 ),
 firsts as (
     select
@@ -78,11 +78,11 @@ launched as (
         f.kernel.start_ns as kernel_start_ns,
         f.call_start_ns, f.call_end_ns
     from with_calls('firsts', 'calls') as f
-    where picked(f.kernel.device, $device)
+    where matches(f.kernel.device, $device)
     union all
     select run, source, rank, device, part, start_ns, null, null
     from work
-    where correlation is null and picked(device, $device)
+    where correlation is null and matches(device, $device)
 ),
 launches as (
     select
@@ -128,18 +128,18 @@ select
     s.part.context as context,
     s.part.stream as stream,
     s.launches, s.unmatched, s.negative, s.negative_queue,
-    whole(round(s.mean_api_ns)) as mean_api_ns,
-    whole(round(s.mean_queue_ns)) as mean_queue_ns,
-    whole(round(s.median_queue_ns)) as median_queue_ns,
+    as_bigint(round(s.mean_api_ns)) as mean_api_ns,
+    as_bigint(round(s.mean_queue_ns)) as mean_queue_ns,
+    as_bigint(round(s.median_queue_ns)) as median_queue_ns,
     s.max_queue_ns,
-    whole(round(s.mean_latency_ns)) as mean_latency_ns,
-    whole(round(s.median_latency_ns)) as median_latency_ns,
+    as_bigint(round(s.mean_latency_ns)) as mean_latency_ns,
+    as_bigint(round(s.median_latency_ns)) as median_latency_ns,
     s.max_latency_ns,
     b.max_concurrent::bigint as max_queue_depth,
     s.waiting_ns / nullif(p.span_ns, 0) as mean_queue_depth,
-    whole(s.waiting_ns) as waiting_ns,
-    whole(p.span_ns) as span_ns,
-    whole(p.span_ns - b.busy_ns) as empty_ns,
+    as_bigint(s.waiting_ns) as waiting_ns,
+    as_bigint(p.span_ns) as span_ns,
+    as_bigint(p.span_ns - b.busy_ns) as empty_ns,
     (p.span_ns - b.busy_ns) / nullif(p.span_ns, 0) as empty_ratio
 from sums as s
 left join concurrency('launches') as b

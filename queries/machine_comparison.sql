@@ -75,7 +75,7 @@ measured_runs as (
     join run_speeds as s on c.run = s.run
     left join lasts as a on c.run = a.run
     left join run_memory as m on c.run = m.run
-    where c.trained and s.step_ns is not null and picked(c.sweep, $sweep) and picked(c.model, $model)
+    where c.trained and s.step_ns is not null and matches(c.sweep, $sweep) and matches(c.model, $model)
 ),
 machines as materialized (
     select
@@ -104,8 +104,8 @@ paired as (
         b.machine as base_machine, b.run as base_run, b.accuracy as base_accuracy, b.used_bytes as base_used_bytes,
         b.total_bytes as base_total_bytes,
         case when b.epoch_ns is not null and c.epoch_ns is not null then 'epoch' else 'step' end as compared,
-        whole(round(case compared when 'epoch' then b.epoch_ns else b.step_ns end)) as base_ns,
-        whole(round(case compared when 'epoch' then c.epoch_ns else c.step_ns end)) as this_ns
+        as_bigint(round(case compared when 'epoch' then b.epoch_ns else b.step_ns end)) as base_ns,
+        as_bigint(round(case compared when 'epoch' then c.epoch_ns else c.step_ns end)) as this_ns
     from machines as c
     join chosen as o using (alike)
     join machines as b on o.alike = b.alike and o.machine = b.machine
@@ -119,8 +119,8 @@ select
     count(*) over alike as pairs,
     sum(base_ns) over alike / nullif(sum(this_ns) over alike, 0) as ratio_of_means_factor,
     avg(base_ns / nullif(this_ns, 0)) over alike as mean_of_ratios_factor,
-    whole(round(avg(base_ns - this_ns) over alike)) as mean_saved_ns,
-    whole(round(avg(base_ns) over alike)) as mean_base_ns,
+    as_bigint(round(avg(base_ns - this_ns) over alike)) as mean_saved_ns,
+    as_bigint(round(avg(base_ns) over alike)) as mean_base_ns,
     avg(base_ns - this_ns) over alike / nullif(avg(base_ns) over alike, 0) as mean_saved_ratio,
     base_accuracy, accuracy, base_used_bytes, base_total_bytes,
     base_used_bytes / nullif(base_total_bytes, 0) as base_used_ratio,

@@ -49,9 +49,9 @@ with copies as (
         coalesce(direction, 'unknown') as direction,
         src_memory, dst_memory,
         case when size_bytes >= 0 then size_bytes end as size_bytes,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from memcpys
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 by_size as (  -- a program copies few different sizes
     select
@@ -90,17 +90,17 @@ shares as (
 select
     run, rank, device, direction, src_memory, dst_memory, from_bytes,
     case when from_bytes > 0 then from_bytes - 1 + from_bytes else from_bytes end as to_bytes,
-    whole(copies) as copies,
-    whole(size_bytes) as size_bytes,
-    whole(round(size_bytes / copies)) as mean_bytes,
-    whole(dur_ns) as dur_ns,
-    whole(round(dur_ns / nullif(timed_copies, 0))) as mean_ns,
-    whole(timed_copies) as timed_copies,
-    whole(timed_bytes) as timed_bytes,
+    as_bigint(copies) as copies,
+    as_bigint(size_bytes) as size_bytes,
+    as_bigint(round(size_bytes / copies)) as mean_bytes,
+    as_bigint(dur_ns) as dur_ns,
+    as_bigint(round(dur_ns / nullif(timed_copies, 0))) as mean_ns,
+    as_bigint(timed_copies) as timed_copies,
+    as_bigint(timed_bytes) as timed_bytes,
     timed_bytes / nullif(dur_ns, 0) as throughput_gb_per_s,
-    whole(all_copies) as all_copies,
+    as_bigint(all_copies) as all_copies,
     copies / all_copies as of_copies_ratio,
-    whole(all_dur_ns) as all_dur_ns,
+    as_bigint(all_dur_ns) as all_dur_ns,
     dur_ns / nullif(all_dur_ns, 0) as of_dur_ratio
 from shares
 order by run, rank, device, direction, src_memory, dst_memory, from_bytes

@@ -43,20 +43,20 @@ with copies as (
     select
         run, source, rank, device, start_ns, end_ns, size_bytes,
         {'direction': coalesce(direction, 'unknown'), 'src_memory': src_memory, 'dst_memory': dst_memory} as part,
-        case when measured(start_ns, end_ns) then dur_ns end as measured_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from memcpys
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 sums as (
     select
         run, rank, device, part,
         count(*) as copies,
-        whole(coalesce(sum(size_bytes), 0)) as size_bytes,
-        whole(coalesce(sum(measured_ns), 0)) as dur_ns,
-        whole(coalesce(sum(measured_ns) filter (size_bytes is not null), 0)) as sized_dur_ns,
-        whole(coalesce(sum(size_bytes) filter (measured_ns is not null), 0)) as timed_bytes,
+        as_bigint(coalesce(sum(size_bytes), 0)) as size_bytes,
+        as_bigint(coalesce(sum(measured_ns), 0)) as dur_ns,
+        as_bigint(coalesce(sum(measured_ns) filter (size_bytes is not null), 0)) as sized_dur_ns,
+        as_bigint(coalesce(sum(size_bytes) filter (measured_ns is not null), 0)) as timed_bytes,
         count(*) filter (size_bytes < $small_bytes) as small_copies,
-        whole(coalesce(sum(measured_ns) filter (size_bytes < $small_bytes), 0)) as small_dur_ns
+        as_bigint(coalesce(sum(measured_ns) filter (size_bytes < $small_bytes), 0)) as small_dur_ns
     from copies
     group by run, rank, device, part
 )
@@ -67,7 +67,7 @@ select
     s.part.dst_memory as dst_memory,
     s.copies, s.size_bytes, s.dur_ns, s.sized_dur_ns,
     s.timed_bytes / nullif(s.sized_dur_ns, 0) as throughput_gb_per_s,
-    found(b.run, b.busy_ns) as busy_ns,
+    zero_if_missing(b.run, b.busy_ns) as busy_ns,
     s.small_copies, s.small_dur_ns,
     s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
     s.timed_bytes

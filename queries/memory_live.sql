@@ -45,7 +45,7 @@ with asked as materialized (
         row_number() over () as id,
         run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 peaks as materialized (
     from memory_peaks_of('asked')
@@ -59,12 +59,12 @@ moments as (
 host_ops as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
     from ops
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 marked as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
     from annotations
-    where scope = 'cpu' and picked(run, $run) and picked(rank, $rank)
+    where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 moment_ops as (
     select i.id, o.name as op from innermost('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
@@ -85,9 +85,9 @@ owners as (
 )
 select
     o.run, o.rank, o.device, o.op, o.annotation, o.blocks,
-    whole(o.live_bytes) as live_bytes,
+    as_bigint(o.live_bytes) as live_bytes,
     o.largest_bytes,
-    whole(sum(o.live_bytes) over (partition by o.run, o.rank, o.device)) as recorded_bytes,
+    as_bigint(sum(o.live_bytes) over (partition by o.run, o.rank, o.device)) as recorded_bytes,
     p.peak_bytes,
     o.live_bytes / nullif(p.peak_bytes, 0) as of_peak_ratio
 from owners as o

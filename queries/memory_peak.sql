@@ -58,7 +58,7 @@ with asked as materialized (
         row_number() over () as id,
         run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 peaks as materialized (
     from memory_peaks_of('asked')
@@ -84,12 +84,12 @@ moments as (
 host_ops as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
     from ops
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 marked as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
     from annotations
-    where scope = 'cpu' and picked(run, $run) and picked(rank, $rank)
+    where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 moment_ops as (
     select i.id, o.name from innermost('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
@@ -102,9 +102,9 @@ select
     o.name as op,
     m.name as annotation,
     p.reserved_bytes, p.peak_reserved_bytes,
-    case when p.has_addresses then found(l.run, l.live_blocks) end as live_blocks,
-    case when p.has_addresses then whole(found(l.run, l.live_bytes)) end as live_bytes,
-    case when p.has_addresses then found(l.run, l.live_bytes) / nullif(p.peak_bytes, 0) end as of_peak_ratio,
+    case when p.has_addresses then zero_if_missing(l.run, l.live_blocks) end as live_blocks,
+    case when p.has_addresses then as_bigint(zero_if_missing(l.run, l.live_bytes)) end as live_bytes,
+    case when p.has_addresses then zero_if_missing(l.run, l.live_bytes) / nullif(p.peak_bytes, 0) end as of_peak_ratio,
     l.largest_block_bytes,
     lo.name as largest_block_op,
     p.events, p.pid, p.counted_from

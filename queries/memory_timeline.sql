@@ -39,7 +39,7 @@
 with asked as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 totals as materialized (
     from memory_totals('asked')

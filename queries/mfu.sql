@@ -69,19 +69,19 @@
 with calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns
     from api_calls
-    where correlation is not null and picked(run, $run) and picked(rank, $rank)
+    where correlation is not null and matches(run, $run) and matches(rank, $rank)
     group by run, source, pid, correlation
 ),
 ranges as (
     select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
     from annotations
-    where scope = 'cpu' and regexp_matches(name, $step_name) and measured(start_ns, end_ns) and picked(run, $run) and picked(rank, $rank)
+    where scope = 'cpu' and regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns) and matches(run, $run) and matches(rank, $rank)
     group by run, source, rank
 ),
 activity as (
     select run, source, rank, device, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 pairs as materialized (
     from paired_runs($ncu)
@@ -95,7 +95,7 @@ executions as materialized (
     left join calls as c
         on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
     left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
-    where picked(k.run, $run) and picked(k.rank, $rank) and picked(k.device, $device) and measured(k.start_ns, k.end_ns)
+    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
         and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
 ),
 times as (
@@ -105,14 +105,14 @@ times as (
         coalesce($steps, any_value(r.steps)) as steps
     from windows('activity') as w
     left join (
-        select run, rank, whole(sum(end_ns - start_ns)) as window_ns, whole(sum(steps)) as steps from ranges group by run, rank
+        select run, rank, as_bigint(sum(end_ns - start_ns)) as window_ns, as_bigint(sum(steps)) as steps from ranges group by run, rank
     ) as r on w.run = r.run and w.rank = r.rank
     group by w.run, w.rank, w.device
 ),
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from pairs where picked(run, $run))
+    where run in (select ncu_run from pairs where matches(run, $run))
 ),
 flops as materialized (
     select id, precision, flop from launch_flop('profiled', $half)
@@ -227,16 +227,16 @@ judged as (
 select
     run, rank, device,
     steps::bigint as steps,
-    whole(round(window_ns / nullif(steps, 0))) as step_ns,
-    case when no_flop is null then whole(round(flop / nullif(steps, 0))) end as flop_per_step,
+    as_bigint(round(window_ns / nullif(steps, 0))) as step_ns,
+    case when no_flop is null then as_bigint(round(flop / nullif(steps, 0))) end as flop_per_step,
     case when no_flop is null then achieved end as achieved_gflop_per_s,
     peak as peak_gflop_per_s,
     case when refused is null then achieved / nullif(peak, 0) end as mfu_ratio,
     precision, flop_source, peak_source, refused,
-    case when no_flop is null then whole(round(flop)) end as flop,
+    case when no_flop is null then as_bigint(round(flop)) end as flop,
     window_ns,
-    whole(coalesce(kernel_ns, 0)) as kernel_ns,
-    whole(coalesce(matched_ns, 0)) as matched_ns,
+    as_bigint(coalesce(kernel_ns, 0)) as kernel_ns,
+    as_bigint(coalesce(matched_ns, 0)) as matched_ns,
     coverage as matched_ratio,
     device_name, ncu_run, peak_run
 from judged

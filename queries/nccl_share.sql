@@ -52,12 +52,12 @@
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from classified('executions')
@@ -79,24 +79,24 @@ part_sums as (
     select
         run, rank, device, part,
         count(*) as kernels,
-        whole(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)) as dur_ns
+        as_bigint(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0)) as dur_ns
     from parts
     group by run, rank, device, part
 ),
 device_sums as (
     select
         run, rank, device,
-        whole(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0)) as gpu_activity_ns
+        as_bigint(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0)) as gpu_activity_ns
     from activity
     group by run, rank, device
 ),
 kernel_sums as (
     select
         run, rank, device,
-        whole(sum(dur_ns)) as kernel_sum_ns,
-        whole(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
+        as_bigint(sum(dur_ns)) as kernel_sum_ns,
+        as_bigint(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
     from kinds
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, rank, device
 ),
 answers as (
@@ -107,24 +107,24 @@ answers as (
 select
     a.run, a.rank, a.device,
     a.part as collective,
-    found(p.run, p.kernels) as kernels,
-    found(p.run, p.dur_ns) as dur_ns,
-    found(i.run, i.busy_ns) as busy_ns,
-    found(i.run, i.busy_ns - i.inside_ns) as exposed_ns,
+    zero_if_missing(p.run, p.kernels) as kernels,
+    zero_if_missing(p.run, p.dur_ns) as dur_ns,
+    zero_if_missing(i.run, i.busy_ns) as busy_ns,
+    zero_if_missing(i.run, i.busy_ns - i.inside_ns) as exposed_ns,
     d.gpu_activity_ns,
-    found(s.run, s.kernel_sum_ns) as kernel_sum_ns,
-    found(b.run, b.busy_ns) as kernel_busy_ns,
-    found(w.run, w.window_ns) as window_ns,
-    found(p.run, p.dur_ns) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
-    found(p.run, p.dur_ns) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    found(i.run, i.busy_ns) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
-    found(i.run, i.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    found(s.run, s.unclassified_ns) as unclassified_ns
+    zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
+    zero_if_missing(b.run, b.busy_ns) as kernel_busy_ns,
+    zero_if_missing(w.run, w.window_ns) as window_ns,
+    zero_if_missing(p.run, p.dur_ns) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    zero_if_missing(p.run, p.dur_ns) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    zero_if_missing(i.run, i.busy_ns) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
+    zero_if_missing(i.run, i.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns
 from answers as a
 join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
 left join part_sums as p
     on a.run = p.run and a.rank = p.rank and a.device is not distinct from p.device and a.part = p.part
-left join inside('parts', 'compute') as i
+left join clip_to('parts', 'compute') as i
     on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
 left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
 left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device

@@ -44,7 +44,7 @@ closed as (
         coalesce(end_ns, case when style in ('push_pop', 'start_end') then last_ns end) as end_ns
     from noted
     join ends using (run, source)
-    where style is distinct from 'mark' and picked(run, $run) and picked(rank, $rank)
+    where style is distinct from 'mark' and matches(run, $run) and matches(rank, $rank)
 ),
 listed as (
     select

@@ -41,9 +41,9 @@
 with executions as not materialized (
     select
         run, source, rank, pid, device, name, correlation, external_id,
-        case when measured(start_ns, end_ns) then dur_ns else 0 end as dur_ns
+        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as materialized (  -- a million kernels have some hundred, and a number takes less memory than their columns
     select (row_number() over ())::integer as kind, run, source, rank, pid, device, name
@@ -69,7 +69,7 @@ launched as not materialized (
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 host_ops as materialized (
     select
@@ -77,7 +77,7 @@ host_ops as materialized (
         run, source, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
         coalesce(forward_tid, 0) > 0 as is_backward
     from ops
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 ops_by_id as (
     select run, source, pid, external_id, min(id) as op
@@ -116,7 +116,7 @@ forward_ops as (
         run, source, pid, sequence_number,
         max_by(name, (start_ns, -end_ns, id)) as name
     from host_ops
-    where not is_backward and sequence_number is not null and measured(start_ns, end_ns)
+    where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
     group by run, source, pid, sequence_number
     having min(tid) is not distinct from max(tid)
 ),
@@ -159,13 +159,13 @@ shares as (
 )
 select
     run, rank, device, op, forward_op, kernel,
-    whole(calls) as calls,
-    whole(dur_ns) as dur_ns,
-    whole(kernel_sum_ns) as kernel_sum_ns,
+    as_bigint(calls) as calls,
+    as_bigint(dur_ns) as dur_ns,
+    as_bigint(kernel_sum_ns) as kernel_sum_ns,
     dur_ns / nullif(kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    whole(backward_calls) as backward_calls,
-    whole(by_launch) as by_launch,
-    whole(by_external_id) as by_external_id
+    as_bigint(backward_calls) as backward_calls,
+    as_bigint(by_launch) as by_launch,
+    as_bigint(by_external_id) as by_external_id
 from shares
 where dur_ns >= $min_kernel_ns
 order by run, rank, device, shares.dur_ns desc, op, forward_op, kernel

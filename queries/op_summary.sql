@@ -45,7 +45,7 @@
 with executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id
     from ops
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 kinds as materialized (  -- a million calls have some hundred, and a number takes less memory than their columns
     select row_number() over () as kind, run, source, rank, pid, tid, name
@@ -71,12 +71,12 @@ calls as not materialized (
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 activity as (
-    select run, source, pid, correlation, external_id, case when measured(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
+    select run, source, pid, correlation, external_id, case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 launched as materialized (
     from with_calls('activity', 'api')
@@ -101,7 +101,7 @@ by_id as materialized (  -- what an op launched without a recorded call, at its 
     from launched as g
     join calls_by_id as o
         on g.run = o.run and g.source = o.source and g.pid is not distinct from o.pid and g.external_id = o.external_id
-    where g.call_start_ns is null and measured(o.start_ns, o.start_ns)
+    where g.call_start_ns is null and has_valid_interval(o.start_ns, o.start_ns)
 ),
 within as materialized (
     select id, gpu_ns, gpu_rows from summed_within('calls', 'by_call')
@@ -138,9 +138,9 @@ measures as (
     select
         id & 2147483647 as kind,
         count(*) as calls,
-        count(*) filter (measured(start_ns, end_ns)) as timed_calls,
-        sum(case when measured(start_ns, end_ns) then end_ns - start_ns end) as measured_ns,
-        max(case when measured(start_ns, end_ns) then end_ns - start_ns end) as max_ns
+        count(*) filter (has_valid_interval(start_ns, end_ns)) as timed_calls,
+        sum(case when has_valid_interval(start_ns, end_ns) then end_ns - start_ns end) as measured_ns,
+        max(case when has_valid_interval(start_ns, end_ns) then end_ns - start_ns end) as max_ns
     from numbered_calls
     group by kind
 ),
@@ -194,19 +194,19 @@ ranked as (
 select
     run, rank,
     name as op,
-    whole(calls) as calls,
-    whole(coalesce(total_ns, 0)) as total_ns,
-    whole(self_ns) as self_ns,
-    whole(round(mean_ns)) as mean_ns,
+    as_bigint(calls) as calls,
+    as_bigint(coalesce(total_ns, 0)) as total_ns,
+    as_bigint(self_ns) as self_ns,
+    as_bigint(round(mean_ns)) as mean_ns,
     max_ns,
-    whole(op_self_sum_ns) as op_self_sum_ns,
+    as_bigint(op_self_sum_ns) as op_self_sum_ns,
     self_ns / nullif(op_self_sum_ns, 0) as of_op_self_sum_ratio,
-    whole(coalesce(gpu_ns, 0)) as gpu_ns,
-    whole(coalesce(gpu_self_ns, 0)) as gpu_self_ns,
-    whole(coalesce(gpu_rows, 0)) as gpu_rows,
-    whole(coalesce(outermost_calls, 0)) as outermost_calls,
-    whole(timed_calls) as timed_calls,
-    whole(coalesce(overlapping_calls, 0)) as overlapping_calls
+    as_bigint(coalesce(gpu_ns, 0)) as gpu_ns,
+    as_bigint(coalesce(gpu_self_ns, 0)) as gpu_self_ns,
+    as_bigint(coalesce(gpu_rows, 0)) as gpu_rows,
+    as_bigint(coalesce(outermost_calls, 0)) as outermost_calls,
+    as_bigint(timed_calls) as timed_calls,
+    as_bigint(coalesce(overlapping_calls, 0)) as overlapping_calls
 from ranked
 where $top_ops is null or place <= $top_ops
 order by run, rank, ranked.self_ns desc, op

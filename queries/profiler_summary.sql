@@ -38,7 +38,7 @@
 with asked as (
     select *, kind in ('gpu_activities', 'api_calls') as is_plain
     from summaries
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device) and picked(kind, $kind)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device) and matches(kind, $kind)
 ),
 sums as (
     select run, source, rank, kind, sum(dur_ns) as kind_sum_ns
@@ -48,13 +48,13 @@ sums as (
 )
 select
     a.run, a.rank, a.device, a.kind, a.name, a.calls, a.dur_ns,
-    whole(round(a.mean_ns)) as mean_ns,
+    as_bigint(round(a.mean_ns)) as mean_ns,
     a.min_ns, a.max_ns,
-    whole(s.kind_sum_ns) as kind_sum_ns,
+    as_bigint(s.kind_sum_ns) as kind_sum_ns,
     a.dur_ns / nullif(s.kind_sum_ns, 0) as of_kind_sum_ratio,
     a.metric, a.value, a.min_value, a.max_value, a.unit, a.device_name,
     a.input_shapes,
-    whole(round(a.flop)) as flop
+    as_bigint(round(a.flop)) as flop
 from asked as a
 left join sums as s using (run, source, rank, kind)
 order by a.run, a.rank, a.kind, a.dur_ns desc nulls last, a.device, a.name, a.metric, a.source

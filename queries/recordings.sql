@@ -70,7 +70,7 @@ counts as (
         count(*) filter (kind = 'metrics') as metrics,
         count(*) filter (kind = 'steps') as steps
     from events
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
     group by run, rank
 ),
 cards as (
@@ -87,10 +87,10 @@ files as (
         run,
         string_agg(distinct program, ', ' order by program) as producer,
         count(*) as files,
-        whole(sum(events_kept)) as events_kept,
-        whole(sum(events_skipped)) as events_skipped
+        as_bigint(sum(events_kept)) as events_kept,
+        as_bigint(sum(events_skipped)) as events_skipped
     from (select *, concat_ws(' ', coalesce(producer, format), producer_version) as program from sources)
-    where picked(run, $run)
+    where matches(run, $run)
     group by run
 )
 select

@@ -77,7 +77,7 @@
 with profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 launches as materialized (
     select *, dense_rank() over (order by run, rank, device, name, case when $per = 'launch' then id end) as point
@@ -88,7 +88,7 @@ executions as (
     select k.*, l.run as ncu_run
     from kernels as k
     cross join (select distinct run from launches) as l
-    where k.run = $timeline and measured(k.start_ns, k.end_ns)
+    where k.run = $timeline and has_valid_interval(k.start_ns, k.end_ns)
 ),
 on_timeline as (
     select id, sum(dur_ns) / sum(executions) as mean_ns
@@ -106,11 +106,11 @@ points as materialized (
         case when $per = 'launch' then any_value(l.launch) end as launch,
         count(*) as launches,
         count(t.mean_ns) = count(*) as is_on_timeline,
-        whole(round(case when is_on_timeline then sum(t.mean_ns) else complete_sum(l.exact_ns) end)) as dur_ns,
+        as_bigint(round(case when is_on_timeline then sum(t.mean_ns) else complete_sum(l.exact_ns) end)) as dur_ns,
         case when is_on_timeline then 'timeline' else max(l.time_source) end as time_source,
-        whole(complete_sum(l.dram_bytes)) as dram_bytes,
-        whole(complete_sum(l.l2_bytes)) as l2_bytes,
-        whole(complete_sum(l.l1_bytes)) as l1_bytes,
+        as_bigint(complete_sum(l.dram_bytes)) as dram_bytes,
+        as_bigint(complete_sum(l.l2_bytes)) as l2_bytes,
+        as_bigint(complete_sum(l.l1_bytes)) as l1_bytes,
         case when count(distinct coalesce(l.clock_control, '')) = 1 then any_value(l.clock_control) end as clock_control
     from launches as l
     left join on_timeline as t on l.id = t.id
@@ -185,7 +185,7 @@ placed as (
     select
         p.*, f.precision, f.flop_source,
         nullif(array_to_string(f.missing, ', '), '') as flop_missing,
-        whole(round(f.flop)) as flop,
+        as_bigint(round(f.flop)) as flop,
         coalesce(b.precision, l.ceiling) as ceiling_precision,
         case when f.precision = 'all' then f.flop / b.least_ns else l.per_s end as ceiling_gflop_per_s,
         case when f.precision = 'all' then f.flop / b.theoretical_ns else l.theoretical_per_s end

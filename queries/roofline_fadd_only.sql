@@ -40,7 +40,7 @@
 with launches as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 additions as (
     select id, executed from counted('launches') where family = 'thread' and op = 'fadd'
@@ -64,13 +64,13 @@ sampled as (
 )
 select
     run, rank, device, launches,
-    whole(round(fadd)) as fadd,
-    whole(round(flop)) as flop,
+    as_bigint(round(fadd)) as fadd,
+    as_bigint(round(flop)) as flop,
     fadd / nullif(flop, 0) as fadd_of_flop_ratio,
     flop / nullif(fadd, 0) as underestimate_factor,
     samples,
-    whole(round(fadd / nullif(samples, 0))) as fadd_per_sample,
-    whole(round(flop / nullif(samples, 0))) as flop_per_sample,
+    as_bigint(round(fadd / nullif(samples, 0))) as fadd_per_sample,
+    as_bigint(round(flop / nullif(samples, 0))) as flop_per_sample,
     case
         when fadd is null then 'FADD was not counted in every launch'
         when flop is null then 'FADD is there, and the FLOPs are not: other counters are missing'

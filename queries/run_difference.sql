@@ -63,17 +63,17 @@ asked as materialized (
 activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns, name
     from gpu_activity
-    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
 ),
 ranges as not materialized (
     select run, source, rank, pid, name, start_ns, end_ns, dur_ns
     from annotations
-    where scope = 'cpu' and run in (from asked) and picked(rank, $rank)
+    where scope = 'cpu' and run in (from asked) and matches(rank, $rank)
 ),
 kinds as (
     select run, source, rank, device, name, start_ns, end_ns, dur_ns, class, collective from classified('executions')
@@ -91,7 +91,7 @@ recorded as (
 cards as (
     select run, string_agg(distinct name, ', ' order by name) as name
     from devices
-    where run in (from asked) and picked(rank, $rank) and picked(device, $device)
+    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
     group by run
 ),
 lanes_seen as (
@@ -102,7 +102,7 @@ lanes_seen as (
 step_ranges as (
     select run, source, rank, coalesce(pid, -1) as process, start_ns, end_ns
     from ranges
-    where regexp_matches(name, $step_name) and measured(start_ns, end_ns)
+    where regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns)
 ),
 launches as (  -- those whose kernels were recorded
     select
@@ -181,7 +181,7 @@ steps_of_ranges as (
 steps_of_kernels as (
     select run, count(*) / count(distinct rank) as steps
     from executions
-    where regexp_matches(name, $step_kernel) and measured(start_ns, end_ns)
+    where regexp_matches(name, $step_kernel) and has_valid_interval(start_ns, end_ns)
     group by run
 ),
 units as materialized (  -- a row is a run, and by what its times are divided
@@ -209,7 +209,7 @@ spelled as (
     from classify('executions')
 ),
 kernel_sums as (
-    select run, name, class, collective, count(*) as listed, sum(dur_ns) filter (measured(start_ns, end_ns)) as dur_ns
+    select run, name, class, collective, count(*) as listed, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns
     from kinds
     group by run, name, class, collective
 ),
@@ -247,7 +247,7 @@ sums as (
     union all
     select
         run, 'memcpys', case kind when 'memcpy' then coalesce(name, 'unknown') else 'memset' end as operation, null,
-        count(*), sum(dur_ns) filter (measured(start_ns, end_ns))
+        count(*), sum(dur_ns) filter (has_valid_interval(start_ns, end_ns))
     from activity
     where kind in ('memcpy', 'memset')
     group by run, operation
@@ -259,7 +259,7 @@ sums as (
     union all
     select
         run, 'annotations', regexp_replace(name, '#?\d+', '#', 'g') as text, null,
-        count(*), sum(dur_ns) filter (measured(start_ns, end_ns))
+        count(*), sum(dur_ns) filter (has_valid_interval(start_ns, end_ns))
     from ranges
     group by run, text
 ),
@@ -300,12 +300,12 @@ listed as (
         section, is_rest,
         case when is_rest then 'others' else name end as name,
         any_value(place) as place,
-        whole(sum(before_count)) as before_count,
-        whole(sum(after_count)) as after_count,
-        whole(sum(before_ns)) as before_ns,
-        whole(sum(after_ns)) as after_ns,
-        whole(round(sum(before_ns) / any_value(before_by))) as before_each_ns,
-        whole(round(sum(after_ns) / any_value(after_by))) as after_each_ns
+        as_bigint(sum(before_count)) as before_count,
+        as_bigint(sum(after_count)) as after_count,
+        as_bigint(sum(before_ns)) as before_ns,
+        as_bigint(sum(after_ns)) as after_ns,
+        as_bigint(round(sum(before_ns) / any_value(before_by))) as before_each_ns,
+        as_bigint(round(sum(after_ns) / any_value(after_by))) as after_each_ns
     from ranked
     group by section, is_rest, case when is_rest then 'others' else name end
 ),
@@ -367,7 +367,7 @@ comparability as (
             then if(least(before_ns / before_sum_ns, after_ns / after_sum_ns) >= 0.9, 'same', 'different')
             else 'unknown'
         end,
-        whole(before_ns), whole(after_ns),
+        as_bigint(before_ns), as_bigint(after_ns),
         format('{:.1f} % of kernel time', 100 * before_ns / nullif(before_sum_ns, 0)),
         format('{:.1f} % of kernel time', 100 * after_ns / nullif(after_sum_ns, 0))
     from shared

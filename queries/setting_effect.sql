@@ -67,7 +67,7 @@
 -- try = "A factor above 1 is worth having where accuracy and memory, in the same row, do not suffer."
 -- ///
 with asked as (
-    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+    from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
 pairs as materialized (from paired_cells('asked', $setting, $base_value, $ignore)),
 copies as (
@@ -76,7 +76,7 @@ copies as (
         sum(size_bytes) as size_bytes,
         sum(size_bytes) / nullif(sum(dur_ns), 0) as gb_per_s
     from memcpys
-    where direction = 'HtoD' and measured(start_ns, end_ns) and size_bytes is not null
+    where direction = 'HtoD' and has_valid_interval(start_ns, end_ns) and size_bytes is not null
     group by run, src_memory
 ),
 main_copies as (

@@ -54,7 +54,7 @@
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns
     from annotations
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 all_steps as materialized (
     from steps_of('marked', $step_name)
@@ -67,7 +67,7 @@ activity as not materialized (  -- each use reads only its own kinds and columns
         run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation,
         {'pid': pid, 'stream': stream, 'correlation': correlation} as part
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 lanes as materialized (  -- the devices of each process with steps; one without devices has none
     select (row_number() over (order by p.process, d.device))::integer as lane, p.process, p.run, p.source, p.rank, p.pid, d.device
@@ -105,7 +105,7 @@ calls as (  -- each call, and the step in whose range it began: 0 where it began
         select p.process, a.correlation, a.start_ns, a.dur_ns, a.name like '%Synchronize%' as waits
         from api_calls as a
         join processes as p on a.run = p.run and a.source = p.source and a.rank = p.rank and a.pid is not distinct from p.pid
-        where a.api in ('runtime', 'driver') and picked(a.run, $run) and picked(a.rank, $rank) and measured(a.start_ns, a.end_ns)
+        where a.api in ('runtime', 'driver') and matches(a.run, $run) and matches(a.rank, $rank) and has_valid_interval(a.start_ns, a.end_ns)
     ) as a
     asof left join all_steps as s on a.process = s.process and a.start_ns >= s.start_ns
 ),
@@ -129,7 +129,7 @@ gpu_ranges as (
     join lanes as l
         on m.run = l.run and m.source = l.source and m.rank = l.rank and m.pid is not distinct from l.pid
         and m.device is not distinct from l.device
-    where m.scope = 'gpu' and measured(m.start_ns, m.end_ns)
+    where m.scope = 'gpu' and has_valid_interval(m.start_ns, m.end_ns)
 ),
 gpu_marks as (  -- of steps with one name the one that began last before the range, else the first
     select m.lane, m.stream, m.start_ns, m.end_ns, coalesce(s.id, f.id) as step_id
@@ -181,7 +181,7 @@ sums as (
         count(*) filter (kind = 'memcpy') as copies,
         coalesce(sum(measured_ns) filter (kind = 'memcpy'), 0) as copy_ns,
         count(*) filter (kind = 'memset') as fills
-    from (select slot, kind, case when measured(start_ns, end_ns) then end_ns - start_ns end as measured_ns from work)
+    from (select slot, kind, case when has_valid_interval(start_ns, end_ns) then end_ns - start_ns end as measured_ns from work)
     group by slot
 ),
 host as (
@@ -244,21 +244,21 @@ figures as (
 )
 select
     run, rank, device, step, step_ns,
-    whole(compute_ns) as compute_ns,
-    whole(exposed_comm_ns) as exposed_comm_ns,
-    whole(exposed_memory_ns) as exposed_memory_ns,
-    whole(other_steps_ns) as other_steps_ns,
-    whole(step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) as idle_ns,
+    as_bigint(compute_ns) as compute_ns,
+    as_bigint(exposed_comm_ns) as exposed_comm_ns,
+    as_bigint(exposed_memory_ns) as exposed_memory_ns,
+    as_bigint(other_steps_ns) as other_steps_ns,
+    as_bigint(step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) as idle_ns,
     (step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) / nullif(step_ns, 0) as idle_ratio,
-    whole(coalesce(compute_ns + exposed_comm_ns + exposed_memory_ns, 0) + late_ns) as gpu_busy_ns,
-    case when step_ns is not null then whole(late_ns) end as late_ns,
+    as_bigint(coalesce(compute_ns + exposed_comm_ns + exposed_memory_ns, 0) + late_ns) as gpu_busy_ns,
+    case when step_ns is not null then as_bigint(late_ns) end as late_ns,
     kernels,
-    whole(kernel_ns) as kernel_ns,
+    as_bigint(kernel_ns) as kernel_ns,
     copies,
-    whole(copy_ns) as copy_ns,
+    as_bigint(copy_ns) as copy_ns,
     fills, cpu_ns, api_calls,
-    whole(api_ns) as api_ns,
-    whole(sync_ns) as sync_ns,
+    as_bigint(api_ns) as api_ns,
+    as_bigint(sync_ns) as sync_ns,
     name
 from figures
 order by run, rank, device, figures.start_ns nulls last, step

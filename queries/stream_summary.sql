@@ -54,7 +54,7 @@ with activity as not materialized (  -- each use reads only its own kinds and co
         run, source, rank, pid, device, stream, kind, name, start_ns, end_ns, dur_ns, correlation,
         {'context': context, 'stream': stream} as part
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, part
@@ -68,21 +68,21 @@ sums as (
         count(*) filter (kind = 'memcpy') as copies,
         count(*) filter (kind = 'memset') as fills,
         count(*) filter (kind = 'graph') as graphs,
-        sum(dur_ns) filter (measured(start_ns, end_ns)) as dur_ns,
-        sum(dur_ns) filter (kind = 'kernel' and measured(start_ns, end_ns)) as kernel_dur_ns,
-        sum(dur_ns) filter (kind in ('memcpy', 'memset') and measured(start_ns, end_ns)) as copy_dur_ns,
-        sum(dur_ns) filter (kind = 'graph' and measured(start_ns, end_ns)) as graph_dur_ns
+        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns,
+        sum(dur_ns) filter (kind = 'kernel' and has_valid_interval(start_ns, end_ns)) as kernel_dur_ns,
+        sum(dur_ns) filter (kind in ('memcpy', 'memset') and has_valid_interval(start_ns, end_ns)) as copy_dur_ns,
+        sum(dur_ns) filter (kind = 'graph' and has_valid_interval(start_ns, end_ns)) as graph_dur_ns
     from activity
     group by run, rank, device, part
 ),
 communication as (
-    select run, rank, device, part, sum(dur_ns) filter (measured(start_ns, end_ns)) as comm_dur_ns
+    select run, rank, device, part, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as comm_dur_ns
     from classified('executions')
     where class = 'communication'
     group by run, rank, device, part
 ),
 lone as (
-    from alone('activity')
+    from solo_time('activity')
 ),
 device_sums as (
     select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns, max(window_ns) as window_ns
@@ -94,18 +94,18 @@ select
     s.part.context as context,
     s.part.stream as stream,
     s.kernels, s.copies, s.fills, s.graphs,
-    whole(coalesce(s.dur_ns, 0)) as dur_ns,
-    whole(coalesce(s.kernel_dur_ns, 0)) as kernel_dur_ns,
-    whole(coalesce(c.comm_dur_ns, 0)) as comm_dur_ns,
-    whole(coalesce(s.copy_dur_ns, 0)) as copy_dur_ns,
-    whole(coalesce(s.graph_dur_ns, 0)) as graph_dur_ns,
-    found(a.run, a.busy_ns) as busy_ns,
-    found(a.run, a.alone_ns) as alone_ns,
-    found(d.run, d.busy_ns) as device_busy_ns,
-    found(d.run, whole(d.shared_ns)) as shared_ns,
-    found(d.run, d.window_ns) as window_ns,
-    found(a.run, a.busy_ns) / nullif(d.window_ns, 0) as of_window_ratio,
-    found(a.run, a.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
+    as_bigint(coalesce(s.dur_ns, 0)) as dur_ns,
+    as_bigint(coalesce(s.kernel_dur_ns, 0)) as kernel_dur_ns,
+    as_bigint(coalesce(c.comm_dur_ns, 0)) as comm_dur_ns,
+    as_bigint(coalesce(s.copy_dur_ns, 0)) as copy_dur_ns,
+    as_bigint(coalesce(s.graph_dur_ns, 0)) as graph_dur_ns,
+    zero_if_missing(a.run, a.busy_ns) as busy_ns,
+    zero_if_missing(a.run, a.alone_ns) as alone_ns,
+    zero_if_missing(d.run, d.busy_ns) as device_busy_ns,
+    zero_if_missing(d.run, as_bigint(d.shared_ns)) as shared_ns,
+    zero_if_missing(d.run, d.window_ns) as window_ns,
+    zero_if_missing(a.run, a.busy_ns) / nullif(d.window_ns, 0) as of_window_ratio,
+    zero_if_missing(a.run, a.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
 from sums as s
 left join communication as c
     on s.run = c.run and s.rank = c.rank and s.device is not distinct from c.device and s.part is not distinct from c.part

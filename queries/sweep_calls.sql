@@ -54,7 +54,7 @@
 -- try = "Each call costs the processor some microseconds: fuse or compile, or use CUDA graphs, where the GPU is faster than that."
 -- ///
 with asked as materialized (
-    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+    select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 executions as not materialized (
     select run, name from kernels semi join asked using (run)
@@ -118,8 +118,8 @@ select
     n.api_calls / n.recorded_steps as api_calls_per_step,
     n.conv_op_calls / n.recorded_steps as conv_op_calls_per_step,
     n.conv_kernels / n.recorded_steps as conv_kernels_per_step,
-    whole(round(n.op_calls / n.recorded_steps * s.iterations * n.ranks)) as op_calls_per_epoch,
-    whole(round(n.kernels / n.recorded_steps * s.iterations * n.ranks)) as kernels_per_epoch,
+    as_bigint(round(n.op_calls / n.recorded_steps * s.iterations * n.ranks)) as op_calls_per_epoch,
+    as_bigint(round(n.kernels / n.recorded_steps * s.iterations * n.ranks)) as kernels_per_epoch,
     s.iterations,
     coalesce(n.ranks, 0) as ranks
 from asked as c

@@ -47,7 +47,7 @@
 -- try = "Below that batch size use fewer GPUs: what they tell each other costs more than what they save."
 -- ///
 with asked as (
-    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+    from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
 compared as (
     select
@@ -100,7 +100,7 @@ select
     l.sweep, l.model, l.layout, l.variant,
     l.base_processors::bigint as base_processors,
     f.first.batch::bigint as crossover_batch_size,
-    whole(ceil(round(
+    as_bigint(ceil(round(
         f.first.before_batch
         * (f.first.batch / f.first.before_batch)
         ** (ln(f.first.before_factor) / (ln(f.first.before_factor) - ln(f.first.factor))),

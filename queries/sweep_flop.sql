@@ -49,7 +49,7 @@
 -- try = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and the recorded batches. Compare only counts of one kind."
 -- ///
 with asked as materialized (
-    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+    select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 profiled as materialized (
     select * replace (row_number() over () as id) from ncu_launches semi join asked using (run)
@@ -148,13 +148,13 @@ select
     c.run, c.sweep, c.model,
     c.batch_size::bigint as batch_size,
     c.layout, c.variant, a.counted_from,
-    whole(round(case
+    as_bigint(round(case
         when a.counted_from = 'model' then c.flop_per_sample else a.flop / nullif(c.batch_size * a.batches, 0)
     end)) as flop_per_sample,
-    whole(round(a.flop)) as flop,
-    whole(a.launches) as launches,
-    whole(round(a.flop / nullif(a.launches, 0))) as launch_mean_flop,
-    whole(round(a.name_mean)) as name_mean_flop,
+    as_bigint(round(a.flop)) as flop,
+    as_bigint(a.launches) as launches,
+    as_bigint(round(a.flop / nullif(a.launches, 0))) as launch_mean_flop,
+    as_bigint(round(a.name_mean)) as name_mean_flop,
     a.names,
     c.parameters,
     a.batches::bigint as batches

@@ -43,7 +43,7 @@
 -- try = "The device is full, or something else is slow: stay with the smaller batch, and see what the step waits for."
 -- ///
 with asked as (
-    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+    from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
 points as materialized (
     select *, row_number() over (order by sweep, settings::varchar) as id

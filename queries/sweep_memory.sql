@@ -60,7 +60,7 @@
 -- try = "DataParallel gathers outputs and gradients on the first device: DistributedDataParallel loads all alike."
 -- ///
 with asked as materialized (
-    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+    select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 events as materialized (
     select
@@ -164,13 +164,13 @@ select
     b.rank, b.device, b.allocated_bytes, b.reserved_bytes, b.used_bytes, b.total_bytes,
     b.used_bytes / nullif(b.total_bytes, 0) as of_total_ratio,
     b.rss_bytes,
-    whole(b.op_sum_bytes) as op_sum_bytes,
+    as_bigint(b.op_sum_bytes) as op_sum_bytes,
     b.op_sum_op,
-    whole(b.allocation_sum_bytes) as allocation_sum_bytes,
-    case when b.device is not null then whole(round(b.others_mean)) end as others_mean_bytes,
+    as_bigint(b.allocation_sum_bytes) as allocation_sum_bytes,
+    case when b.device is not null then as_bigint(round(b.others_mean)) end as others_mean_bytes,
     case when b.device is not null then b.allocated_bytes / nullif(b.others_mean, 0) end as imbalance_factor,
     b.counted_from
 from asked as c
 left join balanced as b on c.run = b.run
-where picked(b.rank, $rank) and picked(b.device, $device)
+where matches(b.rank, $rank) and matches(b.device, $device)
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run, b.rank, b.device

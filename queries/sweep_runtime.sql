@@ -54,7 +54,7 @@
 -- try = "A larger batch, or fewer and larger launches, give the GPUs more to do; the causes of idle time, of that run, say which."
 -- ///
 with asked as materialized (
-    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+    select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 activity as not materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join asked using (run)
@@ -68,13 +68,13 @@ cpu_self as (
     select run, sum(busy_ns) as cpu_self_ns from busy('threads_busy') group by run
 ),
 cpu_total as (
-    select run, sum(dur_ns) filter (measured(start_ns, end_ns)) as cpu_total_ns
+    select run, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as cpu_total_ns
     from ops
     semi join asked using (run)
     group by run
 ),
 gpu_sums as (
-    select run, count(distinct (rank, device)) as devices, coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as gpu_sum_ns
+    select run, count(distinct (rank, device)) as devices, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_sum_ns
     from activity
     group by run
 ),
@@ -108,15 +108,15 @@ select
     coalesce(r.ranks, 0) as ranks,
     coalesce(g.devices, 0) as devices,
     n.recorded_steps,
-    whole(p.cpu_self_ns) as cpu_self_ns,
-    whole(t.cpu_total_ns) as cpu_total_ns,
-    whole(g.gpu_sum_ns) as gpu_sum_ns,
-    whole(b.gpu_busy_ns) as gpu_busy_ns,
-    whole(b.gpu_window_ns) as gpu_window_ns,
+    as_bigint(p.cpu_self_ns) as cpu_self_ns,
+    as_bigint(t.cpu_total_ns) as cpu_total_ns,
+    as_bigint(g.gpu_sum_ns) as gpu_sum_ns,
+    as_bigint(b.gpu_busy_ns) as gpu_busy_ns,
+    as_bigint(b.gpu_window_ns) as gpu_window_ns,
     b.gpu_busy_ns / nullif(b.gpu_window_ns, 0) as of_window_ratio,
-    whole(round(p.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
-    whole(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
-    whole(round(b.gpu_busy_ns * r.ranks / (n.recorded_steps * g.devices))) as gpu_busy_step_ns,
+    as_bigint(round(p.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
+    as_bigint(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
+    as_bigint(round(b.gpu_busy_ns * r.ranks / (n.recorded_steps * g.devices))) as gpu_busy_step_ns,
     s.step_ns, s.epoch_ns
 from asked as c
 left join recorded as r on c.run = r.run

@@ -57,7 +57,7 @@
 -- try = "Where the others lose: compare exposed communication and idle time of their runs."
 -- ///
 with asked as (
-    from cell_speeds where picked(sweep, $sweep) and picked(model, $model)
+    from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 )
 select
     sweep, model,

@@ -59,7 +59,7 @@
 -- try = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
 -- ///
 with asked as materialized (
-    select * from cells where picked(run, $run) and picked(sweep, $sweep) and picked(model, $model)
+    select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 activity as not materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join asked using (run)
@@ -85,7 +85,7 @@ parts as materialized (  -- swept and counted: classified once
     select * from kinds where part is not null
 ),
 gpu_parts as (
-    select run, part, count(*) as calls, coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as dur_ns
+    select run, part, count(*) as calls, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
     from parts
     group by run, part
 ),
@@ -95,7 +95,7 @@ gpu_part_busy as (
 launches as (
     select
         run, name,
-        case when measured(start_ns, end_ns) then dur_ns else 0 end as dur_ns,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns,
         regexp_matches(name, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)') as is_launch
     from api_calls
     semi join asked using (run)
@@ -115,10 +115,10 @@ gpu_windows as (
     select run, sum(window_ns) as window_ns from windows('activity') group by run
 ),
 gpu_sums as (
-    select run, coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as gpu_activity_ns from activity group by run
+    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_activity_ns from activity group by run
 ),
 kernel_sums as (
-    select run, coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0) as kernel_sum_ns from executions group by run
+    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as kernel_sum_ns from executions group by run
 ),
 api_sums as (
     select run, sum(dur_ns) as api_sum_ns from launches group by run
@@ -133,7 +133,7 @@ carried as (
     select run, collective as part, sum(size_bytes) as size_bytes
     from collectives
     semi join asked using (run)
-    where "on" = 'kernel' and size_bytes is not null
+    where origin = 'kernel' and size_bytes is not null
     group by run, collective
 ),
 wanted as (  -- a device that has no such kernel has a share of 0
@@ -163,22 +163,22 @@ select
     c.repeat::bigint as repeat,
     n.part as share,
     n.calls,
-    whole(n.dur_ns) as dur_ns,
-    case when n.is_gpu then whole(g.gpu_activity_ns) end as gpu_activity_ns,
-    case when n.is_gpu then whole(coalesce(k.kernel_sum_ns, 0)) end as kernel_sum_ns,
-    case when n.is_gpu then whole(coalesce(b.kernel_busy_ns, 0)) end as kernel_busy_ns,
-    case when n.is_gpu then whole(w.window_ns) end as window_ns,
-    case when not n.is_gpu then whole(a.api_sum_ns) end as api_sum_ns,
+    as_bigint(n.dur_ns) as dur_ns,
+    case when n.is_gpu then as_bigint(g.gpu_activity_ns) end as gpu_activity_ns,
+    case when n.is_gpu then as_bigint(coalesce(k.kernel_sum_ns, 0)) end as kernel_sum_ns,
+    case when n.is_gpu then as_bigint(coalesce(b.kernel_busy_ns, 0)) end as kernel_busy_ns,
+    case when n.is_gpu then as_bigint(w.window_ns) end as window_ns,
+    case when not n.is_gpu then as_bigint(a.api_sum_ns) end as api_sum_ns,
     case when n.is_gpu then n.dur_ns / nullif(g.gpu_activity_ns, 0) end as of_gpu_activity_ratio,
     case when n.is_gpu then n.dur_ns / nullif(k.kernel_sum_ns, 0) end as of_kernel_sum_ratio,
-    whole(n.busy_ns) as busy_ns,
+    as_bigint(n.busy_ns) as busy_ns,
     n.busy_ns / nullif(b.kernel_busy_ns, 0) as of_kernel_busy_ratio,
     n.busy_ns / nullif(w.window_ns, 0) as of_window_ratio,
     case when not n.is_gpu then n.dur_ns / nullif(a.api_sum_ns, 0) end as of_api_sum_ratio,
     s.recorded_steps,
-    whole(round(n.dur_ns / s.recorded_steps)) as step_ns,
+    as_bigint(round(n.dur_ns / s.recorded_steps)) as step_ns,
     n.calls / s.recorded_steps as calls_per_step,
-    case when n.is_gpu then whole(round(m.size_bytes / s.recorded_steps)) end as step_bytes,
+    case when n.is_gpu then as_bigint(round(m.size_bytes / s.recorded_steps)) end as step_bytes,
     c.parameter_bytes
 from counted as n
 join asked as c on n.run = c.run
@@ -189,5 +189,5 @@ left join gpu_windows as w on n.run = w.run
 left join api_sums as a on n.run = a.run
 left join step_counts as s on n.run = s.run
 left join carried as m on n.run = m.run and n.part = m.part
-where picked(n.part, $share)
+where matches(n.part, $share)
 order by c.sweep, c.model, c.variant, c.kind, c.processors, c.parallelism, c.batch_size, c.run, n.is_gpu desc, n.part

@@ -55,7 +55,7 @@ with counts as (
         count(*) filter (status is null) as unknown,
         max(try_cast(tags['sweep.cells'] as bigint)) as expected
     from runs
-    where picked(sweep, $sweep)
+    where matches(sweep, $sweep)
     group by sweep
 )
 select

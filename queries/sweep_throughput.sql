@@ -67,5 +67,5 @@ select
     coalesce(s.whole_epochs, 0) as epochs
 from cells as c
 left join run_speeds as s on c.run = s.run
-where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+where matches(c.run, $run) and matches(c.sweep, $sweep) and matches(c.model, $model)
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run

@@ -58,7 +58,7 @@
 -- try = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
 -- ///
 with everything as not materialized (
-    select run, source, start_ns, end_ns from gpu_activity where picked(run, $run)
+    select run, source, start_ns, end_ns from gpu_activity where matches(run, $run)
 ),
 placed as materialized (
     from axis_of('everything')
@@ -78,19 +78,19 @@ axes as materialized (
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 rows_seen as (  -- one number for each kind: 25 bits of a running sum count its rows, 20 the graphs
     select
         run, source, rank, device, start_ns, end_ns,
         case when class = 'communication' then 1::hugeint << 25 else 1 end as step
     from classified('executions')
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     union all
     select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 75 else 1::hugeint << 50 end
     from gpu_activity
-    where kind <> 'kernel' and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
-        and measured(start_ns, end_ns)
+    where kind <> 'kernel' and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+        and has_valid_interval(start_ns, end_ns)
 ),
 lanes_seen as materialized (
     select
@@ -155,7 +155,7 @@ copies as (
     from (
         select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, size_bytes
         from memcpys
-        where size_bytes is not null and dur_ns > 0 and measured(start_ns, end_ns)
+        where size_bytes is not null and dur_ns > 0 and has_valid_interval(start_ns, end_ns)
     ) as m
     join lanes_seen using (key)
 ),
@@ -172,7 +172,7 @@ copied as (
 allocations as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    where device is not null and picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where device is not null and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 held as materialized (  -- after the last event of each instant
     select
@@ -184,7 +184,7 @@ held as materialized (  -- after the last event of each instant
         select m.* exclude (at_ns), m.time_ns + p.shift_ns as at_ns
         from memory_totals('allocations') as m
         join placed as p on m.run = p.run and m.source = p.source
-        where measured(m.time_ns, m.time_ns)
+        where has_valid_interval(m.time_ns, m.time_ns)
     )
     group by run, rank, device, at_ns
 ),
@@ -242,17 +242,17 @@ select
     run, rank, device,
     bin::bigint as bin,
     at_ns, bin_ns,
-    whole(coalesce(compute_ns, 0)) as compute_ns,
-    whole(coalesce(compute_ns - overlapped_comm_ns, 0)) as compute_alone_ns,
-    whole(coalesce(overlapped_comm_ns, 0)) as overlapped_comm_ns,
-    whole(coalesce(exposed_comm_ns, 0)) as exposed_comm_ns,
-    whole(coalesce(exposed_memory_ns, 0)) as exposed_memory_ns,
-    whole(coalesce(idle_ns, 0)) as idle_ns,
-    whole(greatest(bin_ns - coalesce(recorded_ns, 0), 0)) as outside_ns,
+    as_bigint(coalesce(compute_ns, 0)) as compute_ns,
+    as_bigint(coalesce(compute_ns - overlapped_comm_ns, 0)) as compute_alone_ns,
+    as_bigint(coalesce(overlapped_comm_ns, 0)) as overlapped_comm_ns,
+    as_bigint(coalesce(exposed_comm_ns, 0)) as exposed_comm_ns,
+    as_bigint(coalesce(exposed_memory_ns, 0)) as exposed_memory_ns,
+    as_bigint(coalesce(idle_ns, 0)) as idle_ns,
+    as_bigint(greatest(bin_ns - coalesce(recorded_ns, 0), 0)) as outside_ns,
     coalesce(kernel_ns, 0) / bin_ns as mean_kernels,
     coalesce(max_kernels, 0)::bigint as max_kernels,
-    whole(coalesce(kernel_ns, 0)) as kernel_ns,
-    whole(coalesce(copy_bytes, 0)) as copy_bytes,
+    as_bigint(coalesce(kernel_ns, 0)) as kernel_ns,
+    as_bigint(coalesce(copy_bytes, 0)) as copy_bytes,
     coalesce(copy_bytes, 0) / bin_ns as copy_gb_per_s,
     allocated_bytes,
     greatest(max_allocated_bytes, held_before_bytes) as max_allocated_bytes,

@@ -20,18 +20,18 @@
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns
     from annotations
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 everything as not materialized (
-    select run, source, start_ns, end_ns from gpu_activity where picked(run, $run)
+    select run, source, start_ns, end_ns from gpu_activity where matches(run, $run)
 ),
 placed as materialized (
     from axis_of('everything')
 )
 select
     s.run, s.rank, s.step,
-    whole(s.start_ns::hugeint + coalesce(p.shift_ns, -f.first_ns)) as at_ns,
-    whole(s.end_ns::hugeint - s.start_ns) as step_ns,
+    as_bigint(s.start_ns::hugeint + coalesce(p.shift_ns, -f.first_ns)) as at_ns,
+    as_bigint(s.end_ns::hugeint - s.start_ns) as step_ns,
     s.name
 from steps_of('marked', $step_name) as s
 left join placed as p on s.run = p.run and s.source = p.source

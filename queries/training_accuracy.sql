@@ -60,6 +60,6 @@ select
     case when e.finished then 'finished' else 'cut_off' end as state
 from run_learning as e
 join cells as c on e.run = c.run
-where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+where matches(c.run, $run) and matches(c.sweep, $sweep) and matches(c.model, $model)
 window epochs as (partition by e.run order by e.epoch)
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run, e.epoch

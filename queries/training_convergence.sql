@@ -57,7 +57,7 @@ with epochs as materialized (
         (abs(e.accuracy - lag(e.accuracy) over before) < $eps)::integer as is_still
     from run_learning as e
     join cells as c on e.run = c.run
-    where e.accuracy is not null and picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+    where e.accuracy is not null and matches(c.run, $run) and matches(c.sweep, $sweep) and matches(c.model, $model)
     window before as (partition by e.run order by e.epoch)
 ),
 watched as (

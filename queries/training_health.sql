@@ -82,8 +82,8 @@ lasts as (
         max_by(loss, epoch) as epoch_loss,
         min_by(loss, epoch) as first_epoch_loss,
         any_value(measured_on) as measured_on,
-        whole(sum(training_steps)) as steps,
-        whole(sum(lossless_steps)) as lossless_steps
+        as_bigint(sum(training_steps)) as steps,
+        as_bigint(sum(lossless_steps)) as lossless_steps
     from run_learning
     group by run
 ),
@@ -106,7 +106,7 @@ facts as (
     from cells as c
     join lasts as t on c.run = t.run
     left join losses as l on c.run = l.run
-    where picked(c.run, $run) and picked(c.sweep, $sweep) and picked(c.model, $model)
+    where matches(c.run, $run) and matches(c.sweep, $sweep) and matches(c.model, $model)
 ),
 judged as (
     select

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tracelab import schema, store
+from tracelab import schema
+from tracelab.store import commit as store
 
 Rows = Sequence[Mapping[str, object]]
 

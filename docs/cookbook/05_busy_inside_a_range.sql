@@ -10,6 +10,6 @@ running as (
     select run, source, rank, rank as device, start_ns, end_ns from kernels where run = 'generated-4rank-ddp'
 )
 select rank, part as phase, busy_ns as phase_ns, inside_ns as kernels_ns, inside_ns / nullif(busy_ns, 0) as of_phase_ratio
-from inside('phases', 'running')
+from clip_to('phases', 'running')
 where rank = 0
 order by phase_ns desc

@@ -12,7 +12,7 @@ select
     format(
         '{} as a whole, {} in all; the kernels inside are not known.',
         counted(count(*), 'CUDA graph was recorded', 'CUDA graphs were recorded'),
-        in_words(coalesce(sum(dur_ns) filter (measured(start_ns, end_ns)), 0))
+        in_words(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0))
     ) as message
 from graph_launches
 group by run, rank

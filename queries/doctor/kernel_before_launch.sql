@@ -25,7 +25,7 @@ select
 from kernels as k
 join launches as l
     on k.run = l.run and k.source = l.source and k.pid is not distinct from l.pid and k.correlation = l.correlation
-where measured(k.start_ns, k.start_ns) and measured(l.start_ns, l.start_ns)
+where has_valid_interval(k.start_ns, k.start_ns) and has_valid_interval(l.start_ns, l.start_ns)
 group by k.run, k.rank
 having count(*) filter (k.start_ns < l.start_ns) > 0
 order by k.run, k.rank

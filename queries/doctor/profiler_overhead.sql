@@ -8,7 +8,7 @@
 with overheads as (
     select run, rank, count(*) as events, sum(dur_ns) as dur_ns
     from other_events
-    where category ilike '%overhead%' and dur_ns > 0 and measured(start_ns, try(start_ns + dur_ns))
+    where category ilike '%overhead%' and dur_ns > 0 and has_valid_interval(start_ns, try(start_ns + dur_ns))
     group by run, rank
 ),
 spans as (

@@ -14,7 +14,7 @@ with notes as (
 select
     run,
     null::integer as rank,
-    whole(sum(count)) as count,
+    as_bigint(sum(count)) as count,
     format('{}: {}', parse_filename(min_by(path, source)), min_by(message, source))
     || case when count(distinct source) > 1
         then format(' (The same of {}.)', counted(count(distinct source) - 1, 'more source', 'more sources'))

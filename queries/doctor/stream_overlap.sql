@@ -14,7 +14,7 @@ with ordered as (
             rows between unbounded preceding and 1 preceding
         ) as busy_until_ns
     from kernels
-    where measured(start_ns, end_ns) and dur_ns > 0 and stream is not null and graph is null
+    where has_valid_interval(start_ns, end_ns) and dur_ns > 0 and stream is not null and graph is null
 )
 select
     run,

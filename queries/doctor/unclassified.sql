@@ -11,7 +11,7 @@ with executions as not materialized (
 names as (
     select run, rank, class, name, sum(dur_ns) as dur_ns
     from classified('executions')
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, rank, class, name
 ),
 sums as (

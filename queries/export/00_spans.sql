@@ -5,9 +5,9 @@ create or replace temp macro span_of(relation) as table
 select
     run, source,
     min(start_ns) as first_ns,
-    max(case when measured(start_ns, try(start_ns + dur_ns)) then start_ns + dur_ns else start_ns end) as last_ns
+    max(case when has_valid_interval(start_ns, try(start_ns + dur_ns)) then start_ns + dur_ns else start_ns end) as last_ns
 from query_table(relation)
-where measured(start_ns, start_ns)
+where has_valid_interval(start_ns, start_ns)
 group by run, source;
 
 create or replace temp view sampled_times as

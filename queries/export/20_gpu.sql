@@ -8,7 +8,7 @@ with _calls as (
     select a.run, a.source, a.pid, a.correlation, max({'before': -a.start_ns, 'end_ns': a.end_ns, 'tid': a.tid}) as outer_call
     from api_calls as a
     join exported as e using (run, source)
-    where a.correlation is not null and measured(a.start_ns, a.end_ns) and shown(a.start_ns, a.end_ns, e.from_ns, e.to_ns)
+    where a.correlation is not null and has_valid_interval(a.start_ns, a.end_ns) and shown(a.start_ns, a.end_ns, e.from_ns, e.to_ns)
         and (e.ranks is null or list_contains(e.ranks, a.rank))
     group by a.run, a.source, a.pid, a.correlation
 ),
@@ -54,7 +54,7 @@ create or replace temp view exported_kernels as
 with _noted as (
     select run, source, pid, device, stream, start_ns, correlation, any_value(c) as collective
     from collectives as c
-    where "on" = 'kernel'
+    where origin = 'kernel'
     group by run, source, pid, device, stream, start_ns, correlation
 ),
 _classes as materialized (

@@ -16,7 +16,7 @@ with _all as (
 select a.*, e.shift_ns
 from _all as a
 join exported as e using (run, source)
-where shown(a.start_ns, a.end_ns, e.from_ns, e.to_ns) and measured(a.start_ns, a.start_ns)
+where shown(a.start_ns, a.end_ns, e.from_ns, e.to_ns) and has_valid_interval(a.start_ns, a.start_ns)
     and (e.ranks is null or list_contains(e.ranks, a.rank));
 
 -- exported_tracks: what the events stand on. A row is one track.

@@ -27,7 +27,7 @@ with _lanes as materialized (
     from lanes('sampled_copies')
 ),
 _rows as (
-    select lane, start_ns, end_ns, bytes_per_s from laned('sampled_copies', '_lanes')
+    select lane, start_ns, end_ns, bytes_per_s from with_lane('sampled_copies', '_lanes')
 ),
 _events as (
     select lane, start_ns as at_ns, bytes_per_s as step from _rows

@@ -27,7 +27,7 @@ _notes as (
 select 'events without a start' as what, count(*) as count
 from _untimed
 join exported using (run, source)
-where start_ns is null or not measured(start_ns, start_ns)
+where start_ns is null or not has_valid_interval(start_ns, start_ns)
 union all
 select 'steps and samples of the run folder from before or after that time', count(*)
 from _notes as n

@@ -2,18 +2,18 @@
 -- only the measure of a union is asked for, the starts and a running maximum of the ends do.
 --
 -- A relation here has run, source, rank, device, start_ns, end_ns, and may have `part` (of any type): rows of different
--- parts are never merged. Rows that are not measured() are left out.
+-- parts are never merged. Rows that are not has_valid_interval() are left out.
 -- Each source is swept on its own and the sources' times are added: clocks of two sources need not agree, and a gap
 -- between them is no idle time. By construction the sources of one rank do not overlap; where they do after all
 -- (one trace stored under two names) time counts once a source, in the measure as in the window.
 -- Between two events of one instant no time passes, so what the sum is there never shows: back-to-back intervals neither
 -- dip nor overlap.
 
--- intervals(relation): the measured() rows, with what a sweep needs of them; `part` is NULL where the relation has none.
+-- intervals(relation): the has_valid_interval() rows, with what a sweep needs of them; `part` is NULL where the relation has none.
 create or replace macro intervals(relation) as table
 select run, source, rank, device, part, start_ns, end_ns
 from (select null as part where false union all by name from query_table(relation))
-where measured(start_ns, end_ns);
+where has_valid_interval(start_ns, end_ns);
 
 -- lane_key(run, source, rank, device, part): the key of the timeline that a row stands on. A hash, so that rows find their
 -- timeline by one number; `part` is NULL where timelines have none.
@@ -62,12 +62,12 @@ select l.lane, c.clock, l.run, l.rank, l.device, l.part
 from query_table(lanes) as l
 join query_table(clocks) as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key;
 
--- laned(relation, lanes): the measured() rows of a relation, with all of its columns and the number of their lane.
-create or replace macro laned(relation, lanes) as table
+-- with_lane(relation, lanes): the has_valid_interval() rows of a relation, with all of its columns and the number of their lane.
+create or replace macro with_lane(relation, lanes) as table
 select l.lane, r.*
 from (select null as part where false union all by name from query_table(relation)) as r
 join query_table(lanes) as l on lane_key(r.run, r.source, r.rank, r.device, r.part) = l.key
-where measured(r.start_ns, r.end_ns);
+where has_valid_interval(r.start_ns, r.end_ns);
 
 -- swept(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
 -- events of its lane that are not at the same instant; `depth` is the sum in it.
@@ -89,7 +89,7 @@ where lane = next_lane and next_ns > at_ns;
 -- sweep(relation, lanes): how many rows of a lane run at once. A row is one stretch of time between two events of its lane.
 create or replace macro sweep(relation, lanes) as table
 with _rows as (
-    select lane, start_ns, end_ns from laned(relation, lanes)
+    select lane, start_ns, end_ns from with_lane(relation, lanes)
 ),
 _events as (
     select lane, start_ns as at_ns, 1 as step from _rows
@@ -125,8 +125,8 @@ _sums as (
 )
 select
     run, rank, device, part,
-    whole(coalesce(sum(busy_ns), 0)) as busy_ns,
-    whole(coalesce(sum(concurrent_ns), 0)) as concurrent_ns,
+    as_bigint(coalesce(sum(busy_ns), 0)) as busy_ns,
+    as_bigint(coalesce(sum(concurrent_ns), 0)) as concurrent_ns,
     coalesce(max(max_concurrent), 0) as max_concurrent
 from _lanes
 left join _sums using (lane)
@@ -162,9 +162,9 @@ with _lanes as materialized (
     from lanes(relation)
 ),
 _rows as (
-    select lane, start_ns, end_ns from laned(relation, '_lanes')
+    select lane, start_ns, end_ns from with_lane(relation, '_lanes')
 )
-select run, rank, device, part, whole(sum(busy_ns)) as busy_ns
+select run, rank, device, part, as_bigint(sum(busy_ns)) as busy_ns
 from united('_rows')
 join _lanes using (lane)
 group by run, rank, device, part;
@@ -229,9 +229,9 @@ select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, de
 from depths_of_three('_stretches')
 join _lanes using (lane);
 
--- states(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank, device and
+-- state_totals(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank, device and
 -- three depths, of which there are few; where no time passes between its rows, a source has one of depths 0 and 0 ns.
-create or replace macro states(a, b, c) as table
+create or replace macro state_totals(a, b, c) as table
 with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
@@ -249,19 +249,19 @@ from depths_of_three('_states');
 -- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
 create or replace macro regions(a, b, c) as table
 with _measures as (
-    select run, rank, device, dur_ns, depth_a > 0 as in_a, depth_b > 0 as in_b, depth_c > 0 as in_c from states(a, b, c)
+    select run, rank, device, dur_ns, depth_a > 0 as in_a, depth_b > 0 as in_b, depth_c > 0 as in_c from state_totals(a, b, c)
 )
 select
     run, rank, device,
-    whole(sum(dur_ns)) as window_ns,
-    whole(coalesce(sum(dur_ns) filter (in_a and in_b and in_c), 0)) as abc_ns,
-    whole(coalesce(sum(dur_ns) filter (in_a and in_b and not in_c), 0)) as ab_ns,
-    whole(coalesce(sum(dur_ns) filter (in_a and not in_b and in_c), 0)) as ac_ns,
-    whole(coalesce(sum(dur_ns) filter (not in_a and in_b and in_c), 0)) as bc_ns,
-    whole(coalesce(sum(dur_ns) filter (in_a and not in_b and not in_c), 0)) as a_ns,
-    whole(coalesce(sum(dur_ns) filter (not in_a and in_b and not in_c), 0)) as b_ns,
-    whole(coalesce(sum(dur_ns) filter (not in_a and not in_b and in_c), 0)) as c_ns,
-    whole(coalesce(sum(dur_ns) filter (not in_a and not in_b and not in_c), 0)) as idle_ns
+    as_bigint(sum(dur_ns)) as window_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (in_a and in_b and in_c), 0)) as abc_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (in_a and in_b and not in_c), 0)) as ab_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (in_a and not in_b and in_c), 0)) as ac_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (not in_a and in_b and in_c), 0)) as bc_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (in_a and not in_b and not in_c), 0)) as a_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (not in_a and in_b and not in_c), 0)) as b_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (not in_a and not in_b and in_c), 0)) as c_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (not in_a and not in_b and not in_c), 0)) as idle_ns
 from _measures
 group by run, rank, device;
 
@@ -293,15 +293,15 @@ with _source_windows as (
     from intervals(relation)
     group by run, source, rank, device
 )
-select run, rank, device, whole(sum(window_ns)) as window_ns
+select run, rank, device, as_bigint(sum(window_ns)) as window_ns
 from _source_windows
 group by run, rank, device;
 
--- inside(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
+-- clip_to(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
 -- of the cover. A row is one run, rank, device and part. The cover is swept once, and its clock, the time so far in which
 -- it ran, is read at the events of the parts. Both sweeps stream as in swept(); at the end of a lane nothing runs, so no
 -- time between two lanes counts.
-create or replace macro inside(relation, cover) as table
+create or replace macro clip_to(relation, cover) as table
 with _lanes as materialized (
     from lanes(relation)
 ),
@@ -313,7 +313,7 @@ _timelines as materialized (
 ),
 _parts as (
     select clock, lane, start_ns, end_ns
-    from laned(relation, '_lanes')
+    from with_lane(relation, '_lanes')
     join _timelines using (lane)
 ),
 _covers as (
@@ -363,8 +363,8 @@ _stretches as (
 )
 select
     run, rank, device, part,
-    whole(coalesce(sum(dur_ns) filter (depth > 0), 0)) as busy_ns,
-    whole(coalesce(sum(inside_ns) filter (depth > 0), 0)) as inside_ns
+    as_bigint(coalesce(sum(dur_ns) filter (depth > 0), 0)) as busy_ns,
+    as_bigint(coalesce(sum(inside_ns) filter (depth > 0), 0)) as inside_ns
 from _stretches
 join _timelines using (lane)
 group by run, rank, device, part;

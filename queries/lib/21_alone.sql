@@ -1,9 +1,9 @@
--- alone(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the same
+-- solo_time(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the same
 -- for all parts of a device, the time in which at least one ran, and the window. A row is one run, rank, device and part.
 -- The pieces of a part's union do not overlap, so one sweep of all parts' pieces counts the parts that run, and adds up
 -- their numbers: where one runs, the sum is its number. Both are one number for the running sum, the count from bit 40 on. It
 -- is exact while a device has fewer than a million parts.
-create or replace macro alone(relation) as table
+create or replace macro solo_time(relation) as table
 with _lanes as materialized (
     from lanes(relation)
 ),
@@ -15,7 +15,7 @@ _timelines as materialized (
     from clocked('_lanes', '_clocks')
 ),
 _rows as (
-    select lane, start_ns, end_ns from laned(relation, '_lanes')
+    select lane, start_ns, end_ns from with_lane(relation, '_lanes')
 ),
 _pieces as materialized (
     from pieces('_rows')
@@ -55,9 +55,9 @@ _parts as (
 )
 select
     l.run, l.rank, l.device, l.part,
-    whole(coalesce(l.busy_ns, 0)) as busy_ns,
-    whole(coalesce(l.alone_ns, 0)) as alone_ns,
-    whole(coalesce(d.any_ns, 0)) as any_ns,
-    whole(d.window_ns) as window_ns
+    as_bigint(coalesce(l.busy_ns, 0)) as busy_ns,
+    as_bigint(coalesce(l.alone_ns, 0)) as alone_ns,
+    as_bigint(coalesce(d.any_ns, 0)) as any_ns,
+    as_bigint(d.window_ns) as window_ns
 from _parts as l
 left join _devices as d on l.run = d.run and l.rank = d.rank and l.device is not distinct from d.device;

@@ -8,7 +8,7 @@ select
     coalesce(kernel_rules.class, 'unclassified') as class,
     case when kernel_rules.class = 'communication' then coalesce(kernel_rules.collective, 'unknown') end as collective,
     kernel_rules.pattern as rule
-from few('_ruled') as _ruled
+from hint_small('_ruled') as _ruled
 left join kernel_rules using (rule);
 
 create or replace view kernel_classes as from classify('kernels');
@@ -25,7 +25,7 @@ create or replace macro classified(relation) as table
 with _noted as (
     select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective
     from collectives
-    where "on" = 'kernel'
+    where origin = 'kernel'
     group by run, source, pid, device, stream, start_ns, correlation
 )
 select
@@ -34,7 +34,7 @@ select
     case when n.run is null then c.collective else coalesce(n.collective, c.collective, 'unknown') end as collective
 from (select null as part where false union all by name from query_table(relation)) as k
 join classify(relation) as c on k.name is not distinct from c.name
-left join few('_noted') as n
+left join hint_small('_noted') as n
     on k.run = n.run and k.source = n.source
     and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
     and k.device is not distinct from n.device and k.stream is not distinct from n.stream

@@ -24,9 +24,9 @@ from (values
 ) as needs(kind, from_cc, until_cc);
 comment on view tensor_needs is 'one type that the tensor cores of some chips multiply';
 
--- told(metric, value, section, wanted): one metric of a launch, an aggregate. A report may tell a metric in several
+-- reported_value(metric, value, section, wanted): one metric of a launch, an aggregate. A report may tell a metric in several
 -- sections, taken in several passes; the first by name counts, always the same one.
-create or replace macro told(metric, value, section, wanted) as
+create or replace macro reported_value(metric, value, section, wanted) as
     arg_min(value, coalesce(section, '')) filter (metric = wanted);
 
 -- complete_sum(value): a sum, NULL where a part of it is; an aggregate.
@@ -49,32 +49,32 @@ _read as (
         any_value({'x': grid_x, 'y': grid_y, 'z': grid_z}) as grid,
         any_value({'x': block_x, 'y': block_y, 'z': block_z}) as block,
         any_value(clock_control) as clock_control,
-        told(metric, value, section, 'gpu__time_duration.sum') as time_sum,
-        told(metric, value, section, 'gpu__time_duration.avg') as time_avg,
-        told(metric, value, section, 'smsp__cycles_elapsed.avg') as smsp_cycles,
-        told(metric, value, section, 'sm__cycles_elapsed.avg') as sm_cycles,
-        told(metric, value, section, 'smsp__cycles_elapsed.avg.per_second') as smsp_hz,
-        told(metric, value, section, 'sm__cycles_elapsed.avg.per_second') as sm_hz,
-        told(metric, value, section, 'gpc__cycles_elapsed.avg.per_second') as gpc_hz,
-        told(metric, value, section, 'dram__cycles_elapsed.avg.per_second') as dram_hz,
-        told(metric, value, section, 'lts__cycles_elapsed.avg.per_second') as l2_hz,
-        told(metric, value, section, 'l1tex__cycles_elapsed.avg.per_second') as l1_hz,
-        told(metric, value, section, 'dram__bytes.sum') as dram,
-        told(metric, value, section, 'dram__bytes_read.sum')
-        + told(metric, value, section, 'dram__bytes_write.sum') as dram_rw,
-        told(metric, value, section, 'dram__bytes_op_read.sum')
-        + told(metric, value, section, 'dram__bytes_op_write.sum') as dram_op,
-        told(metric, value, section, 'dram__bytes.sum.per_second') as dram_rate,
-        told(metric, value, section, 'lts__t_bytes.sum') as l2,
-        told(metric, value, section, 'lts__t_sectors.sum') as l2_sectors,
-        told(metric, value, section, 'lts__t_bytes.sum.per_second') as l2_rate,
-        told(metric, value, section, 'l1tex__t_bytes.sum') as l1,
-        told(metric, value, section, 'l1tex__t_bytes.sum.per_second') as l1_rate,
-        told(metric, value, section, 'dram__bytes.sum.peak_sustained') as dram_peak,
-        told(metric, value, section, 'lts__t_bytes.sum.peak_sustained') as l2_peak,
-        told(metric, value, section, 'l1tex__t_bytes.sum.peak_sustained') as l1_peak,
-        told(metric, value, section, 'launch__shared_mem_per_block_static')
-        + told(metric, value, section, 'launch__shared_mem_per_block_dynamic') as shared_bytes
+        reported_value(metric, value, section, 'gpu__time_duration.sum') as time_sum,
+        reported_value(metric, value, section, 'gpu__time_duration.avg') as time_avg,
+        reported_value(metric, value, section, 'smsp__cycles_elapsed.avg') as smsp_cycles,
+        reported_value(metric, value, section, 'sm__cycles_elapsed.avg') as sm_cycles,
+        reported_value(metric, value, section, 'smsp__cycles_elapsed.avg.per_second') as smsp_hz,
+        reported_value(metric, value, section, 'sm__cycles_elapsed.avg.per_second') as sm_hz,
+        reported_value(metric, value, section, 'gpc__cycles_elapsed.avg.per_second') as gpc_hz,
+        reported_value(metric, value, section, 'dram__cycles_elapsed.avg.per_second') as dram_hz,
+        reported_value(metric, value, section, 'lts__cycles_elapsed.avg.per_second') as l2_hz,
+        reported_value(metric, value, section, 'l1tex__cycles_elapsed.avg.per_second') as l1_hz,
+        reported_value(metric, value, section, 'dram__bytes.sum') as dram,
+        reported_value(metric, value, section, 'dram__bytes_read.sum')
+        + reported_value(metric, value, section, 'dram__bytes_write.sum') as dram_rw,
+        reported_value(metric, value, section, 'dram__bytes_op_read.sum')
+        + reported_value(metric, value, section, 'dram__bytes_op_write.sum') as dram_op,
+        reported_value(metric, value, section, 'dram__bytes.sum.per_second') as dram_rate,
+        reported_value(metric, value, section, 'lts__t_bytes.sum') as l2,
+        reported_value(metric, value, section, 'lts__t_sectors.sum') as l2_sectors,
+        reported_value(metric, value, section, 'lts__t_bytes.sum.per_second') as l2_rate,
+        reported_value(metric, value, section, 'l1tex__t_bytes.sum') as l1,
+        reported_value(metric, value, section, 'l1tex__t_bytes.sum.per_second') as l1_rate,
+        reported_value(metric, value, section, 'dram__bytes.sum.peak_sustained') as dram_peak,
+        reported_value(metric, value, section, 'lts__t_bytes.sum.peak_sustained') as l2_peak,
+        reported_value(metric, value, section, 'l1tex__t_bytes.sum.peak_sustained') as l1_peak,
+        reported_value(metric, value, section, 'launch__shared_mem_per_block_static')
+        + reported_value(metric, value, section, 'launch__shared_mem_per_block_dynamic') as shared_bytes
     from kernel_metrics
     where instance is null
     group by run, source, pid, launch
@@ -92,14 +92,14 @@ select
     t.run, t.source, t.rank, t.pid, t.launch,
     {'run': t.run, 'source': t.source, 'pid': t.pid, 'launch': t.launch} as id,
     t.device, t.stream, t.name, t.grid, t.block, t.shared_bytes, t.clock_control,
-    whole(round(t.exact_ns)) as dur_ns,
+    as_bigint(round(t.exact_ns)) as dur_ns,
     case when coalesce(t.time_sum, t.time_avg) is not null then 'ncu' when t.exact_ns is not null then 'ncu cycles' end
     as time_source,
     t.exact_ns,
     t.clock_hz,
-    whole(round(coalesce(t.dram, t.dram_rw, t.dram_op, t.dram_rate * t.exact_ns / 1e9))) as dram_bytes,
-    whole(round(coalesce(t.l2, t.l2_sectors * 32, t.l2_rate * t.exact_ns / 1e9))) as l2_bytes,
-    whole(round(coalesce(t.l1, t.l1_rate * t.exact_ns / 1e9))) as l1_bytes,
+    as_bigint(round(coalesce(t.dram, t.dram_rw, t.dram_op, t.dram_rate * t.exact_ns / 1e9))) as dram_bytes,
+    as_bigint(round(coalesce(t.l2, t.l2_sectors * 32, t.l2_rate * t.exact_ns / 1e9))) as l2_bytes,
+    as_bigint(round(coalesce(t.l1, t.l1_rate * t.exact_ns / 1e9))) as l1_bytes,
     t.dram_peak * t.dram_hz / 1e9 as dram_peak_gb_per_s,
     t.l2_peak * t.l2_hz / 1e9 as l2_peak_gb_per_s,
     t.l1_peak * coalesce(t.l1_hz, t.sm_hz, t.smsp_hz) / 1e9 as l1_peak_gb_per_s,

@@ -21,7 +21,7 @@ _launches as (
         max(c.end_ns) as call_end_ns
     from query_table(calls) as c
     join _processes as p on c.run = p.run and c.source = p.source and c.pid is not distinct from p.pid
-    where c.correlation is not null and measured(c.start_ns, c.end_ns)
+    where c.correlation is not null and has_valid_interval(c.start_ns, c.end_ns)
     group by p.process, c.correlation
 )
 select w.* exclude (process), l.call_tid, l.call_start_ns, l.call_end_ns
@@ -43,7 +43,7 @@ _ends as (
         max((lane::hugeint << 64) + end_ns) over (rows between unbounded preceding and current row) as latest
     from (
         select lane, start_ns, end_ns, pid, correlation
-        from laned(relation, '_lanes')
+        from with_lane(relation, '_lanes')
         order by lane, start_ns, correlation nulls last
     )
 ),

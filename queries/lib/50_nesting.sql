@@ -1,7 +1,7 @@
 -- What runs inside what on a thread, and which call launched what on a device.
 --
 -- A relation here has run, source, pid, tid, id (a number of its own for each row), start_ns, end_ns. A thread is a
--- (run, source, pid, tid). Rows that are not measured() have no place in time and are left out.
+-- (run, source, pid, tid). Rows that are not has_valid_interval() have no place in time and are left out.
 -- A row runs from its start to before its end; one without duration is a point, which may lie inside others and holds
 -- none. Of rows that begin together the longer one holds the shorter one; of equal ones the smaller id holds the larger.
 
@@ -65,7 +65,7 @@ where known
 union all
 from query_table(returned);
 
--- nested(relation): every measured() row with its parent, the innermost row that holds it on its thread (NULL: none
+-- nested(relation): every has_valid_interval() row with its parent, the innermost row that holds it on its thread (NULL: none
 -- does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
 -- it has neither parent nor depth and holds nothing, as if it ran elsewhere. Only trees in which a row crosses are looked
 -- at twice.
@@ -75,7 +75,7 @@ with _threaded as materialized (
     from query_table(relation) as r
     join threads(relation) as t
         on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
 ),
 _opened as materialized (from opened('_threaded')),
 _returned as materialized (from returned('_opened')),
@@ -135,7 +135,7 @@ from _points as p
 asof join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns
 where c.id is not null;
 
--- outermost(relation): the ids of the measured() rows that lie in no other row of the same `part` (of any type) on their
+-- outermost(relation): the ids of the has_valid_interval() rows that lie in no other row of the same `part` (of any type) on their
 -- thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so that it
 -- starts anew with each part.
 create or replace macro outermost(relation) as table
@@ -149,7 +149,7 @@ _rows as (
     join _parts as p
         on r.run = p.run and r.source = p.source and r.pid is not distinct from p.pid and r.tid is not distinct from p.tid
         and r.part is not distinct from p.part
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
 ),
 _ordered as (
     select id, start_ns = end_ns as is_point, (place::hugeint << 64) + end_ns as reach
@@ -164,7 +164,7 @@ from (select id, is_point, reach, lag(highest) over () as before from _reached)
 where before is null or before < reach + is_point::integer;
 
 -- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
--- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one measured() range and device that its
+-- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one has_valid_interval() range and device that its
 -- thread has points of: gpu_ns and gpu_rows of the points from its start to before its end. The points are summed once in
 -- the order of time; a range is the difference of two readings of that sum, so ranges may nest or overlap as they like.
 create or replace macro summed_within(ranges, points) as table
@@ -177,7 +177,7 @@ _ranges as (
     from query_table(ranges) as r
     join _lanes as l
         on r.run = l.run and r.source = l.source and r.pid is not distinct from l.pid and r.tid is not distinct from l.tid
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
 ),
 _instants as (
     select lane, start_ns as at_ns, false as is_point, id, -1 as sign, 0::bigint as gpu_ns, 0::bigint as gpu_rows from _ranges

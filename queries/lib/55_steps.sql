@@ -5,7 +5,7 @@ create or replace macro step_ranges(relation, pattern) as table
 with _marked as (
     select run, source, rank, pid, name, start_ns, end_ns
     from query_table(relation)
-    where scope = 'cpu' and measured(start_ns, end_ns) and regexp_matches(name, pattern)
+    where scope = 'cpu' and has_valid_interval(start_ns, end_ns) and regexp_matches(name, pattern)
 ),
 _ordered as (
     select
@@ -64,7 +64,7 @@ with _reach as (
     from query_table(relation) as r
     asof left join query_table(steps) as f on r.process = f.process and r.start_ns >= f.start_ns
     asof join query_table(steps) as l on r.process = l.process and r.end_ns > l.start_ns
-    where measured(r.start_ns, r.end_ns)
+    where has_valid_interval(r.start_ns, r.end_ns)
 ),
 _pieces as (
     select id, process, start_ns, end_ns, unnest(range(first_place, last_place + 1)) as place from _reach
@@ -93,7 +93,7 @@ with _rows as not materialized (
         coalesce(start_ns >= step_start_ns and start_ns < step_end_ns, false) as begins_in,
         coalesce(end_ns > step_start_ns and end_ns <= step_end_ns, false) as ends_in
     from query_table(relation)
-    where measured(start_ns, end_ns) and end_ns > start_ns
+    where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
 ),
 _events as (
     select lane, start_ns as at_ns, case when begins_in then own else other end as step, null::bigint as slot from _rows
@@ -135,7 +135,7 @@ create or replace macro beside_steps(relation) as table
 with _rows as not materialized (
     select slot, start_ns, end_ns, step_start_ns, step_end_ns
     from query_table(relation)
-    where measured(start_ns, end_ns) and end_ns > start_ns
+    where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
         and coalesce(start_ns < step_start_ns or end_ns > step_end_ns, true)
 ),
 _pieces as (

@@ -34,7 +34,7 @@ _firsts as (
 select
     e.id, e.run, e.source, e.rank, e.pid, e.device, e.time_ns,
     try(e.time_ns - f.first_ns) as at_ns,
-    case when e.has_totals then e.allocated_bytes else whole(r.since_bytes) end as allocated_bytes,
+    case when e.has_totals then e.allocated_bytes else as_bigint(r.since_bytes) end as allocated_bytes,
     e.reserved_bytes,
     case when not e.has_totals then 'sizes' when e.device is null then 'start' else 'totals' end as counted_from
 from _events as e

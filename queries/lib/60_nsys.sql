@@ -28,7 +28,7 @@ select run, rank, device, start_ns, end_ns, dur_ns, size_bytes, '[CUDA memset]' 
 comment on view memory_operations is 'one copy or fill, with the words that nsys stats has for it';
 
 -- durations_by(relation): a report of `nsys stats` on a relation with run, part (of any type), start_ns, end_ns and
--- dur_ns. A row is one run and part with measured() rows; `percent` is of `sum_ns`, the durations of the whole run.
+-- dur_ns. A row is one run and part with has_valid_interval() rows; `percent` is of `sum_ns`, the durations of the whole run.
 create or replace macro durations_by(relation) as table
 with _parts as (
     select
@@ -41,7 +41,7 @@ with _parts as (
         max(dur_ns) as max_ns,
         one_decimal(deviation(dur_ns)) as deviation_ns
     from query_table(relation)
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, part
 ),
 _sums as (
@@ -49,9 +49,9 @@ _sums as (
 )
 select
     run, part,
-    whole(sum_ns) as sum_ns,
+    as_bigint(sum_ns) as sum_ns,
     one_decimal(100 * total_ns / nullif(sum_ns, 0)) as percent,
-    whole(total_ns) as total_ns,
+    as_bigint(total_ns) as total_ns,
     instances, avg_ns, med_ns, min_ns, max_ns, deviation_ns
 from _parts
 join _sums using (run);

@@ -34,7 +34,7 @@ _last_steps as (
         max(case when with_last then hta_end_ns(start_ns, end_ns, doubles) + 1 else hta_start_ns(start_ns, doubles) end) as until_ns
     from query_table(marks)
     semi join _cut_runs using (run)
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, source, rank
 ),
 _launched as (
@@ -53,7 +53,7 @@ select
 from query_table(gpu) as g
 left join _last_steps as l on g.run = l.run and g.source = l.source and g.rank = l.rank
 left join _launched as c on g.run = c.run and g.source = c.source and g.correlation = c.correlation
-where measured(g.start_ns, g.end_ns);
+where has_valid_interval(g.start_ns, g.end_ns);
 
 -- hta_busy(relation): the measure of a union of such rows as HTA adds it up. A row is one run and rank. An event within one
 -- microsecond ends before it starts there; where no other row covers it, HTA takes what it lacks off the sum.
@@ -82,7 +82,7 @@ _measures as (
     union all
     select run, rank, -less_ns from _less
 )
-select run, rank, whole(sum(busy_ns)) as busy_ns
+select run, rank, as_bigint(sum(busy_ns)) as busy_ns
 from _measures
 group by run, rank;
 
@@ -93,18 +93,18 @@ create or replace macro percent_of(part, of_all, digits) as round(100 * part / n
 create or replace macro kept_ns(us) as try_cast(us * 4 as bigint) * 250;
 
 -- nvprof_sums(relation): a summary of nvprof on a relation with run, rank, name, start_ns, end_ns and dur_ns. A row is one
--- run, rank and name with measured() rows; `percent` is of `sum_ns`, the durations of the whole rank.
+-- run, rank and name with has_valid_interval() rows; `percent` is of `sum_ns`, the durations of the whole rank.
 create or replace macro nvprof_sums(relation) as table
 with _names as (
     select
         run, rank, name,
         sum(dur_ns) as time_ns,
         count(*) as calls,
-        whole(round(avg(dur_ns))) as avg_ns,
+        as_bigint(round(avg(dur_ns))) as avg_ns,
         min(dur_ns) as min_ns,
         max(dur_ns) as max_ns
     from query_table(relation)
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
     group by run, rank, name
 ),
 _sums as (
@@ -113,8 +113,8 @@ _sums as (
 select
     run, rank, name,
     percent_of(time_ns, sum_ns, 6) as percent,
-    whole(time_ns) as time_ns,
+    as_bigint(time_ns) as time_ns,
     calls, avg_ns, min_ns, max_ns,
-    whole(sum_ns) as sum_ns
+    as_bigint(sum_ns) as sum_ns
 from _names
 join _sums using (run, rank);

@@ -29,6 +29,6 @@ with _rows as (
 )
 select run, rank, source, min(start_ns) as start_ns, max(end_ns) as end_ns
 from _rows
-where measured(start_ns, end_ns)
+where has_valid_interval(start_ns, end_ns)
 group by run, rank, source;
 comment on view recordings is 'one rank in one source, and when it was recorded: first start to last end of what was seen';

@@ -104,7 +104,7 @@ select
     case when r.gpus > 0 then r.gpus else r.world_size end as processors,
     layout_of(kind, processors, r.parallelism) as layout,
     try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
-    whole(case  -- a graph is of one shape, so that the rest that fills no batch is left out
+    as_bigint(case  -- a graph is of one shape, so that the rest that fills no batch is left out
         when r.tags['cuda_graphs'] = 'true' then floor(ceil(dataset_size / r.world_size) / nullif(r.batch_size, 0))
         else ceil(dataset_size / nullif(r.batch_size::bigint * coalesce(r.world_size, 1), 0))
     end) as expected_iterations,
@@ -122,10 +122,10 @@ with _passes as materialized (
     select
         run, rank, epoch,
         count(*) as iterations,
-        count(*) filter (measured(start_ns, end_ns)) as timed,
-        sum(dur_ns) filter (measured(start_ns, end_ns)) as train_ns,
-        sum(dur_ns) filter (measured(start_ns, end_ns) and samples is not null) as sampled_ns,
-        sum(samples) filter (measured(start_ns, end_ns)) as samples,
+        count(*) filter (has_valid_interval(start_ns, end_ns)) as timed,
+        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as train_ns,
+        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns) and samples is not null) as sampled_ns,
+        sum(samples) filter (has_valid_interval(start_ns, end_ns)) as samples,
         sum(data_wait_ns) as data_wait_ns
     from steps
     where phase = 'train'
@@ -172,18 +172,18 @@ _epochs as (
 )
 select
     s.run,
-    whole(s.steps) as steps,
+    as_bigint(s.steps) as steps,
     s.iterations,
-    whole(s.train_ns) as train_ns,
-    whole(s.train_sum_ns) as train_sum_ns,
-    whole(s.samples) as samples,
+    as_bigint(s.train_ns) as train_ns,
+    as_bigint(s.train_sum_ns) as train_sum_ns,
+    as_bigint(s.samples) as samples,
     s.samples * 1e9 / nullif(s.sampled_ns, 0) as samples_per_s,
     s.sampled_ns,
-    whole(round(s.train_sum_ns / nullif(s.timed, 0))) as step_ns,
+    as_bigint(round(s.train_sum_ns / nullif(s.timed, 0))) as step_ns,
     s.timed,
-    whole(s.data_wait_ns) as data_wait_ns,
+    as_bigint(s.data_wait_ns) as data_wait_ns,
     e.epochs as whole_epochs,
-    whole(round(e.epoch_ns)) as epoch_ns
+    as_bigint(round(e.epoch_ns)) as epoch_ns
 from _sums as s
 left join _epochs as e on s.run = e.run;
 comment on view run_speeds is 'one run: how fast it trained, by the steps that it wrote down';
@@ -210,10 +210,10 @@ select
     any_value(c.layout) as layout,
     any_value(c.variant) as variant,
     sum(s.samples) filter (c.trained) * 1e9 / nullif(sum(s.sampled_ns) filter (c.trained), 0) as samples_per_s,
-    whole(round(sum(s.train_sum_ns) filter (c.trained) / nullif(sum(s.timed) filter (c.trained), 0))) as step_ns,
-    whole(round(avg(s.epoch_ns) filter (c.trained))) as epoch_ns,
-    whole(sum(s.data_wait_ns) filter (c.trained)) as data_wait_ns,
-    whole(sum(s.train_sum_ns) filter (c.trained)) as train_sum_ns
+    as_bigint(round(sum(s.train_sum_ns) filter (c.trained) / nullif(sum(s.timed) filter (c.trained), 0))) as step_ns,
+    as_bigint(round(avg(s.epoch_ns) filter (c.trained))) as epoch_ns,
+    as_bigint(sum(s.data_wait_ns) filter (c.trained)) as data_wait_ns,
+    as_bigint(sum(s.train_sum_ns) filter (c.trained)) as train_sum_ns
 from cells as c
 left join run_speeds as s on c.run = s.run
 group by c.sweep, c.settings;
@@ -293,8 +293,8 @@ with _phases as (
         sum(samples) as samples,
         count(*) filter (loss is null) as lossless,
         count(*) as steps,
-        min(start_ns) filter (measured(start_ns, end_ns)) as start_ns,
-        max(end_ns) filter (measured(start_ns, end_ns)) as end_ns,
+        min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as start_ns,
+        max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as end_ns,
         max(dur_ns) filter (dur_ns >= 0) as dur_ns
     from steps
     where epoch is not null and phase in ('train', 'epoch', 'validate')
@@ -334,7 +334,7 @@ select
     e.has_end or e.validation_accuracy is not null or not r.has_ends as finished,
     case when r.is_validated then e.validation_accuracy when finished then e.training_accuracy end as accuracy,
     case when r.is_validated then e.validation_loss when finished then e.training_loss end as loss,
-    whole(case when r.is_validated then e.validation_samples else e.training_samples end) as samples,
+    as_bigint(case when r.is_validated then e.validation_samples else e.training_samples end) as samples,
     e.training_accuracy, e.training_loss, e.training_steps, e.lossless_steps, e.epoch_ns,
     try(e.end_ns - r.start_ns) as elapsed_ns
 from _epochs as e

@@ -14,7 +14,7 @@ with _clocks as (
         max(r.end_ns)::hugeint - min(r.start_ns) as span_ns
     from query_table(relation) as r
     join sources as s on r.run = s.run and r.source = s.source
-    where measured(r.start_ns, r.end_ns)
+    where has_valid_interval(r.start_ns, r.end_ns)
     group by r.run, own_source
 ),
 _sums as (

@@ -20,7 +20,7 @@ timelines as (
     where r.run in (select run from kernels) and f.run in (select run from launches where clock_control is not null)
 ),
 executions as (
-    select k.*, t.ncu_run from kernels as k join timelines as t on k.run = t.run where measured(k.start_ns, k.end_ns)
+    select k.*, t.ncu_run from kernels as k join timelines as t on k.run = t.run where has_valid_interval(k.start_ns, k.end_ns)
 ),
 found as (
     select ncu_run, run, id, sum(dur_ns) / sum(executions) as mean_ns

@@ -12,7 +12,7 @@
 with calls as (
     select run, name, calls, dur_ns from summaries where kind = 'api_calls' and run in (select run from fitting)
     union all
-    select run, name, count(*), sum(dur_ns) filter (measured(start_ns, end_ns)) from api_calls
+    select run, name, count(*), sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) from api_calls
     where api in ('runtime', 'driver') and run in (select run from fitting) group by run, name
 ),
 shares as (

@@ -22,7 +22,7 @@ executions as (
     select run, source, rank, device, start_ns, end_ns from kernels where run in (select run from fitting)
 ),
 during as (
-    select run, part, sum(inside_ns) as dur_ns from inside('open_ranges', 'executions') group by run, part
+    select run, part, sum(inside_ns) as dur_ns from clip_to('open_ranges', 'executions') group by run, part
 ),
 launched as (
     select run, annotation, sum(gpu_ns) as gpu_ns from ranges where regexp_matches(annotation, '(?i)backward|zero_grad|optimizer') group by all

@@ -32,7 +32,7 @@ others as (  -- the two that take most of what is left
 longest as (
     select run, quantile_disc(dur_ns, 0.99) as dur_ns
     from api_calls
-    where run in (select run from fitting) and api in ('runtime', 'driver') and measured(start_ns, end_ns)
+    where run in (select run from fitting) and api in ('runtime', 'driver') and has_valid_interval(start_ns, end_ns)
         and regexp_matches(name, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)')
     group by run
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracelab.lab import Lab
+    from tracelab.client import Lab
 
 __version__ = "0.1.0"
 
@@ -14,9 +14,9 @@ def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open
 
     Without a store: $TRACELAB_STORE, else ./lab, as on the command line.
     """
-    from tracelab.lab import Lab
-    from tracelab.notebook import tell_ipython
-    from tracelab.store import store_path
+    from tracelab.client import Lab
+    from tracelab.output.notebook import tell_ipython
+    from tracelab.store.commit import store_path
 
     tell_ipython()
     return Lab(store_path(store))

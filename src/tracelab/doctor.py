@@ -8,8 +8,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from tracelab import header, query, schema
+from tracelab import schema
 from tracelab.errors import UsageError, unknown
+from tracelab.query import library, spec
 from tracelab.resources import QUERIES
 
 SEVERITIES = ("error", "warning", "info")
@@ -61,7 +62,7 @@ def chosen(codes: Sequence[str]) -> tuple[Check, ...]:
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
     """What the checks find in a store, or in one run of it; the worst first. Without `only`: all checks."""
     if run is not None:
-        query.check_run(_runs_with(con, "sources"), run)
+        library.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
     if only is None:
         findings.extend(_unanswered(con, run))
@@ -69,7 +70,7 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Chec
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
 
 
-def shown_sql(check: Check, run: str | None) -> str:
+def render_sql(check: Check, run: str | None) -> str:
     """The check as SQL that runs in any DuckDB shell that has read `tracelab sql --init`."""
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in check.prose.splitlines())
     one_run = "" if run is None else "where run = '" + run.replace("'", "''") + "'\n"
@@ -78,7 +79,7 @@ def shown_sql(check: Check, run: str | None) -> str:
 
 def parse(path: Path) -> Check:
     """Read the file of a check; a header that is not as it must be is a UsageError with file and line."""
-    found = header.parts(path, "check")
+    found = spec.parts(path, "check")
     texts = {name: found.fields.get(name) for name in _FIELDS}
     if set(found.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"{path}:{found.first_line}: the header of a check has {', '.join(_FIELDS)}, each a text")
@@ -107,8 +108,8 @@ def _unanswered(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dic
     """The questions whose tables are all empty: a finding for each set of runs and way to get what they lack."""
     runs = [run] if run is not None else _runs_with(con, "sources")
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
-    lacks: dict[tuple[tuple[str, ...], str], list[query.Query]] = {}
-    for each in query.library().values():
+    lacks: dict[tuple[tuple[str, ...], str], list[library.Query]] = {}
+    for each in library.library().values():
         lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
         if each.needs and lacking:
             lacks.setdefault((lacking, _advice(each.needs)), []).append(each)
@@ -129,11 +130,11 @@ def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
 
 
 def _advice(needs: Sequence[str]) -> str:
-    ways = query.ways_to_get(needs)
+    ways = library.ways_to_get(needs)
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _lack(questions: Sequence[query.Query], lacking: int, runs: int) -> str:
+def _lack(questions: Sequence[library.Query], lacking: int, runs: int) -> str:
     tables = ", ".join(dict.fromkeys(table for each in questions for table in each.needs))
     of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
     names = ", ".join(each.name for each in questions)

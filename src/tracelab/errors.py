@@ -28,7 +28,7 @@ class StoreError(TracelabError):
     """The store cannot be read or written as asked."""
 
 
-def printable(path: Path) -> str:
+def escape_path(path: Path) -> str:
     """The path as text that can be stored and printed, whatever bytes its name has."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
@@ -37,7 +37,7 @@ class SourceError(TracelabError):
     """One input file cannot be read."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{printable(path)}: {problem}")
+        super().__init__(f"{escape_path(path)}: {problem}")
         self.path = path
         self.problem = problem
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.errors import UsageError, unknown
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "2.0"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
 Kind = Literal["gpu", "cpu", "event", "plain"]
@@ -304,7 +304,7 @@ TABLES: tuple[Table, ...] = (
         "communication metadata of one kernel or op",
         "event",
         (
-            Column("on", "text", "'kernel' or 'op': what carried the metadata."),
+            Column("origin", "text", "'kernel' or 'op': what carried the metadata."),
             _TID,
             _DEVICE,
             _STREAM,

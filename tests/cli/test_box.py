@@ -9,9 +9,9 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.cli.conftest import QUESTION, small_store
-from tracelab import box
+from tracelab.client import Lab
 from tracelab.errors import TracelabError, UsageError
-from tracelab.lab import Lab
+from tracelab.sql import sandbox
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(around: Path) -> Iterator[DuckDBPyConnection]:
-    with box.connect(around / "lab") as opened:
+    with sandbox.connect(around / "lab") as opened:
         yield opened
 
 
@@ -72,7 +72,7 @@ READS = {
 
 @pytest.mark.parametrize("text", READS.values(), ids=READS)
 def test_what_only_reads_runs(con: DuckDBPyConnection, text: str) -> None:
-    assert box.run(con, text).num_rows > 0
+    assert sandbox.run(con, text).num_rows > 0
 
 
 WRITES = {
@@ -146,7 +146,7 @@ WRITES = {
 def test_everything_but_one_select_is_refused(con: DuckDBPyConnection, around: Path, text: str) -> None:
     before = files(around)
     with pytest.raises(UsageError):
-        box.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
+        sandbox.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
     assert files(around) == before
 
 
@@ -197,11 +197,11 @@ REACHES = {
 def test_nothing_outside_the_store_is_reached(con: DuckDBPyConnection, around: Path, text: str) -> None:
     secret = pa.table({"n": [1]})  # noqa: F841  DuckDB could find it by its name
     with pytest.raises(TracelabError):
-        box.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
+        sandbox.run(con, text.replace("{store}", str(around / "lab")).replace("{outside}", str(around / "outside")))
 
 
 def test_the_spill_folder_is_private_and_goes_with_the_session(lab: Path) -> None:
-    with box.connect(lab) as con:
+    with sandbox.connect(lab) as con:
         ((folder,),) = con.sql("select current_setting('temp_directory')").fetchall()
         assert Path(folder).stat().st_mode & 0o077 == 0
     assert not Path(folder).exists()
@@ -214,25 +214,25 @@ def test_the_lock_holds_for_the_connection_itself(con: DuckDBPyConnection) -> No
 
 def test_a_statement_nested_without_end_is_refused(con: DuckDBPyConnection) -> None:
     with pytest.raises(TracelabError):
-        box.run(con, "select " + "(" * 50_000 + "1" + ")" * 50_000)
+        sandbox.run(con, "select " + "(" * 50_000 + "1" + ")" * 50_000)
 
 
 def test_parameters_without_values_are_named(con: DuckDBPyConnection) -> None:
     with pytest.raises(UsageError, match=r"\$name"):
-        box.run(con, "select $name")
+        sandbox.run(con, "select $name")
 
 
 def test_a_store_behind_a_symlink_is_read(lab: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(lab)
-    with box.connect(link) as con:
-        assert box.run(con, "from kernels").num_rows == 3
+    with sandbox.connect(link) as con:
+        assert sandbox.run(con, "from kernels").num_rows == 3
 
 
 def test_a_store_whose_name_is_a_pattern_is_read(lab: Path, tmp_path: Path) -> None:
     moved = lab.rename(tmp_path / "l[a]b's *?")
-    with box.connect(moved) as con:
-        assert box.run(con, "from kernels").num_rows == 3
+    with sandbox.connect(moved) as con:
+        assert sandbox.run(con, "from kernels").num_rows == 3
 
 
 def test_a_file_of_the_analyst_runs_in_the_box(lab: Path, question: Path) -> None:
@@ -247,5 +247,5 @@ def test_a_file_of_the_analyst_runs_in_the_box(lab: Path, question: Path) -> Non
 @pytest.mark.parametrize("text", ["from sqlite_scan('a', 'b')", "select st_point(1, 2)"])
 def test_advice_that_the_box_refuses_is_not_passed_on(con: DuckDBPyConnection, text: str) -> None:
     with pytest.raises(UsageError, match=r"The box loads no extensions\.$") as raised:
-        box.run(con, text)
+        sandbox.run(con, text)
     assert not {"INSTALL", "LOAD", "SET"} & set(str(raised.value).split())

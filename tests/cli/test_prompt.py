@@ -19,10 +19,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.cli.conftest import HOSTILE, QUESTION
-from tracelab import box
-from tracelab.prompt import Conversation, converse, terminal
-from tracelab.prompt.statements import is_complete, split
-from tracelab.prompt.words import Names
+from tracelab.sql import sandbox
+from tracelab.sql.repl import Conversation, converse, terminal
+from tracelab.sql.repl.statements import is_complete, split
+from tracelab.sql.repl.words import Names
 
 Said = Callable[..., tuple[str, str]]
 COMPLETE = [
@@ -54,7 +54,7 @@ INCOMPLETE = [
 
 @pytest.fixture
 def con(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with box.connect(lab) as opened:
+    with sandbox.connect(lab) as opened:
         yield opened
 
 

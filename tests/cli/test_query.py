@@ -12,24 +12,24 @@ from click.testing import Result
 
 from tests.build import build_store
 from tests.cli.conftest import QUESTION
-from tracelab import query
 from tracelab.cli.query import Question
+from tracelab.query import library
 
 Run = Callable[..., Result]
 
 
 def test_alone_it_lists_every_question_with_its_title(run: Run) -> None:
     listed = json.loads(run("query", "--format", "json").stdout)
-    tools = {name: ", ".join(tools) for name, tools in query.variants().items()}
+    tools = {name: ", ".join(tools) for name, tools in library.variants().items()}
     assert listed == [
-        {"query": name, "title": each.title, "like": tools.get(name)} for name, each in query.library().items()
+        {"query": name, "title": each.title, "like": tools.get(name)} for name, each in library.library().items()
     ]
     assert tools["gpu_breakdown"] == "hta, tracelens"
 
 
 def test_help_lists_the_questions(run: Run) -> None:
     text = run("query", "--help").stdout
-    assert all(name in text for name in query.library())
+    assert all(name in text for name in library.library())
 
 
 def test_help_of_a_question_comes_from_its_header(run: Run, question: Path) -> None:
@@ -46,7 +46,7 @@ def test_help_of_a_question_comes_from_its_header(run: Run, question: Path) -> N
         assert part in text
 
 
-@pytest.mark.parametrize("name", query.library())
+@pytest.mark.parametrize("name", library.library())
 def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> None:
     result = run("query", name, "--help")
     assert result.exit_code == 0
@@ -54,9 +54,9 @@ def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> N
     assert result.stdout.count(f"  tracelab query {name}") == 2
 
 
-@pytest.mark.parametrize("name", query.library())
+@pytest.mark.parametrize("name", library.library())
 def test_every_example_of_a_questions_help_parses(name: str) -> None:
-    question = Question(query.find(name))
+    question = Question(library.find(name))
     examples = [line.strip() for line in str(question.epilog).splitlines() if line.startswith("  tracelab query ")]
     assert len(examples) == 2
     for example in examples:
@@ -64,8 +64,8 @@ def test_every_example_of_a_questions_help_parses(name: str) -> None:
 
 
 def test_like_stands_in_the_help_of_exactly_the_questions_that_have_it(run: Run) -> None:
-    said = {name for name in query.library() if "--like" in run("query", name, "--help").stdout}
-    assert said == set(query.variants())
+    said = {name for name in library.library() if "--like" in run("query", name, "--help").stdout}
+    assert said == set(library.variants())
 
 
 def test_like_asks_the_question_of_that_tool(run: Run, question: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_flag_alone_means_true(run: Run, question: Path) -> None:
     assert "hta_rows('gpu', 'calls', 'marks', true, false)" in shown[0]
 
 
-@pytest.mark.parametrize("name", [each.name for tools in query.variants().values() for each in tools.values()])
+@pytest.mark.parametrize("name", [each.name for tools in library.variants().values() for each in tools.values()])
 def test_every_example_of_a_definitions_help_parses(run: Run, name: str) -> None:
     text = run("query", *name.split(), "--help").stdout
     examples = [line.strip() for line in text.splitlines() if line.strip().startswith(f"tracelab query {name}")]
@@ -135,7 +135,7 @@ def test_shown_sql_gives_the_same_answer_in_another_client(run: Run, question: P
     assert [dict(zip(answered[0], row, strict=True)) for row in con.sql(shown).fetchall()] == answered
 
 
-@pytest.mark.parametrize("name", query.library())
+@pytest.mark.parametrize("name", library.library())
 def test_shown_sql_of_the_library_gives_the_same_answer(run: Run, name: str) -> None:
     result = run("query", name, "--format", "json")
     if result.exit_code == 3:

@@ -215,7 +215,7 @@ def test_a_folder_that_takes_no_file_is_said(run: Run, tmp_path: Path, monkeypat
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "unlink", refused)
-    monkeypatch.setattr("tracelab.render.write", refused)
+    monkeypatch.setattr("tracelab.output.writers.write", refused)
     result = run("sql", "select 1", "-o", tmp_path / "x.csv")
     assert (result.exit_code, result.stderr) == (
         1,

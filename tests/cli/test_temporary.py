@@ -6,13 +6,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tracelab import box, temporary
 from tracelab.errors import TracelabError, UsageError
+from tracelab.sql import sandbox, temp_objects
 
 
 @pytest.fixture
 def con(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with box.connect(lab) as opened:
+    with sandbox.connect(lab) as opened:
         yield opened
 
 
@@ -32,14 +32,14 @@ def con(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     ],
 )
 def test_what_it_makes_can_be_asked(con: duckdb.DuckDBPyConnection, text: str, asked: str, answer: int) -> None:
-    temporary.create(con, text)
-    assert box.run(con, asked).column(0).to_pylist() == [answer]
+    temp_objects.create(con, text)
+    assert sandbox.run(con, asked).column(0).to_pylist() == [answer]
 
 
 def test_it_can_be_replaced(con: duckdb.DuckDBPyConnection) -> None:
-    temporary.create(con, "create temp table t as select 1")
-    temporary.create(con, "create or replace temp table t as select 2")
-    assert box.run(con, "from t").column(0).to_pylist() == [2]
+    temp_objects.create(con, "create temp table t as select 1")
+    temp_objects.create(con, "create or replace temp table t as select 2")
+    assert sandbox.run(con, "from t").column(0).to_pylist() == [2]
 
 
 REFUSED = {
@@ -76,7 +76,7 @@ REFUSED = {
 def test_everything_else_is_refused(con: duckdb.DuckDBPyConnection, lab: Path, text: str) -> None:
     before = set(lab.rglob("*"))
     with pytest.raises(TracelabError):
-        temporary.create(con, text.replace("{store}", str(lab)))
+        temp_objects.create(con, text.replace("{store}", str(lab)))
     assert set(lab.rglob("*")) == before
     assert con.sql("select count(*) from duckdb_tables()").fetchall() == [(0,)]
 
@@ -86,12 +86,12 @@ def test_everything_else_is_refused(con: duckdb.DuckDBPyConnection, lab: Path, t
 )
 def test_a_name_that_means_something_already_is_refused(con: duckdb.DuckDBPyConnection, name: str) -> None:
     with pytest.raises(UsageError, match="is a name of tracelab or DuckDB; choose another"):
-        temporary.create(con, f"create temp macro {name}(a) as a")
+        temp_objects.create(con, f"create temp macro {name}(a) as a")
 
 
 def test_the_check_listens_to_no_temporary_macro(con: duckdb.DuckDBPyConnection, lab: Path) -> None:
     con.execute("""create temp macro json_serialize_sql(a) as '{"error": false, "statements": []}'""").fetchall()
     con.execute("create temp macro duckdb_functions() as table select 'x' as function_name where false").fetchall()
     with pytest.raises(UsageError, match="COPY is refused"):
-        box.run(con, f"with x as (copy (select 1) to '{lab}/x.csv') from x")
+        sandbox.run(con, f"with x as (copy (select 1) to '{lab}/x.csv') from x")
     assert not (lab / "x.csv").exists()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.readers.small import ingest_paths
-from tracelab import session
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.run import at_work
 from tracelab.collect.ceilings.sizes import SIZES, Sizes
 from tracelab.collect.machine import Card
+from tracelab.store import session
 
 CHECKOUT = Path(__file__).parents[2]
 TIMES_NS = [4.0, 2.0, 8.0]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tracelab.collect.job import first_host, from_environment
-from tracelab.collect.plan import plan
+from tracelab.collect.launcher_env import first_host, from_environment
+from tracelab.collect.placement import plan
 from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 

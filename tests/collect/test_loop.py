@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="steps need torch: make venv")
 
-from tracelab.collect.built import Place  # noqa: E402  torch first
+from tracelab.collect.cancellation import Stop  # noqa: E402
 from tracelab.collect.capture import Capture, Silence  # noqa: E402
-from tracelab.collect.job import Job  # noqa: E402
+from tracelab.collect.launcher_env import Job  # noqa: E402
 from tracelab.collect.loop import Loop, Work  # noqa: E402
-from tracelab.collect.record import Record  # noqa: E402
+from tracelab.collect.model_setup import Place  # noqa: E402  torch first
 from tracelab.collect.settings import Settings  # noqa: E402
-from tracelab.collect.stop import Stop  # noqa: E402
+from tracelab.collect.step_log import Record  # noqa: E402
 from tracelab.collect.window import windows  # noqa: E402
 
 

@@ -1,8 +1,8 @@
 """What captures leave behind, ingested and asked: a roofline lacks nothing, and knows its clocks."""
 
 from tests.collect.test_nvidia_captures import STEP, captured
-from tracelab.ingest import ingest
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.ingest.pipeline import ingest
 
 
 def answers(store, question, *columns):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect.sweep import shown
+from tracelab.collect.sweep import progress_table
 from tracelab.collect.sweep.matrix import Sweep, expanded, load, shipped
-from tracelab.collect.sweep.runner import Means, chosen, command
+from tracelab.collect.sweep.runner import RunnerOptions, chosen, command
 from tracelab.collect.sweep.values import given
 from tracelab.errors import UsageError
 from tracelab.resources import COLLECTORS
@@ -147,7 +147,7 @@ def test_cells_that_ran_are_not_chosen_again_but_those_asked_for() -> None:
 
 def test_command_line_of_a_cell_is_that_of_collect_train() -> None:
     text = MATRIX + "[[override]]\nwhere = {}\nset = { pin_memory = true, tag = { rack = 7 } }\n"
-    line = command(sweep(text).cells[0], "failed", Means(("srun", "--nodes=2"), ("train",)))
+    line = command(sweep(text).cells[0], "failed", RunnerOptions(("srun", "--nodes=2"), ("train",)))
     assert line[:3] == ["srun", "--nodes=2", "train"]
     assert " ".join(line[3:]) == (
         "image_classification --model alexnet --batch-size 4 --device cpu --pin-memory --timeout-s 60.0 "
@@ -158,12 +158,12 @@ def test_command_line_of_a_cell_is_that_of_collect_train() -> None:
 def test_cells_are_shown_as_a_table() -> None:
     cells = sweep(MATRIX)
     states = dict.fromkeys((cell.run for cell in cells.cells), "not_run") | {"S-vgg16-b8": "oom"}
-    assert shown.table(cells, cells.cells[-2:], states).splitlines() == [
+    assert progress_table.table(cells, cells.cells[-2:], states).splitlines() == [
         "run         model  batch_size  repeat  state",
         "S-vgg16-b4  vgg16  4           0       not_run",
         "S-vgg16-b8  vgg16  8           0       oom",
     ]
-    assert shown.summary(states) == "4 cells: 1 oom, 3 not_run"
+    assert progress_table.summary(states) == "4 cells: 1 oom, 3 not_run"
 
 
 def test_what_is_fixed_from_outside_wins() -> None:

@@ -17,7 +17,7 @@ from tracelab.collect.folder import described, taken
 from tracelab.collect.settings import Settings
 from tracelab.collect.sweep import runner, state
 from tracelab.collect.sweep.matrix import Sweep, load
-from tracelab.collect.sweep.runner import Done, Means
+from tracelab.collect.sweep.runner import Done, RunnerOptions
 from tracelab.errors import TracelabError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ class Lab:
         state.prepare(self.sweep, self.folder / "S.toml")
         results: list[Done] = []
         todo = runner.chosen(cells, {cell.run: state.state(cell) for cell in cells}, (), redo)
-        runner.run(todo, Means(train=FAKE), results.append)
+        runner.run(todo, RunnerOptions(train=FAKE), results.append)
         return results
 
 
@@ -183,8 +183,8 @@ def test_run_is_no_rank_of_the_job_that_the_sweep_is_in_unless_a_launcher_starts
 ) -> None:
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert {"SLURM_STEP_ID", "SLURM_JOB_ID"} & set(runner.environment(Means())) == {"SLURM_JOB_ID"}
-    assert "SLURM_STEP_ID" in runner.environment(Means(launcher=("srun",)))
+    assert {"SLURM_STEP_ID", "SLURM_JOB_ID"} & set(runner.environment(RunnerOptions())) == {"SLURM_JOB_ID"}
+    assert "SLURM_STEP_ID" in runner.environment(RunnerOptions(launcher=("srun",)))
 
 
 def test_full_disk_stops_the_sweep_before_the_next_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from tracelab.cli import main
 from tracelab.collect.folder import described
-from tracelab.collect.plan import plan
+from tracelab.collect.placement import plan
 from tracelab.collect.settings import Settings, axes
 from tracelab.collect.sweep import state
-from tracelab.collect.sweep.difference import differences
 from tracelab.collect.sweep.matrix import load
+from tracelab.collect.sweep.settings_diff import differences
 from tracelab.resources import COLLECTORS
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tracelab.collect.cancellation import Stop, StoppedError
 from tracelab.collect.capture import Capture, ProfilerError
-from tracelab.collect.stop import Stop, StoppedError
 from tracelab.collect.window import Windows
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelab import ingest
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -37,7 +37,7 @@ CONSOLE = [
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store = tmp_path_factory.mktemp("readme") / "lab"
     generated = ROOT / "data" / "generated"
-    ingest.ingest([ROOT / "data" / "cpu", generated / "generated-4rank-ddp", generated / "ncu-forward"], store=store)
+    pipeline.ingest([ROOT / "data" / "cpu", generated / "generated-4rank-ddp", generated / "ncu-forward"], store=store)
     return Lab(store)
 
 
@@ -71,7 +71,7 @@ def test_the_kernels_of_the_readme_overlap_as_doubles_only(tmp_path: Path) -> No
     (text,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
     first, second = json.loads(text)["traceEvents"]
     (tmp_path / "trace.json").write_text(text)
-    ingest.ingest([tmp_path / "trace.json"], store=tmp_path / "lab")
+    pipeline.ingest([tmp_path / "trace.json"], store=tmp_path / "lab")
     (row,) = Lab(tmp_path / "lab").query("kernel_concurrency").to_pylist()
     assert (first["ts"] + first["dur"] - second["ts"], row["concurrent_ns"]) == (0.25, 0)
 

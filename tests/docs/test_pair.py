@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import corpus
-from tracelab import ingest
-from tracelab.lab import Lab
-from tracelab.units import Quantity, scaled
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
+from tracelab.output.units import Quantity, scaled
 
 pytestmark = corpus.needs_traces
 
@@ -26,7 +26,7 @@ FILES = {
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store = tmp_path_factory.mktemp("pair") / "lab"
     for run, path in FILES.items():
-        ingest.ingest([path], store=store, run=run)
+        pipeline.ingest([path], store=store, run=run)
     return Lab(store)
 
 

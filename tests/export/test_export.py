@@ -11,7 +11,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.export import Exported, Request, write
 from tracelab.export.clocks import Span, clocks, told
 from tracelab.export.lanes import Lanes
-from tracelab.ingest import ingest
+from tracelab.ingest.pipeline import ingest
 
 UNIX = 1_700_000_000_000_000_000
 

@@ -7,8 +7,10 @@ import pytest
 
 from tests import corpus
 from tests.export.perfetto import ask, needs_perfetto
-from tracelab import ingest, schema, session
+from tracelab import schema
 from tracelab.export import Request, write
+from tracelab.ingest import pipeline
+from tracelab.store import session
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 TABLES = ("kernels", "memcpys", "memsets", "syncs", "ops", "api_calls", "annotations", "python_frames", "collectives")
@@ -39,7 +41,7 @@ def rows(con: duckdb.DuckDBPyConnection, table: str, rank: int, but: str | None)
 
 
 def stored(path: Path, store: Path) -> Path:
-    report = ingest.ingest([str(path)], store, run="r")
+    report = pipeline.ingest([str(path)], store, run="r")
     assert report.exit_code == 0
     return store
 

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from tests.export.perfetto import needs_interface
-from tracelab import view
 from tracelab.errors import TracelabError
+from tracelab.export import viewer
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[view.Server]:
+def server(tmp_path: Path) -> Iterator[viewer.Server]:
     (tmp_path / "page.html").write_text("the page")
     (tmp_path / "trace.json.gz").write_bytes(b"packed")
     (tmp_path / "secret").write_text("secret")
-    what = view.Served({"/": tmp_path / "page.html", "/localtrace": tmp_path / "trace.json.gz"})
-    with view.Server(what) as running:
+    what = viewer.Served({"/": tmp_path / "page.html", "/localtrace": tmp_path / "trace.json.gz"})
+    with viewer.Server(what) as running:
         threading.Thread(target=running.serve_forever, args=(0.05,)).start()
         yield running
         running.shutdown()
 
 
-def asked(server: view.Server, path: str, **headers: str) -> http.client.HTTPResponse:
+def asked(server: viewer.Server, path: str, **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
@@ -34,7 +34,7 @@ def asked(server: view.Server, path: str, **headers: str) -> http.client.HTTPRes
     return answer
 
 
-def cookie(server: view.Server) -> str:
+def cookie(server: viewer.Server) -> str:
     return asked(server, f"/?word={server.what.word}").headers["Set-Cookie"].split(";")[0]
 
 
@@ -75,13 +75,13 @@ def test_no_page_of_anothers_may_read_frame_or_be_called(server):
 
 def test_a_port_that_is_taken_is_said(server):
     with pytest.raises(TracelabError, match="name another with --port"):
-        view.Server(server.what, server.port)
+        viewer.Server(server.what, server.port)
 
 
 def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TracelabError, match=r"run `pip install 'tracelab\[view\]'`"):
-        view.interface()
+        viewer.interface()
 
 
 @needs_interface

@@ -13,28 +13,28 @@ from tests.readers import run_folder as run_files
 from tests.readers import test_ceilings_text as printed_ceilings
 from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.small import kernel, op
-from tracelab.readers.findings import Findings, diagnostics
-from tracelab.readers.kineto import clean
+from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.diagnostics import SENTENCES as OF_KINETO
 from tracelab.readers.kineto.parser import NotHealthyError, Parser
-from tracelab.readers.ncu import ends
+from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
-from tracelab.readers.ncu.reading import read_text
+from tracelab.readers.ncu.read import read_text
 from tracelab.readers.ncu.report import Report
 from tracelab.readers.nvprof import sniff as sniff_nvprof
 from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF
 from tracelab.readers.nvprof.lines import blocks
-from tracelab.readers.nvprof.printed import Printed
 from tracelab.readers.nvprof.text import as_table
-from tracelab.readers.run import nccl_tests, nvbandwidth
-from tracelab.readers.run import sniff as sniff_run
-from tracelab.readers.run.described import missing, row_of
-from tracelab.readers.run.diagnostics import SENTENCES as OF_RUNS
-from tracelab.readers.run.lines import Line, objects_of
-from tracelab.readers.run.lines import lines_of as lines_of_run
-from tracelab.readers.run.values import as_table as run_table
-from tracelab.readers.run.values import fitted, loads
+from tracelab.readers.nvprof.text_rows import Printed
+from tracelab.readers.run_folder import nccl_tests, nvbandwidth
+from tracelab.readers.run_folder import sniff as sniff_run
+from tracelab.readers.run_folder.coerce import as_table as run_table
+from tracelab.readers.run_folder.coerce import fitted, loads
+from tracelab.readers.run_folder.diagnostics import SENTENCES as OF_RUNS
+from tracelab.readers.run_folder.json_lines import Line, objects_of
+from tracelab.readers.run_folder.json_lines import lines_of as lines_of_run
+from tracelab.readers.run_folder.metadata import missing, row_of
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Target:
 
 def ncu_text(data: bytes) -> None:
     """All of a report but for the store."""
-    ends.sniff(data)
-    ends.glimpse(Path("x.csv"))
+    probe.sniff(data)
+    probe.glimpse(Path("x.csv"))
     report = Report(lambda name, rows: rows.validate(full=True))
     read_text(lines_of(io.BytesIO(data), report.findings), report)
     report.devices.table(lambda _: 0)
@@ -70,7 +70,7 @@ def nvprof_text(data: bytes) -> None:
 def kineto_clean(data: bytes) -> None:
     """A damaged piece of a trace, event by event; the parser takes all that became of it."""
     findings = Findings()
-    lines, _ = clean.events(data, 1_700_000_000_000_000_000, findings)
+    lines, _ = repair.events(data, 1_700_000_000_000_000_000, findings)
     for parsed in _parser().mended_events(lines, lambda shapes: [0] * len(shapes)):
         assert not parsed.odd
         for table in parsed.tables.values():

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tracelab import schema
-from tracelab.header import Value
+from tracelab.query.spec import Value
 
 FOLDER = Path(__file__).parent
 CASES = sorted(path.parent for path in [*FOLDER.glob("*/*/case.toml"), *FOLDER.glob("like/*/*/*/case.toml")])

@@ -10,8 +10,8 @@ import pytest
 
 from tests.build import build_store
 from tests.golden import cases
-from tracelab import query
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.query import library
 
 
 def _cell(value: object) -> str:
@@ -24,9 +24,9 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-def _question(case: Path) -> query.Query:
+def _question(case: Path) -> library.Query:
     folder = case.parent
-    return query.find(folder.name, folder.parent.name if folder.parent.parent.name == "like" else None)
+    return library.find(folder.name, folder.parent.name if folder.parent.parent.name == "like" else None)
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: "-".join(case.relative_to(cases.FOLDER).parts))

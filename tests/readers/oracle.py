@@ -289,7 +289,7 @@ def _collective(args: Row, row: Row, on: str) -> Row:
     group = args.get("Process Group Name", args.get("PG ID", args.get("Process Group ID")))
     return {
         **{key: row.get(key) for key in ("start_ns", "dur_ns", "device", "stream", "correlation", "external_id")},
-        "on": on,
+        "origin": on,
         "raw_name": args["Collective name"],
         "collective": COLLECTIVES[str(args["Collective name"])],
         "in_elements": given,

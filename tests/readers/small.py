@@ -79,7 +79,7 @@ def ingest_bytes(folder: Path, content: bytes | str, name: str = "trace.json") -
 
 def ingest_paths(folder: Path, paths: Iterable[Path], run: str | None = "r") -> Lab:
     """Ingest paths into a store in the folder."""
-    from tracelab.ingest import ingest
+    from tracelab.ingest.pipeline import ingest
 
     store = folder / "lab"
     return Lab(store, ingest(list(paths), store=store, run=run))

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from tracelab.readers.findings import COMMON, Findings, Sentences, diagnostics
+from tracelab.readers.diagnostics import COMMON, Findings, Sentences, diagnostics
 from tracelab.readers.kineto.diagnostics import SENTENCES as KINETO
 from tracelab.readers.ncu.diagnostics import SENTENCES as NCU
 from tracelab.readers.nsys.diagnostics import SENTENCES as NSYS
 from tracelab.readers.nvprof.diagnostics import SENTENCES as NVPROF
-from tracelab.readers.run.diagnostics import SENTENCES as RUN
+from tracelab.readers.run_folder.diagnostics import SENTENCES as RUN
 
 ALL = [(sentences, code) for sentences in (COMMON, KINETO, NCU, NSYS, NVPROF, RUN) for code in sentences]
 

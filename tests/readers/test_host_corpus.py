@@ -8,7 +8,8 @@ import pytest
 
 from tests import corpus, host
 from tests.readers.small import ingest_paths
-from tracelab import query, session
+from tracelab.query import library
+from tracelab.store import session
 
 pytestmark = corpus.needs_traces
 
@@ -26,7 +27,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConn
 def answer(db: duckdb.DuckDBPyConnection, name: str) -> dict[tuple[str, int], list[host.Row]]:
     """The rows of an answer by (run, rank); of so many files some must answer."""
     found = defaultdict(list)
-    for row in query.run(db, query.find(name), {}).to_pylist():
+    for row in library.run(db, library.find(name), {}).to_pylist():
         found[row["run"], row["rank"]].append(row)
     assert len(found) >= 5
     return found
@@ -187,7 +188,7 @@ def test_calls_of_the_api_are_summed_by_name(db):
 
 def test_bandwidths_of_a_real_all_reduce(db):
     (found,) = [row for row in answer(db, "collective_summary")["nccl_data", 0] if row["collective"] == "all_reduce"]
-    noted = [row for row in host.rows(db, "collectives", "nccl_data", 0) if row["on"] == "kernel"]
+    noted = [row for row in host.rows(db, "collectives", "nccl_data", 0) if row["origin"] == "kernel"]
     mine = [row for row in noted if row["collective"] == "all_reduce"]
     size, dur = (sum(row[name] for row in mine) for name in ("size_bytes", "dur_ns"))
     assert (found["kernels"], found["size_bytes"], found["sized_dur_ns"]) == (15, size, 46_762_159)

@@ -24,7 +24,7 @@ def collective(tmp_path: Path, **args: object) -> Row:
 
 def test_metadata_of_a_kernel(tmp_path: Path) -> None:
     expected = TIMES | {
-        "on": "kernel",
+        "origin": "kernel",
         "collective": "all_reduce",
         "raw_name": "allreduce",
         "in_elements": 1000,
@@ -47,7 +47,7 @@ def test_metadata_of_a_kernel(tmp_path: Path) -> None:
 
 def test_metadata_of_an_op_stands_beside_the_op(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(op("record_param_comms", ts=1000, dur=10, **NCCL)))
-    expected = TIMES | {"on": "op", "collective": "all_reduce", "size_bytes": 4000, "tid": 101, "pid": 100}
+    expected = TIMES | {"origin": "op", "collective": "all_reduce", "size_bytes": 4000, "tid": 101, "pid": 100}
     expected |= {"external_id": 3, "device": None, "stream": None}
     assert given(lab.one("collectives"), expected) == expected
     assert (lab.one("ops")["name"], lab.counts) == ("record_param_comms", (1, 1, 0))

@@ -14,7 +14,7 @@ import pytest
 from tests import corpus
 from tests.build import build_store
 from tests.readers.small import ingest_paths
-from tracelab.lab import Lab
+from tracelab.client import Lab
 
 pytestmark = corpus.needs_traces
 

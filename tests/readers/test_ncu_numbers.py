@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelab.readers.ncu.numbers import CONTINENTAL, ENGLISH, dialect_of, instances
+from tracelab.readers.ncu.locale_numbers import CONTINENTAL, ENGLISH, dialect_of, instances
 
 
 @pytest.mark.parametrize(

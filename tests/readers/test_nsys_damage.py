@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
 from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
 from tracelab.errors import SourceError
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.nsys import sqlite
 from tracelab.readers.nsys.export import all_rows
 

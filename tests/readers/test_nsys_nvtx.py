@@ -123,7 +123,18 @@ def test_a_type_of_event_that_is_not_known_is_kept(tmp_path: Path) -> None:
 def test_an_nccl_call_with_a_message_size_is_a_collective_of_an_op(tmp_path: Path) -> None:
     payload = {"NCCL communicator ID": 18446744073709551615, "Message size [bytes]": 4096, "Root": 2}
     row = read(tmp_path, nvtx(1, **NCCL), collective("ncclBroadcast", payload)).one("collectives")
-    columns = ("on", "collective", "raw_name", "size_bytes", "bytes_source", "comm_id", "root", "pid", "tid", "dur_ns")
+    columns = (
+        "origin",
+        "collective",
+        "raw_name",
+        "size_bytes",
+        "bytes_source",
+        "comm_id",
+        "root",
+        "pid",
+        "tid",
+        "dur_ns",
+    )
     assert tuple(row[name] for name in columns) == (
         *("op", "broadcast", "ncclBroadcast", 4096, "nvtx", "18446744073709551615", 2, PID, TID, 100),
     )

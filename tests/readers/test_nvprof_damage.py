@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.readers.small import STATUSES, ingest_bytes
 from tests.readers.test_nvprof_text import CONSOLE_TRACE, GPU_TRACE, LAUNCHES, OLD_SUMMARY, SUMMARY
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.nvprof import sniff
 from tracelab.readers.nvprof.lines import Block
-from tracelab.readers.nvprof.printed import Printed
+from tracelab.readers.nvprof.text_rows import Printed
 
 FORMS = {
     "csv trace": GPU_TRACE,

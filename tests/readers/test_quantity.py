@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelab.readers.quantity import in_base_unit
+from tracelab.readers.units import in_base_unit
 
 SAME = [
     ("4.70", "us", "4700", "ns"),

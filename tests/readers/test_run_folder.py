@@ -9,9 +9,9 @@ import pytest
 from tests.readers.run_folder import FIRST, RUN, lines, step, write
 from tests.readers.small import Lab, ingest_bytes, ingest_paths
 from tests.traces import write_trace
-from tracelab import session
-from tracelab.ingest import ingest
-from tracelab.readers.run import sniff
+from tracelab.ingest.pipeline import ingest
+from tracelab.readers.run_folder import sniff
+from tracelab.store import session
 
 
 def ingested(tmp_path: Path, content: bytes, name: str = "steps.rank0.jsonl") -> Lab:

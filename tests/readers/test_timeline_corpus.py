@@ -10,7 +10,8 @@ import pytest
 from tests import corpus, timeline
 from tests.readers.small import Lab, ingest_paths
 from tests.timeline import Key, Row, place
-from tracelab import query, session
+from tracelab.query import library
+from tracelab.store import session
 
 pytestmark = corpus.needs_traces
 
@@ -45,7 +46,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     lab = ingest_paths(tmp_path_factory.mktemp("timeline"), [corpus.ROOT / "kineto"], run=None)
     tables = {name: lab.rows(name) for name in (*timeline.ACTIVITY, "api_calls", "devices", "collectives")}
     with session.connect(lab.store) as con:
-        said = {name: query.run(con, query.find(name), {}).to_pylist() for name in ASKED}
+        said = {name: library.run(con, library.find(name), {}).to_pylist() for name in ASKED}
         classes = dict(con.execute("select name, class from kernel_classes").fetchall())
     yield Answers(lab, tables, timeline.activity(tables), classes, said)
 
@@ -112,7 +113,9 @@ def test_overlap_of_copies_is_that_of_the_oracle(answers: Answers) -> None:
 def test_classes_have_the_time_of_the_oracle(answers: Answers) -> None:
     kernels = [row for row in answers.activity if row["kind"] == "kernel"]
     noted = {
-        (*place(row), row["start_ns"], row["stream"]) for row in answers.tables["collectives"] if row["on"] == "kernel"
+        (*place(row), row["start_ns"], row["stream"])
+        for row in answers.tables["collectives"]
+        if row["origin"] == "kernel"
     }
 
     def label(row: Row) -> str:

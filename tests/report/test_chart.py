@@ -5,11 +5,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tracelab.header import Chart
-from tracelab.query import library
-from tracelab.report.chart import chart
-from tracelab.report.lengths import lengths
-from tracelab.report.rows import AT, MOST_BEYOND, fair
+from tracelab.query.library import library
+from tracelab.query.spec import Chart
+from tracelab.report.charts.bars import lengths
+from tracelab.report.charts.chart import chart
+from tracelab.report.charts.rows import AT, MOST_BEYOND, fair
 
 
 def drawn(name: str, rows: list[dict[str, Any]], kept: list[int], *, several: bool = False) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import pytest
 from tests.build import build_store
 from tests.report.conftest import GPU, HOSTILE
 from tests.report.reading import Found, column, read
-from tracelab import query, session
 from tracelab.errors import NoDataError
-from tracelab.query import bind, library
+from tracelab.query import library as query
+from tracelab.query.library import bind, library
 from tracelab.report import report
 from tracelab.report.page import SCRIPTS, json_in_html
 from tracelab.report.sentence import _sql
+from tracelab.store import session
 
 ENTERING = [each for each in library().values() if each.report is not None]
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.build import build_store
 from tests.report.conftest import GPU
-from tracelab import query
-from tracelab.report.asking import Asking, opened
-from tracelab.report.loaded import load
+from tracelab.query import library
+from tracelab.report.answers import Asking, opened
+from tracelab.report.table_cache import load
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def sums(asking: Asking) -> list[int]:
-    return query.run(asking.con, query.find("kernel_summary"), {}).column("dur_ns").to_pylist()
+    return library.run(asking.con, library.find("kernel_summary"), {}).column("dur_ns").to_pylist()
 
 
 def test_files_are_read_once(store: Path) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tracelab import query
 from tracelab.errors import UsageError
-from tracelab.says import Say
+from tracelab.query import library
+from tracelab.query.report_rules import Say
 
 HEADER = (
     '-- What. A row is one.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n'
@@ -22,7 +22,7 @@ def test_a_header_places_its_question_and_says_its_sentences(tmp_path: Path) -> 
             SAY + '-- when = "n > 3"\n-- by = "n"\n-- text = "{n} of {where}"\n-- try = "less"\n-- each = "n"\n'
         )
     )
-    found = query.parse(path).report
+    found = library.parse(path).report
     assert found is not None
     (say,) = found.says
     assert (found.part, found.place, found.fine) == ("time", 99, None)
@@ -62,4 +62,4 @@ def test_a_mistake_is_told_with_file_and_line(lines: str, said: str, tmp_path: P
     path = tmp_path / "q.sql"
     path.write_text(HEADER.format(lines))
     with pytest.raises(UsageError, match=said):
-        query.parse(path)
+        library.parse(path)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tracelab.query import library
-from tracelab.report.asking import Asking, opened
+from tracelab.query.library import library
+from tracelab.query.report_rules import Report, Say
+from tracelab.report.answers import Asking, opened
 from tracelab.report.sentence import sentences
-from tracelab.says import Report, Say
 
 IDLE = Say(
     "idle_ns > 0.2 * window_ns", "idle_ns", "{where} idles for {idle_ns of window_ns}, at {name}.", "Try.", 1, None

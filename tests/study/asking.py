@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.build import build_store
-from tracelab.study import desk, example, rows
-from tracelab.study.answer import Answer, answered
+from tracelab.study import example, session, spec
+from tracelab.study.evaluate import Answer, answered
 
 Cell = Mapping[str, object]
 Tables = Mapping[str, Sequence[Mapping[str, object]]]
 
 
 def of_tables(row: str, folder: Path, tables: Tables, *runs: str) -> Answer:
-    with desk.opened(build_store(folder / "lab", tables)) as con:
-        return answered(con, rows.find(row), runs)
+    with session.opened(build_store(folder / "lab", tables)) as con:
+        return answered(con, spec.find(row), runs)
 
 
 def of_example(row: str) -> Answer:
-    with example.store_of([rows.find(row)]) as store, desk.opened(store) as con:
-        return answered(con, rows.find(row))
+    with example.store_of([spec.find(row)]) as store, session.opened(store) as con:
+        return answered(con, spec.find(row))
 
 
 def cells(answer: Answer, **wanted: object) -> list[Cell]:

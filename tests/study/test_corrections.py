@@ -9,8 +9,8 @@ import pytest
 from tests.build import build_store
 from tests.study.asking import Tables, cells, of_example, of_tables
 from tracelab.resources import DATA
-from tracelab.study import desk, rows
-from tracelab.study.answer import states
+from tracelab.study import session, spec
+from tracelab.study.evaluate import states
 
 
 def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def together(*parts: Tables) -> Tables:
 
 
 def state(row: str, folder: Path, tables: Tables) -> tuple[str, int]:
-    with desk.opened(build_store(folder / "lab", tables)) as con:
-        (found,) = states(con, [rows.find(row)])
+    with session.opened(build_store(folder / "lab", tables)) as con:
+        (found,) = states(con, [spec.find(row)])
     return found.state, len(found.runs)
 
 

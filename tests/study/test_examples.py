@@ -6,19 +6,19 @@ import duckdb
 import pytest
 
 from tracelab.errors import NoDataError
-from tracelab.study import desk, example, picture, rows
-from tracelab.study.answer import CAPTURE, FIGURES, answered, states, unanswered
+from tracelab.study import example, figure, session, spec
+from tracelab.study.evaluate import CAPTURE, FIGURES, answered, states, unanswered
 
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     """A session over the examples of all rows."""
-    with example.store_of(list(rows.rows().values())) as store, desk.opened(store) as opened:
+    with example.store_of(list(spec.rows().values())) as store, session.opened(store) as opened:
         yield opened
 
 
-@pytest.mark.parametrize("row", rows.rows().values(), ids=list(rows.rows()))
-def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: rows.Row) -> None:
+@pytest.mark.parametrize("row", spec.rows().values(), ids=list(spec.rows()))
+def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: spec.Row) -> None:
     (state,) = states(con, [row])
     if state.state == CAPTURE:
         with pytest.raises(NoDataError) as caught:
@@ -33,11 +33,11 @@ def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: row
 
 
 def test_runs_at_hand_answer_all_rows_but_those_that_need_a_gpu(con: duckdb.DuckDBPyConnection) -> None:
-    lacking = {state.row.id for state in states(con, list(rows.rows().values())) if not state.runs}
+    lacking = {state.row.id for state in states(con, list(spec.rows().values())) if not state.runs}
     assert lacking <= {"S0-11"}
 
 
 @pytest.mark.parametrize("row", ["S0-07", "S1-08", "S2-03", "S2-06", "S3-07", "S3-13", "S4-02"])
 def test_a_figure_is_drawn_of_the_cells(con: duckdb.DuckDBPyConnection, row: str) -> None:
-    drawn = picture.figure(answered(con, rows.find(row)))
+    drawn = figure.figure(answered(con, spec.find(row)))
     assert any(axes.lines or axes.collections for axes in drawn.axes)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from matplotlib.axes import Axes
 
-from tracelab.study import picture, rows
-from tracelab.study.answer import CELLS, Answer
-from tracelab.study.rows import Chart
+from tracelab.study import figure, spec
+from tracelab.study.evaluate import CELLS, Answer
+from tracelab.study.spec import Chart
 
 TYPES = {"varchar": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
 SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in CELLS.items()])
@@ -19,8 +19,8 @@ LINE = Chart(kind="line", x="batch_size", by="model")
 def panels(chart: Chart, cells: list[Mapping[str, object]]) -> dict[str, Axes]:
     """The panels of a figure of these cells, by their titles."""
     filled = [{"quantity": "q", "unit": "ratio", "run": f"r{place}"} | dict(cell) for place, cell in enumerate(cells)]
-    answer = Answer(replace(rows.find("S4-02"), chart=chart), (), pa.Table.from_pylist(filled, SCHEMA), "v.")
-    return {axes.get_title(loc="left"): axes for axes in picture.figure(answer).axes if axes.get_visible()}
+    answer = Answer(replace(spec.find("S4-02"), chart=chart), (), pa.Table.from_pylist(filled, SCHEMA), "v.")
+    return {axes.get_title(loc="left"): axes for axes in figure.figure(answer).axes if axes.get_visible()}
 
 
 def joined(axes: Axes) -> list[list[float]]:

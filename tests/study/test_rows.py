@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tracelab import query
 from tracelab.collect.sweep import matrix
 from tracelab.errors import UsageError
+from tracelab.query import library
 from tracelab.resources import COLLECTORS, DATA
-from tracelab.study import desk, rows
+from tracelab.study import session, spec
 
-ROWS = rows.rows()
+ROWS = spec.rows()
 FIGURES = [
     figure
     for path in sorted((DATA / "studies").glob("S*.csv"))
@@ -49,13 +49,13 @@ def test_a_figure_has_a_number_with_a_unit_or_a_claim() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_a_row_draws_on_questions_of_the_library_with_parameters_that_they_have(row: rows.Row) -> None:
+def test_a_row_draws_on_questions_of_the_library_with_parameters_that_they_have(row: spec.Row) -> None:
     for asked in row.answers.values():
-        query.bind(query.find(asked.query), asked.values)
+        library.bind(library.find(asked.query), asked.values)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_what_is_to_be_captured_is_a_command_that_finds_cells(row: rows.Row) -> None:
+def test_what_is_to_be_captured_is_a_command_that_finds_cells(row: spec.Row) -> None:
     words = shlex.split(row.capture)
     assert words[:2] == ["tracelab", "collect"]
     if words[2] == "ceilings":
@@ -66,7 +66,7 @@ def test_what_is_to_be_captured_is_a_command_that_finds_cells(row: rows.Row) -> 
 
 
 def test_a_chart_names_an_answer_or_columns_of_the_cells() -> None:
-    from tracelab.study.answer import CELLS
+    from tracelab.study.evaluate import CELLS
 
     for row in ROWS.values():
         if row.chart is not None:
@@ -88,7 +88,7 @@ def test_a_header_that_is_wrong_is_told_with_its_place(tmp_path: Path, more: str
     path = tmp_path / "S9-01.sql"
     path.write_text(HEADER.format(more=more))
     with pytest.raises(UsageError, match=told) as caught:
-        rows.parse(path)
+        spec.parse(path)
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
@@ -97,7 +97,7 @@ def test_a_row_as_another_has_its_sql_and_what_it_does_not_say_itself(tmp_path: 
     (tmp_path / "S9-02.sql").write_text(
         '-- The same, of copies.\n-- /// study\n-- as = "S9-01"\n-- fits = "memcpys"\n-- ///\n'
     )
-    one, other = rows.parse(tmp_path / "S9-01.sql"), rows.parse(tmp_path / "S9-02.sql")
+    one, other = spec.parse(tmp_path / "S9-01.sql"), spec.parse(tmp_path / "S9-02.sql")
     assert (other.id, other.prose, other.fits) == ("S9-02", "The same, of copies.", "memcpys")
     assert (other.sql, other.title, other.capture) == (one.sql, "T", "tracelab collect sweep S0")
 
@@ -106,24 +106,24 @@ def test_a_row_as_one_that_is_as_another_and_a_row_without_sql_are_refused(tmp_p
     for name, header in (("S9-01", 'as = "S9-02"'), ("S9-02", 'as = "S9-03"'), ("S9-03", 'title = "T"')):
         (tmp_path / f"{name}.sql").write_text(f"-- P.\n-- /// study\n-- {header}\n-- ///\n")
     with pytest.raises(UsageError, match="`as` needs a row with SQL; S9-02 is as S9-03"):
-        rows.parse(tmp_path / "S9-01.sql")
+        spec.parse(tmp_path / "S9-01.sql")
     (tmp_path / "S9-04.sql").write_text(HEADER.format(more='-- fits = "kernels"\n').partition("select")[0])
     with pytest.raises(UsageError, match="a row needs its two SELECTs"):
-        rows.parse(tmp_path / "S9-04.sql")
+        spec.parse(tmp_path / "S9-04.sql")
 
 
 def test_a_row_and_a_study_are_found_in_any_case_and_a_misspelt_one_is_answered_with_the_nearest() -> None:
-    assert (rows.find("s2-03").id, len(rows.of_study("s4")), len(rows.of_study(None))) == ("S2-03", 7, 59)
+    assert (spec.find("s2-03").id, len(spec.of_study("s4")), len(spec.of_study(None))) == ("S2-03", 7, 59)
     with pytest.raises(UsageError, match="did you mean 'S2-03'"):
-        rows.find("S2-3")
+        spec.find("S2-3")
     with pytest.raises(UsageError, match="list S2"):
-        rows.find("S2")
+        spec.find("S2")
     with pytest.raises(UsageError, match="no study 'S9'"):
-        rows.of_study("S9")
+        spec.of_study("S9")
 
 
 def test_a_study_is_cited_with_the_repository_of_its_logs_where_it_has_one() -> None:
-    assert desk.cited("S2") == "Y. Zheng, New York University, 2024: ImageNet Analysis"
-    assert desk.cited("S3").endswith(
+    assert session.cited("S2") == "Y. Zheng, New York University, 2024: ImageNet Analysis"
+    assert session.cited("S3").endswith(
         "on High Performance Computing Systems; logs: github.com/pranshu777/imagenet, commit d897087"
     )

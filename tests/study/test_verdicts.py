@@ -9,8 +9,8 @@ import pytest
 
 from tests.build import build_store
 from tracelab.resources import DATA
-from tracelab.study import desk, example, rows
-from tracelab.study.answer import Answer, answered
+from tracelab.study import example, session, spec
+from tracelab.study.evaluate import Answer, answered
 
 Cell = Mapping[str, object]
 
@@ -19,12 +19,12 @@ STEP = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_
 
 
 def of_store(row: str, store: Path | None) -> Answer:
-    with desk.opened(store) as con:
-        return answered(con, rows.find(row))
+    with session.opened(store) as con:
+        return answered(con, spec.find(row))
 
 
 def of_example(row: str) -> Answer:
-    with example.store_of([rows.find(row)]) as store:
+    with example.store_of([spec.find(row)]) as store:
         return of_store(row, store)
 
 

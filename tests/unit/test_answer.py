@@ -16,9 +16,9 @@ import pytest
 import tracelab
 from tests.build import build_store
 from tests.cli.conftest import HOSTILE
+from tracelab.client import Lab
 from tracelab.errors import UsageError
-from tracelab.lab import Lab
-from tracelab.notebook import html_of, tell_ipython, text_of, titled
+from tracelab.output.notebook import html_of, tell_ipython, text_of, titled
 
 EXACT = 2**53 + 1
 KERNELS = [

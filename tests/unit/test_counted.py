@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tracelab import ingest
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
 
 DATA = Path(__file__).parents[2] / "data"
 LOGS = DATA / "generated" / "ncu-forward"
@@ -31,7 +31,7 @@ def counts(model: str) -> dict[str, int]:
 
 
 def ask(model: str, folder: Path) -> dict[str, Any]:
-    ingest.ingest([LOGS / f"{model}-batch{BATCH}.txt"], store=folder / "lab")
+    pipeline.ingest([LOGS / f"{model}-batch{BATCH}.txt"], store=folder / "lab")
     (row,) = Lab(folder / "lab").query("roofline_fadd_only", samples=BATCH).to_pylist()
     return dict(row)
 
@@ -76,7 +76,7 @@ def test_the_layers_alone_add_less_and_the_data_say_so(model: str, fadd: int, fl
 
 @pytest.mark.parametrize("model", ["alexnet", "resnet18"])
 def test_a_generated_launch_reaches_its_peaks_no_further_than_its_header_says(model: str, tmp_path: Path) -> None:
-    ingest.ingest([LOGS / f"{model}-batch{BATCH}.txt"], store=tmp_path / "lab")
+    pipeline.ingest([LOGS / f"{model}-batch{BATCH}.txt"], store=tmp_path / "lab")
     rows = Lab(tmp_path / "lab").query("roofline", per="launch").to_pylist()
     shares = [(row["achieved_gflop_per_s"] / 19_491.84, row["achieved_gb_per_s"] / 1_555.2) for row in rows]
     assert {row["ceiling_source"] for row in rows if row["flop"]} == {"ncu"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.build import build_store, source_id
-from tracelab import session
+from tracelab.client import Lab
 from tracelab.errors import StoreError
-from tracelab.lab import Lab
+from tracelab.store import session
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 needs_rights = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from tests.build import build_store
-from tracelab import doctor, query, session
+from tracelab import doctor
+from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.lab import Lab
+from tracelab.query import library
+from tracelab.store import session
 
 DAY_NS = 1_700_000_000_000_000_000
 KERNEL = {"name": "volta_sgemm_128x32_nt", "pid": 1, "device": 0, "context": 1, "stream": 7}
@@ -331,7 +333,7 @@ CASES: list[Case] = [
         "collectives_unsized",
         {
             "kernels": [kernel(9 * at, rank=rank, name=NCCL) for rank in (0, 1) for at in (1, 2)] + [kernel(0, rank=2)],
-            "collectives": [{"on": "op", "rank": rank, "size_bytes": size} for rank, size in ((0, None), (1, 8))],
+            "collectives": [{"origin": "op", "rank": rank, "size_bytes": size} for rank, size in ((0, None), (1, 8))],
         },
         [("info", 0, 2, "2 communication kernels and the size of no collective.")],
     ),
@@ -533,7 +535,7 @@ def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> Non
 
 def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
-    ratios = Lab(store).ask(query.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
+    ratios = Lab(store).ask(library.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
     assert ratios == [0.05, 0.6]
     assert [row["message"].split("(")[1].split(")")[0] for row in found(store, "unclassified")] == ["60 %", "5 %"]
 
@@ -546,7 +548,7 @@ def test_shown_sql_runs_in_any_duckdb_after_init(check: doctor.Check, tmp_path: 
         other.execute(session.init_sql(store))
         for run in (None, "r"):
             ours = [row["message"] for row in doctor.examine(con, run, [check]).to_pylist()]
-            theirs = [row["message"] for row in other.sql(doctor.shown_sql(check, run)).to_arrow_table().to_pylist()]
+            theirs = [row["message"] for row in other.sql(doctor.render_sql(check, run)).to_arrow_table().to_pylist()]
             assert sorted(theirs) == sorted(ours)
 
 

@@ -1,12 +1,12 @@
 """Which files of a folder are sources."""
 
-from tracelab.finding import found
+from tracelab.ingest.discovery import expand_paths
 
 
 def names(folder, *files):
     for file in files:
         (folder / file).write_text("x")
-    return [path.name for path in found([folder], folder / "lab")]
+    return [path.name for path in expand_paths([folder], folder / "lab")]
 
 
 def test_a_report_is_left_out_where_its_export_stands_beside_it(tmp_path):
@@ -23,7 +23,7 @@ def test_a_report_of_several_windows_is_left_out_by_its_own_export_alone(tmp_pat
 
 def test_a_report_that_is_named_is_taken_whatever_stands_beside_it(tmp_path):
     names(tmp_path, "rank0.nsys-rep", "rank0.sqlite")
-    assert found([tmp_path / "rank0.nsys-rep"], tmp_path / "lab") == [tmp_path / "rank0.nsys-rep"]
+    assert expand_paths([tmp_path / "rank0.nsys-rep"], tmp_path / "lab") == [tmp_path / "rank0.nsys-rep"]
 
 
 def test_a_hidden_file_of_a_folder_is_left_out(tmp_path):
@@ -34,10 +34,10 @@ def test_what_collect_writes_for_people_is_left_out(tmp_path):
     for name in ("run.json", "rank0.log", "rank12.log", "steps.rank0.jsonl"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "sweep.json").write_text('{\n "tracelab": "sweep/1",\n')
-    assert [path.name for path in found([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
+    assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
 
 
 def test_files_of_such_names_are_looked_at_where_collect_did_not_write_them(tmp_path):
     for name in ("rank0.log", "sweep.json"):
         (tmp_path / name).write_text("{}")
-    assert [path.name for path in found([tmp_path], tmp_path / "lab")] == ["rank0.log", "sweep.json"]
+    assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["rank0.log", "sweep.json"]

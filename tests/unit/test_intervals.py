@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query, session
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.query import library
+from tracelab.store import session
 
 HORIZON = 24
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
@@ -185,7 +186,7 @@ def test_inside_measures_each_part_alone(con, listed, cover):
         oracle = Oracle(ours, covering)
         inside, busy = oracle.measure(lambda a, b: a and b), oracle.measure(lambda a, b: a)
         found = answer(
-            con, f"select rank, device, busy_ns, inside_ns from inside('parts', 'b') where part.half = {half}"
+            con, f"select rank, device, busy_ns, inside_ns from clip_to('parts', 'b') where part.half = {half}"
         )
         assert found == {key: (busy[key], inside[key]) for key in busy}
 
@@ -207,7 +208,7 @@ def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
         )
         found = answer(
             con,
-            f"select rank, device, busy_ns, alone_ns, any_ns, window_ns from alone('parts') where part.third = {third}",
+            f"select rank, device, busy_ns, alone_ns, any_ns, window_ns from solo_time('parts') where part.third = {third}",
         )
         assert found == {key: tuple(measure[key] for measure in expected) for key in Oracle(thirds[third]).lanes()}
 
@@ -215,12 +216,12 @@ def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
 @quick
 @given(relations)
 def test_measures_hold_at_the_ends_of_time(con, listed):
-    """One rank's rows stand as late as measured() lets them, the other's as early: no lane reaches into another."""
+    """Rows at both ends of the valid range: no lane reaches into another."""
     first, last = -(2**62), 2**62 - 1 - 2 * HORIZON
     shifted = [row | {"start_ns": row["start_ns"] and row["start_ns"] + (last, first)[row["rank"]]} for row in listed]
     kept = [row for row in listed if row["start_ns"]]
     fill(con, a=[row for row in shifted if row["start_ns"]], b=kept)
-    for asked in ("busy_ns from busy('{}')", "inside_ns from inside('{0}', '{0}')", "alone_ns from alone('{}')"):
+    for asked in ("busy_ns from busy('{}')", "inside_ns from clip_to('{0}', '{0}')", "alone_ns from solo_time('{}')"):
         far, near = (answer(con, f"select rank, device, {asked.format(name)}") for name in "ab")
         assert far == near
 
@@ -246,7 +247,7 @@ def test_states_are_the_layers_added_up(con, first, second, third):
     fill(con, a=first, b=second, c=third)
     columns = "run, source, rank, device, depth_a, depth_b, depth_c"
     layers = con.execute(f"select {columns}, sum(dur_ns) from layers('a', 'b', 'c') group by all").fetchall()
-    states = con.execute(f"select {columns}, dur_ns from states('a', 'b', 'c')").fetchall()
+    states = con.execute(f"select {columns}, dur_ns from state_totals('a', 'b', 'c')").fetchall()
     assert sorted((row for row in states if row[-1]), key=repr) == sorted(layers, key=repr)
     assert {row[2:4] for row in states} == Oracle(first, second, third).lanes()
 
@@ -284,9 +285,9 @@ def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: 
             )
         busy = con.execute("select busy_ns, concurrent_ns, max_concurrent from concurrency('a')").fetchall()
         united = con.execute("select busy_ns from busy('a')").fetchall()
-        alone = con.execute("select busy_ns, alone_ns, any_ns, window_ns from alone('a')").fetchall()
+        alone = con.execute("select busy_ns, alone_ns, any_ns, window_ns from solo_time('a')").fetchall()
         parts = con.execute("select window_ns, a_ns, ab_ns, b_ns, idle_ns from regions('a', 'b', 'b')").fetchall()
-        inside = con.execute("select busy_ns, inside_ns from inside('a', 'b')").fetchall()
+        inside = con.execute("select busy_ns, inside_ns from clip_to('a', 'b')").fetchall()
     last = 4 * (each - 1) + 10
     assert busy == [(last, last - 8, 3)] * 7
     assert united == [(last,)] * 7
@@ -321,7 +322,7 @@ def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, ker
     }
     store = build_store(tmp_path_factory.mktemp("lab"), tables)
     found = {
-        name: Lab(store).ask(query.find(name), {}).to_pylist()
+        name: Lab(store).ask(library.find(name), {}).to_pylist()
         for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
     }
     compute = [row for row in kernels if row["name"] != COMMUNICATION]
@@ -363,7 +364,7 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
         {"name": "b", "device": 0, "start_ns": first + 150, "dur_ns": 200},
     ]
     with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
-        exact = query.run(con, query.find("kernel_concurrency"), {}).to_pylist()[0]
+        exact = library.run(con, library.find("kernel_concurrency"), {}).to_pylist()[0]
         in_doubles = con.execute(
             "with rounded as (select run, source, rank, device, start_ns::double::bigint as start_ns, "
             "(start_ns::double + dur_ns::double)::bigint as end_ns from kernels) "

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests import corpus
-from tracelab.macros import LIBRARY
+from tracelab.store.macros import LIBRARY
 
 NSYS = sorted((corpus.ROOT / "nsys").rglob("*.sqlite"))
 

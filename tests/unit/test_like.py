@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import ingest
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
 
 GENERATED = Path(__file__).parents[2] / "data" / "generated" / "generated-4rank-ddp"
 HTA = [
@@ -102,7 +102,7 @@ def lab_of(folder: object, gpu: list[Row], launched: list[Row], marks: list[tupl
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store = tmp_path_factory.mktemp("generated") / "lab"
-    ingest.ingest([GENERATED], store=store)
+    pipeline.ingest([GENERATED], store=store)
     return Lab(store)
 
 

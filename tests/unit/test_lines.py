@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.build import build_store
-from tracelab import session
+from tracelab.store import session
 
 RUN = {"sweep": "s", "model": "net", "gpus": 1, "world_size": 1, "batch_size": 8, "gpu": "K80", "parallelism": "none"}
 

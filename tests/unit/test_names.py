@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from tracelab.names import apart
+from tracelab.output.labels import apart
 
 LONG = "epochs=1, learning_rate=0.01, optimizer=sgd, pin_memory=true"
 

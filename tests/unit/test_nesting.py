@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query, session
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.query import library
+from tracelab.store import session
 
 HORIZON = 14
 Row = dict[str, int | None]
@@ -222,7 +223,7 @@ host_ops = st.lists(
 @given(host_ops)
 def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
     store = build_store(tmp_path_factory.mktemp("lab"), {"ops": [row | {"pid": 1} for row in listed]})
-    asked, lab = query.find("op_summary"), Lab(store)
+    asked, lab = library.find("op_summary"), Lab(store)
     answer = {row["op"]: row for row in lab.ask(asked, {}).to_pylist()}
     assert lab.ask(asked, {"run": "r", "rank": 0}).to_pylist() == list(answer.values())
     numbers = {name: number for number, name in enumerate(sorted({row["name"] for row in listed}))}
@@ -252,7 +253,7 @@ def test_of_ops_of_equal_times_the_first_holds_the_others_in_every_run(tmp_path,
         for at in range(0, 3_000, 10)
         for name in ("outer", "mid", "inner")
     ]
-    found = Lab(build_store(tmp_path, {"ops": ops})).ask(query.find("op_summary"), values).to_pylist()
+    found = Lab(build_store(tmp_path, {"ops": ops})).ask(library.find("op_summary"), values).to_pylist()
     own = {row["op"]: row["self_ns"] for row in found if row["run"] == "z"}
     assert own == {"inner": 1500, "mid": 0, "outer": 0}
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.query import library
 
 Row = dict[str, object]
 
@@ -53,7 +53,7 @@ checked = settings(max_examples=25, deadline=None)
 def ask(folder: object, name: str, tables: dict[str, list[Row]]) -> list[tuple]:
     """The answer's rows without the StdDev columns, which are checked on their own."""
     store = build_store(folder.mktemp("lab"), tables)
-    answer = Lab(store).ask(query.find(name), {})
+    answer = Lab(store).ask(library.find(name), {})
     kept = [column for column in answer.column_names if "StdDev" not in column]
     return [tuple(row.values()) for row in answer.select(kept).to_pylist()]
 

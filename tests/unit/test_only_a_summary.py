@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.build import build_store
-from tracelab import query, session
 from tracelab.errors import NoDataError
+from tracelab.query import library
+from tracelab.store import session
 
 SUMS = {"run": "sums", "kind": "api_calls", "name": "cudaMalloc", "calls": 1, "dur_ns": 30}
 CALL = {"run": "events", "api": "runtime", "name": "cudaMalloc", "start_ns": 0, "dur_ns": 30}
 
 
-def refused(store: Path, name: str, **values: query.Value) -> str:
+def refused(store: Path, name: str, **values: library.Value) -> str:
     with session.connect(store) as con, pytest.raises(NoDataError) as error:
-        query.run(con, query.find(name), values)
+        library.run(con, library.find(name), values)
     return str(error.value)
 
 

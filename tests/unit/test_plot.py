@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from tracelab import plot
 from tracelab.errors import NoDataError
-from tracelab.header import Chart, ChartKind, Query
-from tracelab.names import plain_kernel
+from tracelab.output.labels import plain_kernel
 from tracelab.plot.bars import MOST_BARS
+from tracelab.query.spec import Chart, ChartKind, Query
 
 Row = dict[str, object]
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.test_plot import drawn_memory, kernel, labels, memory, png, question
 from tracelab import plot
-from tracelab.names import plain_kernel
+from tracelab.output.labels import plain_kernel
 from tracelab.plot.axis import is_additive
-from tracelab.query import library
+from tracelab.query.library import library
 
 
 def test_shares_are_read_in_percent() -> None:

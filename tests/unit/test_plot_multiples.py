@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tracelab import plot
 from tracelab.errors import NoDataError
-from tracelab.header import Chart, ChartKind, Query
+from tracelab.query.spec import Chart, ChartKind, Query
 
 Row = dict[str, object]
 CURVES_AND_GRID: tuple[ChartKind, ...] = ("curves", "grid")

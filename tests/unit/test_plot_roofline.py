@@ -10,11 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from tracelab import plot, query
+from tracelab import plot
 from tracelab.errors import NoDataError
+from tracelab.query import library
 
 Row = dict[str, Any]
-QUERY = query.find("roofline")
+QUERY = library.find("roofline")
 CARD = {
     "run": "r",
     "rank": 0,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tracelab import plot
-from tracelab.header import Chart, Param, Query
+from tracelab.query.spec import Chart, Param, Query
 
 Row = dict[str, object]
 SIDES = ("run", "rank", "device", "kernel", "step", "at_ns", "batch_size")

@@ -6,8 +6,9 @@ import pytest
 from matplotlib.patches import StepPatch
 
 from tests.build import build_store
-from tracelab import plot, query
-from tracelab.lab import Lab
+from tracelab import plot
+from tracelab.client import Lab
+from tracelab.query import library
 
 GEMM = {"name": "volta_sgemm_128x32_nt", "stream": 7}
 
@@ -15,8 +16,8 @@ GEMM = {"name": "volta_sgemm_128x32_nt", "stream": 7}
 @pytest.fixture
 def panels(tmp_path: Path) -> list:
     kernels = [GEMM | {"device": 0, "start_ns": 0, "dur_ns": 30}, GEMM | {"device": 1, "start_ns": 20, "dur_ns": 20}]
-    answer = Lab(build_store(tmp_path / "lab", {"kernels": kernels})).ask(query.find("timeline"), {"bins": 4})
-    return plot.figure(answer, query.find("timeline")).axes
+    answer = Lab(build_store(tmp_path / "lab", {"kernels": kernels})).ask(library.find("timeline"), {"bins": 4})
+    return plot.figure(answer, library.find("timeline")).axes
 
 
 def steps(axes) -> list[list[float]]:

@@ -10,14 +10,16 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.build import build_store
-from tracelab import query, schema, session
+from tracelab import schema
 from tracelab.cli.group import VERBS
+from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.lab import Lab
+from tracelab.query import library
 from tracelab.report import SECTIONS
+from tracelab.store import session
 
-VARIANTS = [each for tools in query.variants().values() for each in tools.values() if " --like " in each.name]
-QUERIES = sorted([*query.library().values(), *VARIANTS], key=lambda each: each.name)
+VARIANTS = [each for tools in library.variants().values() for each in tools.values() if " --like " in each.name]
+QUERIES = sorted([*library.library().values(), *VARIANTS], key=lambda each: each.name)
 ids = [each.name for each in QUERIES]
 ROWS = {
     "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
@@ -25,7 +27,7 @@ ROWS = {
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
     "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
     "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
-    "collectives": [{"on": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
+    "collectives": [{"origin": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
     "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
     "kernel_metrics": [
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
@@ -61,15 +63,15 @@ HEADER = (
 )
 
 
-def _some_value(param: query.Param) -> query.Value:
+def _some_value(param: library.Param) -> library.Value:
     if param.choices:
         return param.choices[0]
-    if param.name == query.SETTING_PARAM:  # one that a run has
+    if param.name == library.SETTING_PARAM:  # one that a run has
         return param.default
     return {"text": "r", "run": "r", "integer": 0, "number": 0.0, "flag": True}[param.type]
 
 
-def _nothing(each: query.Query) -> dict[str, query.Value]:
+def _nothing(each: library.Query) -> dict[str, library.Value]:
     """What no row passes: a rank that there is not; of questions whose rows have none, a sweep."""
     return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
 
@@ -97,7 +99,7 @@ def other(store: Path) -> Iterator[DuckDBPyConnection]:
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_prose_and_title_stand(each: query.Query) -> None:
+def test_prose_and_title_stand(each: library.Query) -> None:
     assert each.title
     assert "A row is" in each.prose
 
@@ -107,29 +109,29 @@ def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> N
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_needed_tables_exist_and_say_how_to_capture_them(each: query.Query) -> None:
+def test_needed_tables_exist_and_say_how_to_capture_them(each: library.Query) -> None:
     assert each.needs
     assert set(each.needs) <= set(schema.BY_NAME)
 
 
 def test_every_table_says_how_to_capture_it() -> None:
-    assert set(query.CAPTURE) == set(schema.BY_NAME)
+    assert set(library.CAPTURE) == set(schema.BY_NAME)
 
 
 def test_only_what_works_today_is_advised() -> None:
-    said = " ".join(query.CAPTURE.values())
+    said = " ".join(library.CAPTURE.values())
     assert not [verb for verb in re.findall(r"`tracelab (\w+)", said) if verb not in VERBS]
     assert not [tool for tool in ("rocprof", "vtune") if tool in said]
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_answer_has_the_columns_of_the_header_in_order(each: query.Query, con: DuckDBPyConnection) -> None:
-    assert query.run(con, each, {}).column_names == list(each.columns)
+def test_answer_has_the_columns_of_the_header_in_order(each: library.Query, con: DuckDBPyConnection) -> None:
+    assert library.run(con, each, {}).column_names == list(each.columns)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, con: DuckDBPyConnection) -> None:
-    for field in query.run(con, each, {}).schema:
+def test_counts_times_and_bytes_are_whole_and_ratios_double(each: library.Query, con: DuckDBPyConnection) -> None:
+    for field in library.run(con, each, {}).schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
         elif field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
@@ -148,21 +150,21 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: query.Query, c
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: query.Query, con: DuckDBPyConnection) -> None:
-    full = query.run(con, each, {})
-    empty = con.sql(each.sql, params=query.bind(each, _nothing(each))).to_arrow_table()
+def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: library.Query, con: DuckDBPyConnection) -> None:
+    full = library.run(con, each, {})
+    empty = con.sql(each.sql, params=library.bind(each, _nothing(each))).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, full.schema)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_shown_sql_runs_in_any_duckdb_after_init(each: query.Query, store: Path, other: DuckDBPyConnection) -> None:
+def test_shown_sql_runs_in_any_duckdb_after_init(each: library.Query, store: Path, other: DuckDBPyConnection) -> None:
     values = {param.name: _some_value(param) for param in each.params}
-    theirs = other.sql(query.shown_sql(each, values)).to_arrow_table().to_pylist()
+    theirs = other.sql(library.render_sql(each, values)).to_arrow_table().to_pylist()
     assert theirs == Lab(store).ask(each, values).to_pylist()
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_a_ratio_stands_with_its_terms(each: query.Query) -> None:
+def test_a_ratio_stands_with_its_terms(each: library.Query) -> None:
     recorded = {column.name for table in each.needs for column in schema.BY_NAME[table].columns}
     for name, meaning in each.columns.items():
         if name.endswith("_ratio") and name not in recorded:
@@ -171,15 +173,15 @@ def test_a_ratio_stands_with_its_terms(each: query.Query) -> None:
 
 
 @pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_definition_of_another_tool_says_how_it_differs(each: query.Query) -> None:
+def test_a_definition_of_another_tool_says_how_it_differs(each: library.Query) -> None:
     ((tool, name),) = each.like.items()
     assert tool in {"hta", "tracelens", "nvprof"}
     assert f"It differs from {name}" in each.prose.replace("\n", " ")
-    assert each.title != query.library()[name].title
+    assert each.title != library.library()[name].title
 
 
 @pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_percentage_stands_with_its_terms(each: query.Query) -> None:
+def test_a_percentage_stands_with_its_terms(each: library.Query) -> None:
     for name in (name for name in each.columns if name.endswith("_percent")):
         terms = re.match(r"(\w+) in percent of (\w+)[.,]", each.columns[name])
         assert terms is not None, name
@@ -187,7 +189,7 @@ def test_a_percentage_stands_with_its_terms(each: query.Query) -> None:
 
 
 def test_every_question_has_the_definitions_that_other_tools_have() -> None:
-    assert {name: list(tools) for name, tools in query.variants().items()} == {
+    assert {name: list(tools) for name, tools in library.variants().items()} == {
         "api_summary": ["nsys", "nvprof"],
         "collective_summary": ["tracelens"],
         "gpu_breakdown": ["hta", "tracelens"],
@@ -201,7 +203,7 @@ def test_every_question_has_the_definitions_that_other_tools_have() -> None:
 
 
 def test_a_report_of_the_library_is_the_definition_of_its_tool() -> None:
-    assert query.find("kernel_summary", "nsys") is query.find("cuda_gpu_kern_sum")
+    assert library.find("kernel_summary", "nsys") is library.find("cuda_gpu_kern_sum")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_a_report_of_the_library_is_the_definition_of_its_tool() -> None:
 )
 def test_a_definition_that_there_is_not_is_refused(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        query.find(name, "nvvp")
+        library.find(name, "nvvp")
 
 
 def test_no_parameter_takes_the_place_of_like() -> None:
@@ -221,7 +223,7 @@ def test_no_parameter_takes_the_place_of_like() -> None:
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_sql_ends_with_an_order(each: query.Query) -> None:
+def test_sql_ends_with_an_order(each: library.Query) -> None:
     assert each.sql.splitlines()[-1].startswith("order by")
 
 
@@ -243,7 +245,7 @@ def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> No
 
 def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> None:
     with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
-        query.run(con, query.find("kernel_summary"), {"run": "rr"})
+        library.run(con, library.find("kernel_summary"), {"run": "rr"})
 
 
 @pytest.mark.parametrize(
@@ -256,21 +258,21 @@ def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> Non
     ],
 )
 def test_a_filter_that_nothing_passes_names_what_there_is(
-    values: dict[str, query.Value], said: str, tmp_path: Path
+    values: dict[str, library.Value], said: str, tmp_path: Path
 ) -> None:
     kernels = [{"name": "k", "device": rank, "rank": rank} for rank in (0, 1, 2, 5)] + [
         {"name": "k", "device": 0, "run": "s"}
     ]
     lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]}))
     with pytest.raises(NoDataError) as raised:
-        lab.ask(query.find("kernel_summary"), values)
+        lab.ask(library.find("kernel_summary"), values)
     assert said in str(raised.value)
 
 
 def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Path) -> None:
     runs = [{"run": "r", "workers": 2, "tags": [("rack", "7")]}]
     steps = [{"run": "r", "phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 1}]
-    asked = query.find("setting_effect")
+    asked = library.find("setting_effect")
     lab = Lab(build_store(tmp_path / "lab", {"runs": runs, "steps": steps}))
     assert lab.ask(asked, {"setting": "workers"}).num_rows == 0
     with pytest.raises(NoDataError, match="no run has a setting 'wrokers'; there are rack, workers"):
@@ -278,12 +280,12 @@ def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Pa
 
 
 def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
-    assert Lab(store).ask(query.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
+    assert Lab(store).ask(library.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
 
 
 def test_unknown_query_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'nccl_share'"):
-        query.find("ncl_share")
+        library.find("ncl_share")
 
 
 @pytest.mark.parametrize(
@@ -295,14 +297,14 @@ def test_unknown_query_names_the_nearest() -> None:
         ({"run": 3}, "not of type text"),
     ],
 )
-def test_wrong_values_are_refused(values: dict[str, query.Value], said: str) -> None:
+def test_wrong_values_are_refused(values: dict[str, library.Value], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        query.bind(query.find("kernel_summary"), values)
+        library.bind(library.find("kernel_summary"), values)
 
 
 def test_values_come_as_text_or_typed() -> None:
-    each = query.find("memcpy_throughput")
-    assert query.bind(each, {"rank": "1", "small_bytes": 10}) == {
+    each = library.find("memcpy_throughput")
+    assert library.bind(each, {"rank": "1", "small_bytes": 10}) == {
         "run": None,
         "rank": 1,
         "device": None,
@@ -311,17 +313,17 @@ def test_values_come_as_text_or_typed() -> None:
 
 
 def test_a_choice_is_one_of_its_choices() -> None:
-    each = query.find("roofline")
-    assert query.bind(each, {"half": "scalar"})["half"] == "scalar"
+    each = library.find("roofline")
+    assert library.bind(each, {"half": "scalar"})["half"] == "scalar"
     with pytest.raises(UsageError, match="half = 'both' is not one of packed, scalar"):
-        query.bind(each, {"half": "both"})
+        library.bind(each, {"half": "both"})
 
 
-@pytest.mark.parametrize("name", query.RUN_PARAMS[1:])
+@pytest.mark.parametrize("name", library.RUN_PARAMS[1:])
 def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, con: DuckDBPyConnection) -> None:
     each = next(each for each in QUERIES if name in {param.name for param in each.params})
     with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
-        query.run(con, each, {name: "rr"})
+        library.run(con, each, {name: "rr"})
 
 
 @pytest.mark.parametrize(
@@ -363,21 +365,21 @@ def test_malformed_headers_name_file_and_line(text: str, said: str, tmp_path: Pa
     path = tmp_path / "q.sql"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=re.escape(said)):
-        query.find(str(path))
+        library.find(str(path))
 
 
 def test_a_query_file_that_is_no_utf_8_is_refused_with_the_byte(tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     path.write_bytes(("-- ü\n" + HEADER).encode("latin-1"))
     with pytest.raises(UsageError, match=r"q\.sql: no text in UTF-8 \(byte 3\)"):
-        query.find(str(path))
+        library.find(str(path))
 
 
 def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     header = HEADER.replace("[params]", '[params]\n-- x = { type = "text", about = "X" }')
     path.write_text(header + "select '$x' as n -- $x\nwhere $x is null or n = $x", encoding="utf-8")
-    shown = query.shown_sql(query.find(str(path)), {"x": "it's"})
+    shown = library.render_sql(library.find(str(path)), {"x": "it's"})
     assert shown == "-- What.\nselect '$x' as n -- $x\nwhere 'it''s' is null or n = 'it''s';\n"
 
 
@@ -399,7 +401,7 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
     tables |= {"ops": [span | {"name": "aten::mm"} for span in spans]}
-    noted = {"on": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
+    noted = {"origin": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
     tables |= {"collectives": [event | noted | {"size_bytes": 2**63 - 1} for event in events]}
     tables |= {
         "memory_events": [
@@ -427,5 +429,5 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_value_of_64_bits_makes_a_question_fail(each: query.Query, extreme: DuckDBPyConnection) -> None:
-    assert query.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+def test_no_value_of_64_bits_makes_a_question_fail(each: library.Query, extreme: DuckDBPyConnection) -> None:
+    assert library.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0

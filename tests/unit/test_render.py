@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from tracelab.names import shortened
-from tracelab.render import write
-from tracelab.units import Quantity, quantity, scaled, significant, spoken
+from tracelab.output.labels import shortened
+from tracelab.output.units import Quantity, quantity, scaled, significant, spoken
+from tracelab.output.writers import write
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests import corpus, ncu
 from tests.build import build_store
-from tracelab import ingest, macros, session
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
+from tracelab.store import macros, session
 
 Row = dict[str, Any]
 Metrics = dict[str, float]
@@ -192,7 +193,7 @@ def test_tools_that_spell_a_kernel_differently_mean_the_same(names: tuple[str, .
 
 def test_a_report_read_from_csv_gives_the_published_figures(tmp_path: Path) -> None:
     (tmp_path / "report.csv").write_text(ncu.golden_roofline(), "utf-8")
-    ingest.ingest([tmp_path / "report.csv"], store=tmp_path / "lab")
+    pipeline.ingest([tmp_path / "report.csv"], store=tmp_path / "lab")
     (row,) = (r for r in Lab(tmp_path / "lab").query("roofline").to_pylist() if r["precision"] == "fp32")
     assert f"{row['achieved_gflop_per_s']:.2f}" == "344.19"
     assert f"{row['intensity_flop_per_byte']:.5f}" == "0.99726"
@@ -296,7 +297,7 @@ def test_a_tensor_counter_without_a_number_is_no_zero(value: float | None, missi
 @pytest.mark.skipif(not corpus.ROOT.is_dir(), reason=str(corpus.needs_traces[1].kwargs["reason"]))
 def test_a_report_of_a_matrix_product_gives_what_its_own_rule_says(tmp_path: Path) -> None:
     path = corpus.ROOT / "ncu/tanvisharma/3136_64_64_rtx2080ti_sgemm.ncu2022_3.raw.csv"
-    ingest.ingest([path], store=tmp_path / "lab", run="r")
+    pipeline.ingest([path], store=tmp_path / "lab", run="r")
     (row,) = (r for r in Lab(tmp_path / "lab").query("roofline").to_pylist() if r["precision"] == "fp32")
     # 25 x 2 blocks make 3200 x 64 x 64 multiply-adds of the 3136 x 64 x 64 that are asked for, and 204,800 products
     assert row["flop"] == pytest.approx(2 * 3200 * 64 * 64 + 204_800, abs=10)
@@ -308,7 +309,7 @@ def test_a_report_of_a_matrix_product_gives_what_its_own_rule_says(tmp_path: Pat
 @pytest.mark.traces
 @pytest.mark.skipif(not corpus.ROOT.is_dir(), reason=str(corpus.needs_traces[1].kwargs["reason"]))
 def test_counts_of_a_metrics_page_are_its_own(tmp_path: Path) -> None:
-    ingest.ingest([corpus.ROOT / "ncu/gardenia/gemm.csv"], store=tmp_path / "lab", run="r")
+    pipeline.ingest([corpus.ROOT / "ncu/gardenia/gemm.csv"], store=tmp_path / "lab", run="r")
     rows = {(r["kernel"][:12], r["precision"]): r for r in Lab(tmp_path / "lab").query("roofline").to_pylist()}
     product = rows["void gemm_v0", "fp32"]
     assert (product["flop"], product["dram_bytes"]) == (2 * 34_359_738_368_000, 4_394_965_922_944)

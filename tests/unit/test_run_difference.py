@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import Rows, build_store
-from tracelab import query
+from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.lab import Lab
+from tracelab.query import library
 
 Row = dict[str, object]
 
@@ -118,7 +118,7 @@ def test_both_runs_are_as_plain_python_counts_them(tmp_path_factory, executed, c
     stored |= {"sources": [{"run": "r", "source": "a"}, {"run": "s", "source": "a"}]}
     values = {"top_rows": 99} | ({"step_kernel": "^step"} if by_kernel else {})
     lab = Lab(build_store(tmp_path_factory.mktemp("lab"), stored))
-    answer = lab.ask(query.find("run_difference"), values).to_pylist()
+    answer = lab.ask(library.find("run_difference"), values).to_pylist()
     by = divisors(tables, by_kernel=by_kernel)
     expected = {}
     for section in ("window", "breakdown"):
@@ -150,8 +150,8 @@ def three(tmp_path: Path) -> Path:
     return build_store(tmp_path / "lab", {"kernels": [GPU | {"run": run} for run in ("a", "b", "c")]})
 
 
-def ask(store: Path, **values: query.Value) -> list[Row]:
-    return Lab(store).ask(query.find("run_difference"), values).to_pylist()
+def ask(store: Path, **values: library.Value) -> list[Row]:
+    return Lab(store).ask(library.find("run_difference"), values).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def ask(store: Path, **values: query.Value) -> list[Row]:
         ({"before": "b", "after": "b"}, ("b", "b")),
     ],
 )
-def test_of_two_runs_the_other_one_is_meant(tmp_path: Path, values: dict[str, query.Value], sides: tuple) -> None:
+def test_of_two_runs_the_other_one_is_meant(tmp_path: Path, values: dict[str, library.Value], sides: tuple) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [GPU | {"run": run} for run in ("a", "b")]})
     assert {(row["before"], row["after"]) for row in ask(store, **values)} == {sides}
 
 
 @pytest.mark.parametrize("values", [{}, {"before": "a"}, {"after": "c"}])
-def test_of_more_runs_both_are_to_be_named(three: Path, values: dict[str, query.Value]) -> None:
+def test_of_more_runs_both_are_to_be_named(three: Path, values: dict[str, library.Value]) -> None:
     with pytest.raises(UsageError, match="takes 2 of the store's 3 runs, so name --before and --after: a, b, c"):
         ask(three, **values)
 

@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.build import build_store, source_id
-from tracelab import query, schema, session
+from tracelab import schema
 from tracelab.errors import NoDataError, StoreError, TracelabError
+from tracelab.query import library
+from tracelab.store import session
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 
@@ -132,20 +134,20 @@ def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
         assert con.execute("select busy_ns from busy('kernels')").fetchall() == [(10,)]
 
 
-@pytest.mark.parametrize("each", query.library().values(), ids=lambda each: each.name)
+@pytest.mark.parametrize("each", library.library().values(), ids=lambda each: each.name)
 def test_a_question_has_all_that_it_asks_for_and_no_more(
-    each: query.Query, kept: Path, whole: duckdb.DuckDBPyConnection
+    each: library.Query, kept: Path, whole: duckdb.DuckDBPyConnection
 ) -> None:
     """A session opened for one question answers it, and says the same of a store that lacks what it needs."""
-    with session.connect(kept, asked=query.all_asked(each)) as part:
+    with session.connect(kept, asked=library.referenced_sql(each)) as part:
         assert _said(part, each) == _said(whole, each)
         views = "select count(*) from duckdb_views() where not internal"
         assert part.execute(views).fetchall() < whole.execute(views).fetchall()
 
 
-def _said(con: duckdb.DuckDBPyConnection, each: query.Query) -> str:
+def _said(con: duckdb.DuckDBPyConnection, each: library.Query) -> str:
     try:
-        return str(query.run(con, each, {}).schema)
+        return str(library.run(con, each, {}).schema)
     except TracelabError as error:
         return str(error)
 
@@ -165,7 +167,7 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
     calls = [row | {"correlation": number} for row, (_, _, number) in zip(host, runs, strict=True)]
     kernels = [KERNEL | {"run": run, "pid": 1, "correlation": number} for run, _, number in runs]
     store = build_store(tmp_path, {"ops": host, "api_calls": calls, "kernels": kernels})
-    asked = query.shown_sql(query.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
+    asked = library.render_sql(library.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
     outside = duckdb.connect()
     outside.execute(session.init_sql(store))
     for con in (session.connect(store), outside):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests import host
 from tests.build import build_store
-from tracelab import query
-from tracelab.lab import Lab
+from tracelab.client import Lab
+from tracelab.query import library
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "other_steps_ns", "idle_ns")
@@ -59,7 +59,9 @@ def test_parts_are_those_of_a_walk_and_add_up(tmp_path_factory, listed, work):
         "memcpys": copies,
         "api_calls": calls,
     }
-    answer = Lab(build_store(tmp_path_factory.mktemp("lab"), tables)).ask(query.find("step_breakdown"), {}).to_pylist()
+    answer = (
+        Lab(build_store(tmp_path_factory.mktemp("lab"), tables)).ask(library.find("step_breakdown"), {}).to_pylist()
+    )
     expected = host.steps(steps)
     called = host.launches(calls)
     places = [host.step_of(row, expected, called, []) for row in rows]

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.traces import write_trace
-from tracelab import schema, session
-from tracelab import store as stores
+from tracelab import schema
 from tracelab.errors import StoreError, UsageError
-from tracelab.ingest import ingest
+from tracelab.ingest.pipeline import ingest
+from tracelab.store import commit as stores
+from tracelab.store import session
 
 EVENTS = 40_000
 
@@ -135,8 +136,8 @@ def test_a_name_that_is_no_text_is_stored_readably(tmp_path: Path) -> None:
 def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_trace(tmp_path / "a.json", kernels=3)
     stamps = iter([(1, 1), (1, 2)])
-    monkeypatch.setattr("tracelab.finding.stamp", lambda _: next(stamps))
-    monkeypatch.setattr("tracelab.ingest.stamp", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.discovery.stamp", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.pipeline.stamp", lambda _: next(stamps))
     (result,) = ingest([file], tmp_path / "lab").files
     assert (result.status, "changed while it was read" in result.message) == ("failed", True)
 
@@ -180,7 +181,7 @@ def test_a_file_that_moved_is_the_same_source(tmp_path: Path) -> None:
 def test_a_store_of_another_major_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
     ingest([file], store)
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", "2.0")
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", "3.0")
     with pytest.raises(StoreError, match="re-ingest"):
         ingest([file], store)
 

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab import query, schema, session
+from tracelab import schema
+from tracelab.query import library
+from tracelab.store import session
 
 Row = dict[str, object]
 Tables = dict[str, list[Row]]
@@ -86,7 +88,7 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCon
         yield opened
 
 
-def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, query.Value]) -> dict[str, list[Row]]:
+def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, library.Value]) -> dict[str, list[Row]]:
     """Answers over these rows, put in the place of the store's."""
     rows = {"runs": [{"run": "r"}], "steps": [], "ops": [], "kernels": []} | tables
     rows["runs"] += [
@@ -100,9 +102,9 @@ def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, quer
         )
         con.execute(f"create or replace view {name} as select {columns} from {name}_rows")
     return {
-        name: con.sql(each.sql, params=query.bind(each, values)).to_arrow_table().to_pylist()
+        name: con.sql(each.sql, params=library.bind(each, values)).to_arrow_table().to_pylist()
         for name, values in asked.items()
-        for each in [query.find(name)]
+        for each in [library.find(name)]
     }
 
 

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 from tests.build import build_store
-from tracelab.lab import Lab
+from tracelab.client import Lab
 
 LOSSES = (0.5, 2.0, 2.1, 2.3, 2.5, 2.6, 70.0, 1e10)
 ACCURACIES = (None, 0.1, 0.16, 0.17, 0.9)

@@ -12,7 +12,7 @@ import pytest
 
 import tracelab
 from tests.wheel.conftest import CHECKOUT, Run
-from tracelab.query import library
+from tracelab.query.library import library
 
 pytestmark = pytest.mark.wheel
 

@@ -30,19 +30,19 @@
 with gpu as not materialized (
     select run, source, rank, kind, name, correlation, start_ns, end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank)
     union all
     select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
     from syncs
-    where stream is not null and picked(run, $run) and picked(rank, $rank)
+    where stream is not null and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
-    select run, source, correlation, start_ns from api_calls where picked(run, $run) and picked(rank, $rank)
+    select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
 ),
 marks as (  -- torch before 1.12 has its steps among the ops
-    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and picked(run, $run)
+    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
     union all
-    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and picked(run, $run)
+    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
     from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
@@ -61,7 +61,7 @@ source_spans as (
     group by run, source, rank
 ),
 spans as (
-    select run, rank, whole(sum(kernel_ns)) as kernel_ns from source_spans group by run, rank
+    select run, rank, as_bigint(sum(kernel_ns)) as kernel_ns from source_spans group by run, rank
 ),
 counts as (
     select run, rank, count(*) filter (is_used) as gpu_rows, count(*) filter (not is_used) as dropped_rows
@@ -72,9 +72,9 @@ parts as (
     select
         c.run, c.rank, c.gpu_rows, c.dropped_rows,
         s.kernel_ns,
-        whole(s.kernel_ns - b.busy_ns) as idle_ns,
-        found(k.run, k.busy_ns) as compute_ns,
-        whole(b.busy_ns - found(k.run, k.busy_ns)) as non_compute_ns
+        as_bigint(s.kernel_ns - b.busy_ns) as idle_ns,
+        zero_if_missing(k.run, k.busy_ns) as compute_ns,
+        as_bigint(b.busy_ns - zero_if_missing(k.run, k.busy_ns)) as non_compute_ns
     from counts as c
     left join spans as s on c.run = s.run and c.rank = s.rank
     left join hta_busy('used') as b on c.run = b.run and c.rank = b.rank

@@ -26,19 +26,19 @@
 with gpu as not materialized (
     select run, source, rank, kind, name, correlation, start_ns, end_ns
     from gpu_activity
-    where kind in ('kernel', 'graph') and picked(run, $run) and picked(rank, $rank)
+    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
     union all
     select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
     from syncs
-    where stream is not null and picked(run, $run) and picked(rank, $rank)
+    where stream is not null and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
-    select run, source, correlation, start_ns from api_calls where picked(run, $run) and picked(rank, $rank)
+    select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
 ),
 marks as (  -- torch before 1.12 has its steps among the ops
-    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and picked(run, $run)
+    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
     union all
-    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and picked(run, $run)
+    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
     from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
@@ -61,9 +61,9 @@ counts as (
 )
 select
     c.run, c.rank,
-    found(b.run, b.busy_ns) as comm_ns,
-    found(o.run, o.overlap_ns) as overlap_ns,
-    percent_of(found(o.run, o.overlap_ns), b.busy_ns, 2) as comp_comm_overlap_percent,
+    zero_if_missing(b.run, b.busy_ns) as comm_ns,
+    zero_if_missing(o.run, o.overlap_ns) as overlap_ns,
+    percent_of(zero_if_missing(o.run, o.overlap_ns), b.busy_ns, 2) as comp_comm_overlap_percent,
     c.comm_kernels, c.dropped_kernels
 from counts as c
 left join hta_busy('communication') as b on c.run = b.run and c.rank = b.rank

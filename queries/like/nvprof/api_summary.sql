@@ -24,7 +24,7 @@
 with calls as (
     select run, rank, name, start_ns, end_ns, dur_ns
     from api_calls
-    where api in ('runtime', 'driver') and picked(run, $run) and picked(rank, $rank)
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 )
 select
     run, rank,

@@ -22,7 +22,7 @@
 with executions as (
     select run, source, rank, device, start_ns, end_ns
     from kernels
-    where picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 )
 select
     run, rank, device, concurrent_ns,

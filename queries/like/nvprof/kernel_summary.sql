@@ -33,7 +33,7 @@ with activity as (
         end as name
     from gpu_activity
     where
-        picked(run, $run) and picked(rank, $rank) and picked(device, $device)
+        matches(run, $run) and matches(rank, $rank) and matches(device, $device)
         and not (kind = 'memcpy' and coalesce(starts_with(name, 'UVM'), false))
 )
 select

@@ -32,14 +32,14 @@ with copies as (
         size_bytes / dur_ns * 1e9 / 1073741824 as gib_per_s
     from memcpys
     where
-        picked(run, $run) and picked(rank, $rank) and picked(device, $device)
-        and measured(start_ns, end_ns) and dur_ns > 0 and size_bytes is not null
+        matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+        and has_valid_interval(start_ns, end_ns) and dur_ns > 0 and size_bytes is not null
 )
 select
     run, rank, name,
     count(*) as copies,
-    whole(sum(copies.size_bytes)) as size_bytes,
-    whole(sum(dur_ns)) as time_ns,
+    as_bigint(sum(copies.size_bytes)) as size_bytes,
+    as_bigint(sum(dur_ns)) as time_ns,
     avg(gib_per_s) as avg_gib_per_s,
     min(gib_per_s) as min_gib_per_s,
     max(gib_per_s) as max_gib_per_s,

@@ -34,14 +34,14 @@ with noted as (
         dtype, in_elements, out_elements, group_size,
         coalesce(group_name, 'Unknown_Group') as group_name
     from collectives
-    where "on" = 'kernel' and picked(run, $run) and picked(rank, $rank)
+    where origin = 'kernel' and matches(run, $run) and matches(rank, $rank)
 ),
 placed as (
     select
         *,
         row_number() over (partition by run, group_name, rank order by start_ns, end_ns, collective_name) as place
     from noted
-    where measured(start_ns, end_ns)
+    where has_valid_interval(start_ns, end_ns)
 ),
 typed as (
     select
@@ -89,14 +89,14 @@ select
     run, collective_name, dtype, in_elements,
     min(group_name) as group_name,
     any_value(group_size order by rated.group_name)::bigint as group_size,
-    whole(any_value(msg_bytes order by rated.group_name)) as full_msg_bytes,
-    whole(round(avg(latency_ns))) as comm_latency_mean_ns,
-    whole(round(avg(start_skew_ns))) as skew_in_start_mean_ns,
-    whole(round(avg(end_skew_ns))) as skew_in_end_mean_ns,
+    as_bigint(any_value(msg_bytes order by rated.group_name)) as full_msg_bytes,
+    as_bigint(round(avg(latency_ns))) as comm_latency_mean_ns,
+    as_bigint(round(avg(start_skew_ns))) as skew_in_start_mean_ns,
+    as_bigint(round(avg(end_skew_ns))) as skew_in_end_mean_ns,
     avg(algo_gib_per_s) as algo_bw_mean_gib_per_s,
     avg(algo_gib_per_s * factor) as bus_bw_mean_gib_per_s,
     count(*) as count,
-    whole(sum(latency_ns)) as total_comm_latency_ns
+    as_bigint(sum(latency_ns)) as total_comm_latency_ns
 from rated
 group by run, collective_name, dtype, in_elements
 order by run, total_comm_latency_ns desc, collective_name, dtype, in_elements

@@ -30,7 +30,7 @@
 -- ///
 with names as materialized (  -- some hundred, of a million kernels
     select name
-    from (select distinct name from kernels where picked(run, $run) and picked(rank, $rank))
+    from (select distinct name from kernels where matches(run, $run) and matches(rank, $rank))
     where regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i')
 ),
 activity as not materialized (  -- each use reads only its own kinds and columns
@@ -41,7 +41,7 @@ activity as not materialized (  -- each use reads only its own kinds and columns
         case when $doubles then kept_ns(double_us(start_ns)) else start_ns end as start_ns,
         case when $doubles then kept_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
     from gpu_activity
-    where picked(run, $run) and picked(rank, $rank) and measured(start_ns, end_ns)
+    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
 ),
 computation as (
     select run, source, rank, device, start_ns, end_ns

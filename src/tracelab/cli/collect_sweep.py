@@ -14,7 +14,7 @@ from tracelab.resources import COLLECTORS
 
 if TYPE_CHECKING:
     from tracelab.collect.sweep.matrix import Cell
-    from tracelab.collect.sweep.runner import Means
+    from tracelab.collect.sweep.runner import RunnerOptions
 
 CLEAR_LINE = "\r\033[K"
 """Back to the start of a terminal's line, and wipe it."""
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0913 - one for each option
     command again goes on where it stopped; runs that were cut off run again. Failures are results: the sweep goes on.
     Where a cell of this name ran with other settings, as with another --fixed, nothing runs without --force.
     """
-    from tracelab.collect.sweep import difference, matrix, runner, shown, state, values
+    from tracelab.collect.sweep import matrix, progress_table, runner, settings_diff, state, values
 
     path = matrix.shipped(COLLECTORS / "sweeps", file)
     sweep = matrix.load(path, out, repeats, values.given(fixed))
@@ -71,28 +71,28 @@ def command(  # noqa: PLR0913 - one for each option
         raise NoDataError(f"{path}: no cell is left; see --match, and [[exclude]] in the file")
     states = {cell.run: state.state(cell) for cell in cells}
     if dry_run:
-        click.echo(shown.table(sweep, cells, states))
-        click.echo(shown.summary(states), err=True)
+        click.echo(progress_table.table(sweep, cells, states))
+        click.echo(progress_table.summary(states), err=True)
     if not force:
-        difference.refuse(cells[0].settings.out, state.of_other_settings(cells, states))
+        settings_diff.refuse(cells[0].settings.out, state.of_other_settings(cells, states))
     if dry_run:
         return
     state.prepare(sweep, path)
     chosen = runner.chosen(cells, states, only, redo)
-    interrupted = _run(chosen, runner.Means(tuple(shlex.split(launcher))))
+    interrupted = _run(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
     states = {cell.run: state.state(cell) for cell in cells}  # others may have been at some of them
     again = "; interrupted, the same command goes on from here" if interrupted is not None else ""
-    click.echo(f"{shown.summary(states)}{again}", err=True)
+    click.echo(f"{progress_table.summary(states)}{again}", err=True)
     if interrupted is not None:
         raise click.exceptions.Exit(128 + interrupted)
     if {"failed", state.NOT_RUN, state.OTHER_SETTINGS} & set(states.values()):
         raise click.exceptions.Exit(1)
 
 
-def _run(cells: "list[Cell]", means: "Means") -> int | None:
+def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
     """Run cells, and say of each what became of it. Returns the signal that broke it off, if one did."""
     from tracelab.collect.launch import Interrupted
-    from tracelab.collect.sweep import runner, shown
+    from tracelab.collect.sweep import progress_table, runner
 
     spent: list[float] = []
     clear = CLEAR_LINE if sys.stderr.isatty() else ""
@@ -104,7 +104,7 @@ def _run(cells: "list[Cell]", means: "Means") -> int | None:
     def done(result: runner.Done) -> None:
         spent.append(result.seconds)
         error = f" ({result.error})" if result.error else ""
-        took = shown.spent(result.seconds) + shown.left(spent, len(cells) - len(spent))
+        took = progress_table.spent(result.seconds) + progress_table.left(spent, len(cells) - len(spent))
         click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
 
     try:

@@ -65,7 +65,7 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
 
     only = doctor.chosen(given["codes"])
     if given["show_sql"]:
-        click.echo("\n".join(doctor.shown_sql(check, given["run"]) for check in only or doctor.checks()), nl=False)
+        click.echo("\n".join(doctor.render_sql(check, given["run"]) for check in only or doctor.checks()), nl=False)
         return
     answer = Output.of(given["fmt"], given["output"], force=given["force"])
     with _store(paths, store) as (examined, unread):
@@ -85,25 +85,27 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
 
 
 def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
-    from tracelab import box, damage, doctor, session
+    from tracelab import doctor
+    from tracelab.sql import sandbox
+    from tracelab.store import integrity, session
 
-    with session.connect(store) as con, damage.named(store), box.reading_errors():
+    with session.connect(store) as con, integrity.named(store), sandbox.reading_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        return box.interruptible(con, lambda: doctor.examine(con, run, only or None))
+        return sandbox.interruptible(con, lambda: doctor.examine(con, run, only or None))
 
 
 @contextlib.contextmanager
 def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
     """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
-    from tracelab import damage
-    from tracelab.store import store_path
+    from tracelab.store import integrity
+    from tracelab.store.commit import store_path
 
     if not paths:
         yield store_path(given), False
         return
     if given is not None:
         raise UsageError("--store and a PATH were given; name one of them")
-    if len(paths) == 1 and Path(paths[0]).is_dir() and damage.has_files(Path(paths[0]), "sources"):
+    if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.has_files(Path(paths[0]), "sources"):
         yield Path(paths[0]), False
         return
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
@@ -112,7 +114,7 @@ def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, b
 
 def _ingested(paths: tuple[str, ...], store: Path) -> bool:
     """Store the files; whether some could not be read. Raises when none could be stored."""
-    from tracelab.ingest import ingest
+    from tracelab.ingest.pipeline import ingest
 
     with progress_bar(shown=sys.stderr.isatty()) as progress:
         report = ingest(paths, store, progress=progress)
@@ -158,7 +160,7 @@ def _place(run: str | None, rank: int | None, others: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    from tracelab.names import visible
+    from tracelab.output.labels import visible
 
     return textwrap.wrap(
         visible(text), max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli import options
-from tracelab.errors import printable
+from tracelab.errors import escape_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tracelab.ingest import FileResult, Progress, Report
+    from tracelab.ingest.pipeline import FileResult, Progress, Report
     from tracelab.readers.base import Diagnostic
 
 _EPILOG = """\b
@@ -49,8 +49,8 @@ def command(
     # pa.set_memory_pool would not reach the writer of Parquet.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-    from tracelab.ingest import ingest
-    from tracelab.store import store_path
+    from tracelab.ingest.pipeline import ingest
+    from tracelab.store.commit import store_path
 
     with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
@@ -64,7 +64,7 @@ def _begin_hashing(paths: tuple[str, ...]) -> None:
     """Of a single large file, begin while everything else is still being imported."""
     from pathlib import Path
 
-    from tracelab import hashing
+    from tracelab.ingest import hashing
 
     path = Path(paths[0])
     with contextlib.suppress(OSError):  # what is wrong with the path is told where it is read
@@ -91,7 +91,7 @@ def _told(report: Report, *, problems_only: bool) -> Iterator[str]:
     """What became of the files, a run after the other, and the sum of it."""
     if problems_only:
         yield from (
-            f"{printable(item.path)}: salvaged; {item.message}" for item in report.files if item.status == "salvaged"
+            f"{escape_path(item.path)}: salvaged; {item.message}" for item in report.files if item.status == "salvaged"
         )
         yield from _refused(report)
         return
@@ -189,16 +189,16 @@ def _folder_lines(report: Report) -> Iterator[str]:
             folders.setdefault(result.path.parent, []).append(result.run)
     for folder, runs in folders.items():
         if len(runs) > 1 and len(set(runs)) == 1:
-            yield f"{printable(folder)}: its {len(runs):,} files are of one run, {runs[0]}"
+            yield f"{escape_path(folder)}: its {len(runs):,} files are of one run, {runs[0]}"
         elif len(runs) > 1:
-            files, count = f"{printable(folder)}: its {len(runs):,} files", len(set(runs))
+            files, count = f"{escape_path(folder)}: its {len(runs):,} files", len(set(runs))
             yield f"{files} are {count:,} runs, for not all are ranks recorded together"
 
 
 def _name(result: FileResult) -> str:
     from pathlib import Path
 
-    return printable(Path(result.path.name))
+    return escape_path(Path(result.path.name))
 
 
 def _sum_line(report: Report) -> str:

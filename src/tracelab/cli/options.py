@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tracelab.formats import FORMATS
+from tracelab.output.formats import FORMATS
 
 
 def store() -> click.Option:

@@ -13,9 +13,9 @@ from typing import BinaryIO
 import click
 import pyarrow as pa
 
-from tracelab import render
 from tracelab.errors import TracelabError, UsageError
-from tracelab.formats import SUFFIXES
+from tracelab.output import writers
+from tracelab.output.formats import SUFFIXES
 
 MOST_ROWS_ON_A_TERMINAL = 500
 
@@ -43,17 +43,17 @@ class Output:
     def emit(self, table: pa.Table) -> None:
         """Write the answer, and say so where it went into a file."""
         if self.path is not None:
-            written_whole(self.path, lambda stream: render.write(table, self.fmt, stream), force=self.force)
+            written_whole(self.path, lambda stream: writers.write(table, self.fmt, stream), force=self.force)
         elif _is_terminal() and self.fmt == "table":
             shown = table.slice(0, MOST_ROWS_ON_A_TERMINAL)
             width = shutil.get_terminal_size().columns
-            render.write(shown, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
+            writers.write(shown, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
             if shown.num_rows < table.num_rows:
                 told = f"{shown.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE gives all"
                 click.echo(told, err=True)
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")
-            render.write(table, self.fmt, _stdout(), width=int(columns) if columns.isdecimal() else None)
+            writers.write(table, self.fmt, _stdout(), width=int(columns) if columns.isdecimal() else None)
 
 
 def check_writable(path: Path, *, force: bool) -> None:

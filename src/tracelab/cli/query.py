@@ -13,7 +13,7 @@ from tracelab.cli.output import Output, check_writable, written_whole
 from tracelab.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracelab.header import Param, Query
+    from tracelab.query.spec import Param, Query
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -33,15 +33,15 @@ class Questions(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name the library's questions."""
-        from tracelab import query
+        from tracelab.query import library
 
-        return list(query.library())
+        return list(library.library())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Make the command of one question."""
-        from tracelab import query
+        from tracelab.query import library
 
-        return Question(query.find(cmd_name))
+        return Question(library.find(cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,9 +50,9 @@ class Questions(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         tool = _tool(rest)
         if isinstance(command, Question) and tool is not None:
-            from tracelab import query
+            from tracelab.query import library
 
-            command = Question(query.find(args[0], tool), tools=command.tools)
+            command = Question(library.find(args[0], tool), tools=command.tools)
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -66,7 +66,7 @@ class Question(click.Command):
     """One question: its parameters are options, its columns a section of its help."""
 
     def __init__(self, query: "Query", tools: tuple[str, ...] | None = None) -> None:
-        from tracelab.query import is_shipped, variants
+        from tracelab.query.library import is_shipped, variants
 
         self.query = query
         self.tools = tools if tools is not None else tuple(variants().get(query.name, {}) if is_shipped(query) else ())
@@ -154,10 +154,10 @@ def _ask(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
 
 
 def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
-    from tracelab import query as library
+    from tracelab.query import library
 
     if given["show_sql"]:
-        click.echo(library.shown_sql(query, values))
+        click.echo(library.render_sql(query, values))
         return
     picture: Path | None = given["plot"]
     if picture is not None:
@@ -166,8 +166,8 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
     if picture is None or given["fmt"] or given["output"]:
         answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
 
-    from tracelab.lab import Lab
-    from tracelab.store import store_path
+    from tracelab.client import Lab
+    from tracelab.store.commit import store_path
 
     table = Lab(store_path(given["store"])).ask(query, values)
     if answer is not None:
@@ -226,18 +226,18 @@ def _option(param: "Param") -> click.Option:
 
 
 def _titles() -> list[tuple[str, str]]:
-    from tracelab import query
+    from tracelab.query import library
 
-    return [(name, query.titled(name)) for name in query.library()]
+    return [(name, library.titled(name)) for name in library.library()]
 
 
 def _listed() -> list[dict[str, str | None]]:
-    from tracelab import query
+    from tracelab.query import library
 
-    tools = query.variants()
+    tools = library.variants()
     return [
         {"query": name, "title": each.title, "like": ", ".join(tools.get(name, ())) or None}
-        for name, each in query.library().items()
+        for name, each in library.library().items()
     ]
 
 
@@ -248,7 +248,7 @@ def _row(table: str) -> str:
 
 
 def _examples(query: "Query") -> str:
-    from tracelab.query import is_shipped
+    from tracelab.query.library import is_shipped
 
     first = f"  tracelab query {query.name if is_shipped(query) else query.path.name}"
     second = f"{first} --plot {query.path.stem}.svg" if query.chart else f"{first} -o {query.path.stem}.parquet"

@@ -6,7 +6,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
-from tracelab.definitions import definitions
+from tracelab.output.help_text import definitions
 
 _EPILOG = """\b
 Examples:

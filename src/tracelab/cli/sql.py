@@ -7,7 +7,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
-from tracelab.errors import UsageError, printable
+from tracelab.errors import UsageError, escape_path
 
 _EPILOG = """\b
 Examples:
@@ -29,8 +29,9 @@ def command(
     The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a box: one
     SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
     """
-    from tracelab import box, session
-    from tracelab.store import store_path
+    from tracelab.sql import sandbox
+    from tracelab.store import session
+    from tracelab.store.commit import store_path
 
     if init:
         if statement is not None:
@@ -43,17 +44,18 @@ def command(
         _converse(store_path(store))
         return
     text, answer = _text(statement), Output.of(fmt, output, force=force)
-    with box.connect(store_path(store)) as con:
-        answer.emit(box.run(con, text))
+    with sandbox.connect(store_path(store)) as con:
+        answer.emit(sandbox.run(con, text))
 
 
 def _converse(store: Path) -> None:
-    from tracelab import __version__, box
-    from tracelab.prompt import Conversation, converse, terminal
+    from tracelab import __version__
+    from tracelab.sql import sandbox
+    from tracelab.sql.repl import Conversation, converse, terminal
 
-    with box.connect(store) as con:
+    with sandbox.connect(store) as con:
         prompt, names = terminal.session(con, terminal.history())
-        click.echo(f"tracelab {__version__}, the store {printable(store)}; .help says what can be asked", err=True)
+        click.echo(f"tracelab {__version__}, the store {escape_path(store)}; .help says what can be asked", err=True)
         converse(Conversation(con, store, names.renew), prompt.prompt)
 
 

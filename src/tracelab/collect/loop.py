@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.collect.built import Place
 from tracelab.collect.capture import LOADING, Capture
-from tracelab.collect.loading import HeldOut
-from tracelab.collect.record import Record, Step, Sums
+from tracelab.collect.data_loading import HeldOut
+from tracelab.collect.model_setup import Place
+from tracelab.collect.step_log import Record, Step, Sums
 
 CALIBRATION_STEPS = 10
 

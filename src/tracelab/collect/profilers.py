@@ -8,7 +8,7 @@ from typing import Any
 
 from tracelab.collect import nvidia
 from tracelab.collect.launch import End, python
-from tracelab.collect.plan import Plan
+from tracelab.collect.placement import Plan
 from tracelab.collect.window import windows
 
 _WORKER = "tracelab.collect.worker"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.errors import UsageError, unknown
-from tracelab.run_name import check_run_name
+from tracelab.run_names import check_run_name
 
 PARALLEL = ("none", "dp", "ddp", "fsdp")
 PRECISION = ("fp32", "tf32", "fp16", "bf16")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect import disk, status, together
+from tracelab.collect import disk, rendezvous, status
 from tracelab.collect import settings as options
 from tracelab.collect.description import begun, ended
 from tracelab.collect.folder import RUN_JSON, release, taken, write_json
@@ -29,13 +29,13 @@ from tracelab.collect.launch import (
 )
 from tracelab.collect.machine import Sampler
 from tracelab.collect.nvidia import CaptureError
-from tracelab.collect.plan import Plan, plan
+from tracelab.collect.placement import Plan, plan
 from tracelab.collect.profilers import Around, around
 from tracelab.collect.settings import Settings
 from tracelab.collect.worker import ANSWER, KNOWN
 from tracelab.collect.workloads import Workload, find
 from tracelab.errors import TracelabError
-from tracelab.run_name import legal_run_name
+from tracelab.run_names import legal_run_name
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> R
         first = decided.ranks[0] == 0
         if first:
             held.enter_context(taken(folder, force=decided.settings.force))
-            description = together.gathered(folder, decided, begun(decided.settings, workload, decided, folder.name))
+            description = rendezvous.gathered(folder, decided, begun(decided.settings, workload, decided, folder.name))
         else:
-            description = together.awaited(folder, decided)
+            description = rendezvous.awaited(folder, decided)
         came = held.enter_context(held_back())
         if isinstance(watched, CaptureError):
             outcomes, interrupted = {decided.ranks[0]: {"status": watched.status, "error": str(watched)}}, None
@@ -73,10 +73,10 @@ def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> R
             description["capture"] |= watched.described()
             outcomes, interrupted = _run(decided, watched, folder, came)
         if first:
-            outcomes |= together.answers(folder, decided, came)
+            outcomes |= rendezvous.answers(folder, decided, came)
             return _concluded(folder, description, outcomes, interrupted)
         rank, own = next(iter(outcomes.items()))
-        together.answer(folder, rank, own)
+        rendezvous.answer(folder, rank, own)
         return Result(folder, own["status"], own.get("error"), interrupted)
 
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tracelab.collect import built, loading, settings, status, workloads
+from tracelab.collect import data_loading, model_setup, settings, status, workloads
+from tracelab.collect.cancellation import Stop, StoppedError
 from tracelab.collect.capture import Capture, ProfilerError, Ranges, Recorder, Silence
 from tracelab.collect.complexity import complexity
 from tracelab.collect.disk import Places, sentence
 from tracelab.collect.folder import write_json
-from tracelab.collect.job import Job
 from tracelab.collect.kineto import Kineto
 from tracelab.collect.launch import BUSY, GRACE_S, PARENT, SAVE_S
+from tracelab.collect.launcher_env import Job
 from tracelab.collect.loop import Loop, Work
-from tracelab.collect.record import Record
-from tracelab.collect.stop import Stop, StoppedError
+from tracelab.collect.step_log import Record
 from tracelab.collect.window import windows
 from tracelab.errors import UsageError
 
@@ -139,12 +139,12 @@ def _work(spec: Spec, outcome: dict[str, Any], stop: Stop) -> None:
     _check(module, place)
     torch.manual_seed(asked.seed)
     random.seed(asked.seed)
-    built.set_precision(torch, asked.precision)
+    model_setup.set_precision(torch, asked.precision)
     recorder = _recorder(torch, spec)
     capture = Capture(windows(asked), recorder, stop)
     record = Record(place, spec.folder)
     try:
-        with capture.run(), built.group(place, spec.meeting):
+        with capture.run(), model_setup.group(place, spec.meeting):
             work = _prepared(module, place, outcome)
             write_json(spec.scratch / KNOWN, outcome)
             Loop(place, work, capture, record).run()
@@ -166,17 +166,17 @@ def _why(unsaved: Exception | None, spec: Spec) -> str | None:
     return full or (" ".join(str(unsaved).split()) if unsaved else None)
 
 
-def _place(torch: Any, spec: Spec) -> built.Place:  # noqa: ANN401
+def _place(torch: Any, spec: Spec) -> model_setup.Place:  # noqa: ANN401
     if spec.settings.device == "cpu":
-        return built.Place(torch, spec.settings, spec.job, torch.device("cpu"))
+        return model_setup.Place(torch, spec.settings, spec.job, torch.device("cpu"))
     if not torch.cuda.is_available():
         raise UsageError("this torch sees no GPU; use --device cpu, or look at nvidia-smi and at torch.version.cuda")
     device = spec.job.local_rank % torch.cuda.device_count()  # srun may show each task one GPU alone
     torch.cuda.set_device(device)
-    return built.Place(torch, spec.settings, spec.job, torch.device("cuda", device))
+    return model_setup.Place(torch, spec.settings, spec.job, torch.device("cuda", device))
 
 
-def _check(module: Any, place: built.Place) -> None:  # noqa: ANN401
+def _check(module: Any, place: model_setup.Place) -> None:  # noqa: ANN401
     """Refuse what this workload cannot do, before anything is built."""
     name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
     if place.device.type not in devices:
@@ -194,7 +194,7 @@ def _recorder(torch: Any, spec: Spec) -> Recorder:  # noqa: ANN401
     return Silence()
 
 
-def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:  # noqa: ANN401
+def _prepared(module: Any, place: model_setup.Place, outcome: dict[str, Any]) -> Work:  # noqa: ANN401
     """The workload with its model, its data, and what the harness adds."""
     torch, asked = place.torch, place.settings
     known = settings.plain(asked) | {"device": str(place.device), "world_size": place.job.world_size}
@@ -204,8 +204,8 @@ def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:
     if not hasattr(module, "model"):
         return Work(module.workload(own))
     whole = module.data(own, train=True)
-    outcome["classes"] = loading.classes(own, whole)
-    data = loading.fraction(torch, whole, asked.data_fraction, asked.seed)
+    outcome["classes"] = data_loading.classes(own, whole)
+    data = data_loading.fraction(torch, whole, asked.data_fraction, asked.seed)
     size = complexity(torch, lambda: module.model(own), module.workload, data[0])
     outcome["complexity"] = size.__dict__
     outcome["dataset_size"] = len(data)
@@ -213,21 +213,23 @@ def _prepared(module: Any, place: built.Place, outcome: dict[str, Any]) -> Work:
     network = module.model(own)
     if asked.pretrained or asked.weights is not None:
         path = asked.weights or module.weights(own)
-        outcome["weights"] = built.with_weights(torch, network, path)
-    loader = loading.training(torch, data, asked, place.job)
-    network = built.spread(place, network, lambda: place.moved(loading.one(torch, data, asked)))
-    held_out = loading.validation(torch, module.data(own, train=False), asked, place.job) if asked.validate else None
+        outcome["weights"] = model_setup.with_weights(torch, network, path)
+    loader = data_loading.training(torch, data, asked, place.job)
+    network = model_setup.spread(place, network, lambda: place.moved(data_loading.one(torch, data, asked)))
+    held_out = (
+        data_loading.validation(torch, module.data(own, train=False), asked, place.job) if asked.validate else None
+    )
     return Work(
         module.workload(network),
         network,
-        built.optimizer(torch, asked, network),
+        model_setup.optimizer(torch, asked, network),
         torch.amp.GradScaler(place.device.type, enabled=asked.precision == "fp16"),
         loader,
         held_out,
     )
 
 
-def facts(torch: Any, place: built.Place) -> dict[str, Any]:  # noqa: ANN401
+def facts(torch: Any, place: model_setup.Place) -> dict[str, Any]:  # noqa: ANN401
     """What only a process with torch can tell."""
     return {
         "torch_version": str(torch.__version__),
@@ -235,7 +237,7 @@ def facts(torch: Any, place: built.Place) -> dict[str, Any]:  # noqa: ANN401
         "cudnn_version": torch.backends.cudnn.version() if place.cuda else None,
         "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if place.cuda else None,
         "gpu": torch.cuda.get_device_name(place.device) if place.cuda else None,
-        "pin_memory": loading.pins(torch, place.settings),
+        "pin_memory": data_loading.pins(torch, place.settings),
         "threads": torch.get_num_threads(),
         "python_version": sys.version.split()[0],
     }

@@ -9,12 +9,13 @@ from typing import Any, BinaryIO
 import duckdb
 import pyarrow as pa
 
-from tracelab import __version__, damage, session
+from tracelab import __version__
 from tracelab.errors import NoDataError, UsageError, unknown
 from tracelab.export.clocks import Clock, Span, clocks, spans, told
 from tracelab.export.lanes import Lanes
 from tracelab.export.tracks import Key, Layout, Process, Track, layout, ordered_threads, process_name
 from tracelab.resources import QUERIES
+from tracelab.store import integrity, session
 
 _SCRIPTS = QUERIES / "export"
 _ROWS_AT_ONCE = 20_000
@@ -45,7 +46,7 @@ class Exported:
 
 def write(store: Path, request: Request, stream: BinaryIO) -> Exported:
     """Write the trace; NoDataError where nothing is there to be written, before a byte is."""
-    with session.connect(store) as con, damage.named(store):
+    with session.connect(store) as con, integrity.named(store):
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _runs(con, request)
         _script(con, "00_spans")

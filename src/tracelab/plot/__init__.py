@@ -9,19 +9,19 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
-from tracelab.header import Chart, Query
-from tracelab.names import visible
+from tracelab.output.labels import visible
 from tracelab.plot.axis import is_finite
 from tracelab.plot.bars import bars, stacked
 from tracelab.plot.curves import curves
 from tracelab.plot.grid import grid
 from tracelab.plot.labels import constants, drawable, with_host
+from tracelab.plot.limits import NotDrawn, narrowing
 from tracelab.plot.pairs import pairs
 from tracelab.plot.points import line, scatter, steps
 from tracelab.plot.roofline import roofline
-from tracelab.plot.room import NotDrawn, narrowing
 from tracelab.plot.style import STYLE
 from tracelab.plot.timeline import timeline
+from tracelab.query.spec import Chart, Query
 
 Row = dict[str, Any]
 

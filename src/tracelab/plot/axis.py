@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Any
 
+from tracelab.output.units import Quantity, as_column, fitting, quantity, unit
 from tracelab.plot.labels import words
-from tracelab.units import Quantity, as_column, fitting, quantity, unit
 
 Row = dict[str, Any]
 

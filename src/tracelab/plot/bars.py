@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tracelab.header import Chart
+from tracelab.output.units import Quantity, quantity, significant
 from tracelab.plot.axis import Axis, fitted_axis, is_additive, is_finite, known_sum, measures, number
 from tracelab.plot.labels import IDENTITY, counted, drawable, keys, labels, legend, named, varying, words
-from tracelab.plot.room import not_drawn, that_fit
+from tracelab.plot.limits import not_drawn, that_fit
 from tracelab.plot.style import DARK, REST, ZERO, color
-from tracelab.units import Quantity, quantity, significant
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
-from tracelab.header import Chart
+from tracelab.output.units import Quantity, quantity
 from tracelab.plot.axis import Axis, fitted_axis, is_finite
 from tracelab.plot.labels import counted, drawable, words
-from tracelab.plot.multiples import MOST_PANELS, Panel, panels, told_apart, wrapped
-from tracelab.plot.room import that_fit
+from tracelab.plot.limits import that_fit
+from tracelab.plot.small_multiples import MOST_PANELS, Panel, panels, told_apart, wrapped
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
-from tracelab.units import Quantity, quantity
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 Series = dict[str, list[tuple[float, float]]]

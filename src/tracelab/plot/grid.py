@@ -10,13 +10,13 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tracelab.header import Chart
+from tracelab.output.units import significant
 from tracelab.plot.axis import is_finite
 from tracelab.plot.labels import drawable, words
-from tracelab.plot.multiples import Panel, panels, text_of, wrapped
-from tracelab.plot.room import MOST_INCHES, not_drawn
+from tracelab.plot.limits import MOST_INCHES, not_drawn
+from tracelab.plot.small_multiples import Panel, panels, text_of, wrapped
 from tracelab.plot.style import REST
-from tracelab.units import significant
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 Cells = dict[tuple[object, object], list[Any]]

@@ -10,11 +10,11 @@ from typing import Any
 
 from matplotlib.font_manager import findfont, get_font
 
-from tracelab.header import Chart
-from tracelab.names import NO_NAME, apart, plain_kernel, shortened, visible
+from tracelab.output.labels import NO_NAME, apart, plain_kernel, shortened, visible
+from tracelab.output.units import as_column, spoken
 from tracelab.plot.style import STYLE
-from tracelab.says import CLAUSE, PLACEHOLDER
-from tracelab.units import as_column, spoken
+from tracelab.query.report_rules import CLAUSE, PLACEHOLDER
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

@@ -10,13 +10,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from tracelab.errors import NoDataError
-from tracelab.header import Chart
+from tracelab.output.units import significant
 from tracelab.plot.axis import number
 from tracelab.plot.bars import MOST_BARS_IN_ALL
 from tracelab.plot.labels import drawable, keys, labels, legend, varying, words
-from tracelab.plot.room import not_drawn
+from tracelab.plot.limits import not_drawn
 from tracelab.plot.style import REST, color
-from tracelab.units import significant
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

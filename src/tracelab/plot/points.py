@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from tracelab.header import Chart
 from tracelab.plot.axis import fitted_axis, is_finite, measures
 from tracelab.plot.labels import drawable, keys, named, varying, words
 from tracelab.plot.style import OKABE_ITO, REST, color
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

@@ -11,13 +11,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tracelab.errors import NoDataError
-from tracelab.header import Chart
-from tracelab.names import NO_NAME, plain_kernel, shortened, visible
+from tracelab.output.labels import NO_NAME, plain_kernel, shortened, visible
+from tracelab.plot.label_placement import Label, place
 from tracelab.plot.labels import IDENTITY, drawable, named, varying
-from tracelab.plot.placing import Label, place
+from tracelab.plot.limits import not_drawn
 from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, is_positive, roofs_of, view_of
-from tracelab.plot.room import not_drawn
 from tracelab.plot.style import OKABE_ITO, REST
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
+from tracelab.output.units import significant
 from tracelab.plot.axis import is_finite
-from tracelab.plot.placing import HALO, Label, along, covered
-from tracelab.units import significant
+from tracelab.plot.label_placement import HALO, Label, along, covered
 
 Row = dict[str, Any]
 

@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from tracelab.header import Chart
+from tracelab.output.units import Quantity, fitting, significant
 from tracelab.plot.axis import number
 from tracelab.plot.labels import drawable, keys, named, varying, words
-from tracelab.plot.room import not_drawn
+from tracelab.plot.limits import not_drawn
 from tracelab.plot.style import OKABE_ITO, REST
-from tracelab.units import Quantity, fitting, significant
+from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 

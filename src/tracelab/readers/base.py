@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tracelab.sink import Sink
+from tracelab.store.writer import Sink
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class Probe:
     """What the ends of a file tell, enough to decide which run it may belong to."""
 
     format: str
@@ -31,7 +31,7 @@ class Diagnostic:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReadResult:
     """What a reader learnt of a whole file: columns of its row in `sources`, and what it noticed."""
 
     source: dict[str, object] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Reader(Protocol):
     def sniff(self, head: bytes) -> bool:
         """Whether content that begins like this (unpacked) may be of this family."""
 
-    def glimpse(self, path: Path) -> Glimpse:
+    def glimpse(self, path: Path) -> Probe:
         """Look at the ends of a file. Raises NotProfilerDataError, and the next reader that may take it is asked."""
 
     def span(self, path: Path) -> tuple[int, int] | None:
@@ -56,7 +56,7 @@ class Reader(Protocol):
 
     def read(
         self, path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]
-    ) -> Facts:
+    ) -> ReadResult:
         """Put all rows of the file into the sink made for its rank, as far as it is known.
 
         `progress` is told how many more bytes of the file have been read. Raises SourceError.

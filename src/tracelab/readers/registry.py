@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from tracelab.readers.base import FolderReader, Reader
 
 if TYPE_CHECKING:
-    from tracelab.readers import kineto, ncu, nsys, nvprof, run
+    from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
 
-    _ALL: tuple[Reader, ...] = (run, ncu, kineto, nvprof, nsys)
+    _ALL: tuple[Reader, ...] = (run_folder, ncu, kineto, nvprof, nsys)
     _OF_FOLDERS: tuple[FolderReader, ...] = (nsys,)
 
 NAMES = ("run", "ncu", "kineto", "nvprof", "nsys")

@@ -26,17 +26,17 @@ Text reaches the page by `textContent` alone, so names are harmless; the page's 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tracelab import query
-from tracelab.header import Query
-from tracelab.report.asking import Answer, Asking, opened
+from tracelab.query import library as query
+from tracelab.query.report_rules import PARTS
+from tracelab.query.spec import Query
+from tracelab.report.answers import Answer, Asking, opened
 from tracelab.report.head import head
 from tracelab.report.health import health
-from tracelab.report.loaded import load
 from tracelab.report.page import page
 from tracelab.report.part import lacking, part_html
 from tracelab.report.section import Section
+from tracelab.report.table_cache import load
 from tracelab.report.timeline import timeline
-from tracelab.says import PARTS
 
 __all__ = ["Answer", "Asking", "Section", "report"]
 

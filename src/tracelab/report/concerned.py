@@ -1,6 +1,6 @@
 """Which runs an answer is about: those that leave its part on the page when they are picked."""
 
-from tracelab.report.asking import Answer, Asking
+from tracelab.report.answers import Answer, Asking
 
 _NAMING = ("this_run", "base_run", "before", "after")
 """Columns that name runs in rows that are of several."""

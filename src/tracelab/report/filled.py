@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.header import Query
-from tracelab.layout import cells
-from tracelab.names import shortened, visible
+from tracelab.output.labels import shortened, visible
+from tracelab.output.plain_values import exact, plain
+from tracelab.output.text_table import cells
+from tracelab.output.units import unit
 from tracelab.plot.labels import IDENTITY, LABEL_CELLS, varying
+from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE
+from tracelab.query.spec import Query
 from tracelab.report.prose import prose, text, value
 from tracelab.report.table import percent
-from tracelab.says import CLAUSE, PLACEHOLDER, WHERE
-from tracelab.units import unit
-from tracelab.values import exact, plain
 
 SHARE = "\x1bshare "  # no column is called so
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}

@@ -1,7 +1,7 @@
 """The head of the report: how much was recorded, and the control that restricts the page to one run."""
 
 from tracelab import __version__
-from tracelab.report.asking import Asking
+from tracelab.report.answers import Asking
 from tracelab.report.prose import text
 
 _ABSENT = "<div id=absent aria-live=polite></div>"

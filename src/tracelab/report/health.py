@@ -5,7 +5,7 @@ import itertools
 import pyarrow as pa
 
 from tracelab import doctor
-from tracelab.report.asking import Asking
+from tracelab.report.answers import Asking
 from tracelab.report.prose import prose, text
 from tracelab.report.section import Section
 

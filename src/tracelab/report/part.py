@@ -3,10 +3,10 @@
 import json
 from html import escape
 
-from tracelab.header import Query
 from tracelab.plot.labels import IDENTITY
-from tracelab.report.asking import Answer, Asking
-from tracelab.report.chart import chart
+from tracelab.query.spec import Query
+from tracelab.report.answers import Answer, Asking
+from tracelab.report.charts.chart import chart
 from tracelab.report.concerned import runs_of
 from tracelab.report.prose import prose, text
 from tracelab.report.sentence import sentences

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from tracelab.names import visible
+from tracelab.output.labels import visible
 
 _LONG = 60
 _NO_BREAK = "&nbsp;"

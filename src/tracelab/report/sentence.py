@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.header import Query
-from tracelab.report.asking import Asking
+from tracelab.query.report_rules import PLACEHOLDER, Report, Say
+from tracelab.query.spec import Query
+from tracelab.report.answers import Asking
 from tracelab.report.filled import SHARE, Found, filled, found
 from tracelab.report.prose import prose, text
-from tracelab.says import PLACEHOLDER, Report, Say
 
 _RULE, _HELD, _ALL = "\x1brule", "\x1bheld", "\x1ball"
 _MOST_RUNS = 200

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.layout import cells
-from tracelab.names import shortened, visible
+from tracelab.output.labels import shortened, visible
+from tracelab.output.plain_values import exact, is_number, plain
+from tracelab.output.text_table import cells
+from tracelab.output.units import Quantity, as_column, quantity, significant, unit
 from tracelab.plot.labels import IDENTITY
 from tracelab.report.prose import text
-from tracelab.units import Quantity, as_column, quantity, significant, unit
-from tracelab.values import exact, is_number, plain
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
 """How many cells of an answer are shown, by the kind of its chart: a curve needs its points."""

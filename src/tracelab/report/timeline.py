@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab import query
 from tracelab.errors import NoDataError
-from tracelab.report.asking import Asking
+from tracelab.output.units import Quantity, scaled
+from tracelab.query import library
+from tracelab.report.answers import Asking
 from tracelab.report.prose import prose, text
 from tracelab.report.section import Section
 from tracelab.report.sentence import sentences
 from tracelab.report.table import table_html
-from tracelab.units import Quantity, scaled
 
 MOST_BINS = 4096
 FEWEST_BINS = 256
@@ -144,7 +144,7 @@ def differences(values: Sequence[int | None]) -> list[int | None]:
 def _steps(asking: Asking, run: str) -> list[list[object]]:
     """The steps of the run's first rank that marks any, as [number, start, length]; none where there are too many."""
     try:
-        found = query.run(asking.con, query.find("timeline_steps"), {"run": run})
+        found = library.run(asking.con, library.find("timeline_steps"), {"run": run})
     except NoDataError:  # nothing is marked
         return []
     rows = [row for row in found.to_pylist() if row["at_ns"] is not None]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from tracelab import ingest
 from tracelab.errors import TracelabError
+from tracelab.ingest import pipeline
 
 
 def record(sweep: str, out: Path, fixed: tuple[str, ...]) -> None:
@@ -29,7 +29,7 @@ def record(sweep: str, out: Path, fixed: tuple[str, ...]) -> None:
 
 def store(folder: Path, place: Path) -> None:
     """Ingest the sweep's folder."""
-    report = ingest.ingest([folder], place)
+    report = pipeline.ingest([folder], place)
     refused = [result.message for result in report.files if result.status == "failed"]
     for message in refused:
         click.echo(message, err=True)

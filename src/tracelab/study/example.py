@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracelab import ingest
 from tracelab.errors import NoDataError
+from tracelab.ingest import pipeline
 from tracelab.resources import DATA
-from tracelab.study.rows import Row
+from tracelab.study.spec import Row
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def store_of(rows: Sequence[Row]) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
         store = Path(folder) / "lab"
-        ingest.ingest(paths, store)
+        pipeline.ingest(paths, store)
         yield store
 
 

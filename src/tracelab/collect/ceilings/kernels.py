@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tracelab.collect.built import set_precision
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.sizes import LEAST_REPEATS, MOST_REPEATS, Sizes
+from tracelab.collect.model_setup import set_precision
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _AMPERE = 8

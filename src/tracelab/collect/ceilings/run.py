@@ -20,7 +20,7 @@ from tracelab.collect.folder import RUN, RUN_JSON, Lines, release, taken, write_
 from tracelab.collect.launch import Interrupted, interruptible
 from tracelab.collect.machine import Card, Sampler, cards, host
 from tracelab.errors import TracelabError, UsageError
-from tracelab.run_name import check_run_name
+from tracelab.run_names import check_run_name
 
 PARTS = ("stream", "gemm", "copies", "collectives")
 _SAMPLE_S = 0.2

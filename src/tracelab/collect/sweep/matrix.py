@@ -12,7 +12,7 @@ from tracelab.collect.settings import ABOUT, Settings, checked
 from tracelab.collect.sweep.naming import names
 from tracelab.collect.sweep.values import option
 from tracelab.errors import TracelabError, UsageError, unknown
-from tracelab.run_name import check_run_name
+from tracelab.run_names import check_run_name
 
 Options = dict[str, Any]
 

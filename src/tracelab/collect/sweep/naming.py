@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect.settings import PATHS
-from tracelab.run_name import legal_run_name
+from tracelab.run_names import legal_run_name
 
 _SHORT = {
     "batch_size": "b",

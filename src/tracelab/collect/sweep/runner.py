@@ -61,7 +61,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Means:
+class RunnerOptions:
     """How cells are run."""
 
     launcher: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ def chosen(cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str]
     return [cell for cell in cells if states[cell.run] in wanted - {RUNNING}]
 
 
-def run(cells: Sequence[Cell], means: Means, done: Callable[[Done], None]) -> None:
+def run(cells: Sequence[Cell], means: RunnerOptions, done: Callable[[Done], None]) -> None:
     """Run the cells. Raises Interrupted, and TracelabError where the disk is full: then the same command goes on later.
 
     A cell that another process has begun or ended meanwhile is left alone.
@@ -104,14 +104,14 @@ def run(cells: Sequence[Cell], means: Means, done: Callable[[Done], None]) -> No
         done(Done(cell, found, error_of(cell), time.monotonic() - begun))
 
 
-def command(cell: Cell, before: str, means: Means) -> list[str]:
+def command(cell: Cell, before: str, means: RunnerOptions) -> list[str]:
     """The command line of a cell: the same entry as a person's, in a process of its own."""
     asked = changed(replace(cell.settings, force=before != NOT_RUN))
     train = means.train or tuple(python("tracelab", "collect", "train"))
     return [*means.launcher, *train, *words(cell.settings, {**asked, "out": cell.settings.out})]
 
 
-def _run_one(cell: Cell, before: str, means: Means, scratch: Path) -> End:
+def _run_one(cell: Cell, before: str, means: RunnerOptions, scratch: Path) -> End:
     limit = cell.settings.timeout_s
     begun, why = time.monotonic(), "itself"
     workers: list[Worker] = []
@@ -163,7 +163,7 @@ def _check_space(out: Path) -> None:
         )
 
 
-def environment(means: Means) -> dict[str, str]:
+def environment(means: RunnerOptions) -> dict[str, str]:
     """This process's, with the checkout to import from.
 
     A run is no rank of the job that the sweep itself was started in: tasks of srun share the cells, a cell each.

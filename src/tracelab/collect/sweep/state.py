@@ -9,8 +9,8 @@ from typing import Any
 from tracelab.collect import settings as options
 from tracelab.collect.folder import LOCK, RUN, RUN_JSON, described, write_json
 from tracelab.collect.settings import STATUSES, Settings
-from tracelab.collect.sweep.difference import Differences, differences
 from tracelab.collect.sweep.matrix import Cell, Sweep
+from tracelab.collect.sweep.settings_diff import Differences, differences
 from tracelab.collect.workloads import find
 from tracelab.errors import TracelabError
 

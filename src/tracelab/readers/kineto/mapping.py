@@ -288,7 +288,7 @@ KERNEL_COLLECTIVES = Mapping(
     "collectives",
     "cat = 'kernel' and ph = 'X'",
     {
-        "on": _sql("'kernel'"),
+        "origin": _sql("'kernel'"),
         "pid": _GPU["pid"],
         "device": _GPU["device"],
         "stream": _GPU["stream"],
@@ -303,7 +303,7 @@ KERNEL_COLLECTIVES = Mapping(
 OP_COLLECTIVES = Mapping(
     "collectives",
     "cat = 'cpu_op' and ph = 'X'",
-    {"on": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
+    {"origin": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
     also_held=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
 COLLECTIVE_KEYS = (NAME_OF_COLLECTIVE, *_IN)

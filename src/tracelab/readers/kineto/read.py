@@ -7,30 +7,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracelab.errors import SourceError
-from tracelab.readers import unpack
-from tracelab.readers.base import Facts
-from tracelab.readers.kineto import copies, ends, mapping, scan
+from tracelab.readers import decompress
+from tracelab.readers.base import ReadResult
+from tracelab.readers.kineto import chunker, copy_sizes, mapping, probe
+from tracelab.readers.kineto.chunk_reader import PieceReader
+from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.connection import connection
-from tracelab.readers.kineto.ends import Assumed
-from tracelab.readers.kineto.facts import Whole, described, facts_of
-from tracelab.readers.kineto.mapped import Mapper, Rows
+from tracelab.readers.kineto.mapper import Mapper, Rows
+from tracelab.readers.kineto.metadata import TraceSummary, described, facts_of
 from tracelab.readers.kineto.parser import FAILURES, parser
-from tracelab.readers.kineto.piece import PieceReader
+from tracelab.readers.kineto.probe import Assumed
 from tracelab.readers.kineto.room import Room
-from tracelab.readers.kineto.scan import Trace
 from tracelab.readers.kineto.waiting import Waiting
-from tracelab.sink import Correction, Sink
+from tracelab.store.writer import Correction, Sink
 
 VERSION = "kineto-5"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a trace into a sink. Raises SourceError where there are no events in it."""
-    assumed = ends.assumed(path)
+    assumed = probe.assumed(path)
     sink = sink_for(assumed.rank)
-    trace, whole = Trace(), Whole()
-    with unpack.unpacked(path, trace.findings, progress) as stream:
+    trace, whole = Trace(), TraceSummary()
+    with decompress.unpacked(path, trace.findings, progress) as stream:
         try:
             _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
         except FAILURES as error:
@@ -40,24 +40,26 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
             ) from error
     whole.findings.add(trace.findings)
     if not whole.events and (trace.array_form or not trace.has_events):
-        raise ends.no_events(path, whole.findings)
-    rank = ends.rank_of(path, trace.meta)
+        raise probe.no_events(path, whole.findings)
+    rank = probe.rank_of(path, trace.meta)
     for table, rows in described(trace, rank or 0).items():
         sink.put(table, rows)
     sink.close()
     _correct(sink, trace, whole, assumed, rank or 0)
     if whole.copies_without_size:
-        copies.add_sizes_from_launches(sink, whole.findings)
+        copy_sizes.add_sizes_from_launches(sink, whole.findings)
     return facts_of(trace, whole, rank_known=rank is not None)
 
 
 def _worth_threads(path: Path) -> int:
     """As many threads as the file has full pieces, by its size; one piece keeps its order, odd events behind."""
-    size_bytes = path.stat().st_size * (_PACKED_TO if unpack.is_gzip(path) else 1)
-    return max(1, round(size_bytes / scan.CHUNK_BYTES))
+    size_bytes = path.stat().st_size * (_PACKED_TO if decompress.is_gzip(path) else 1)
+    return max(1, round(size_bytes / chunker.CHUNK_BYTES))
 
 
-def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, assumed: Assumed, workers: int) -> None:
+def _read_pieces(
+    stream: io.RawIOBase, trace: Trace, sink: Sink, whole: TraceSummary, assumed: Assumed, workers: int
+) -> None:
     """Read the pieces on several threads; parser, DuckDB and Arrow let go of the interpreter while they work."""
     crew = _Crew(stream, trace, sink, whole)
     waiting = Waiting(workers)
@@ -79,10 +81,10 @@ def _read_pieces(stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole, a
 class _Crew:
     """The threads that read one file: they share its pieces, and put their rows into one sink."""
 
-    def __init__(self, stream: io.RawIOBase, trace: Trace, sink: Sink, whole: Whole) -> None:
+    def __init__(self, stream: io.RawIOBase, trace: Trace, sink: Sink, whole: TraceSummary) -> None:
         self.failures: list[BaseException] = []
         self._sink, self._whole = sink, whole
-        self._pieces = scan.Pieces(stream, trace)
+        self._pieces = chunker.Pieces(stream, trace)
         self._taking, self._adding = threading.Lock(), threading.Lock()
 
     def work(self, reader: PieceReader) -> None:
@@ -110,9 +112,9 @@ class _Crew:
             self._sink.put(table, part)
 
 
-def _correct(sink: Sink, trace: Trace, whole: Whole, assumed: Assumed, rank: int) -> None:
+def _correct(sink: Sink, trace: Trace, whole: TraceSummary, assumed: Assumed, rank: int) -> None:
     """Put right what the end of the file says otherwise than was assumed at its beginning."""
-    shift_ns = ends.base_of(trace.meta) - assumed.base_ns
+    shift_ns = probe.base_of(trace.meta) - assumed.base_ns
     only_pid = next(iter(whole.cpu_pids)) if len(whole.cpu_pids) == 1 else None
     new_rank = rank if rank != assumed.rank else None
     pids: dict[str, int | None] | None = None

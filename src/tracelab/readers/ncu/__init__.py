@@ -6,15 +6,15 @@ What reads a report is imported when there is one: every file is shown to this p
 from collections.abc import Callable
 from pathlib import Path
 
-from tracelab.readers.base import Facts
-from tracelab.readers.ncu.ends import VERSION, WHAT, glimpse, sniff, span
-from tracelab.sink import Sink
+from tracelab.readers.base import ReadResult
+from tracelab.readers.ncu.probe import VERSION, WHAT, glimpse, sniff, span
+from tracelab.store.writer import Sink
 
 __all__ = ["VERSION", "WHAT", "glimpse", "read", "sniff", "span"]
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
-    from tracelab.readers.ncu import reading
+    from tracelab.readers.ncu import read
 
-    return reading.read(path, sink_for, workers=workers, progress=progress)
+    return read.read(path, sink_for, workers=workers, progress=progress)

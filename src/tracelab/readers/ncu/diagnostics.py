@@ -1,6 +1,6 @@
 """The sentences behind the codes that reading a report can leave, and those that refuse a file without launches."""
 
-from tracelab.readers.findings import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON, Sentences
 
 EXPORT = "ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
 _PERMISSION = (

@@ -4,8 +4,8 @@ import codecs
 import io
 from collections.abc import Iterator
 
-from tracelab.readers import unpack
-from tracelab.readers.findings import Findings
+from tracelab.readers import decompress
+from tracelab.readers.diagnostics import Findings
 
 _BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
@@ -14,7 +14,7 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 def lines_of(stream: io.RawIOBase, findings: Findings) -> Iterator[str]:
     """The lines, without their ends: UTF-8, UTF-16 with its mark (PowerShell's `>`), else Windows' Western one."""
-    block = bytes(unpack.read_chunk(stream, _BLOCK_BYTES))
+    block = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     if wide := _UTF16.get(block[:2]):
         decoder = codecs.getincrementaldecoder(wide)(errors="replace")
         yield from _wide_lines(stream, block[2:], decoder, findings)
@@ -26,7 +26,7 @@ def lines_of(stream: io.RawIOBase, findings: Findings) -> Iterator[str]:
         for line in whole:
             yield _decoded(line, findings)
         left = _shortened(left, findings)
-        block = bytes(unpack.read_chunk(stream, _BLOCK_BYTES))
+        block = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     if left:
         yield _decoded(left, findings)
 
@@ -46,7 +46,7 @@ def _wide_lines(
         if len(left) > _LONGEST_LINE:
             findings.note("line_too_long", left[:100])
             left = ""
-        block = bytes(unpack.read_chunk(stream, _BLOCK_BYTES))
+        block = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     left += decoder.decode(b"", final=True)
     if left:
         yield left

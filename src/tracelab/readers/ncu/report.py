@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.findings import Findings
-from tracelab.readers.ncu.advice import Advised
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.ncu.devices import Devices
 from tracelab.readers.ncu.rows import Launch, Metric, Rows
+from tracelab.readers.ncu.rule_results import Advised
 
 _STATUS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==\s*(.*)")
 _CLOCK = re.compile(r"\b(?:ncu|nv-nsight-cu-cli)\b.*--clock-control[= ]+[\"']?(none|base|boost)\b")

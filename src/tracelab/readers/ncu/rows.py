@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.readers.findings import Findings
-from tracelab.readers.ncu.names import named
-from tracelab.readers.ncu.numbers import ENGLISH, Dialect, dialect_of, instances, looks_like_number
-from tracelab.readers.quantity import Scale, multiplied, scale_of
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.ncu.locale_numbers import ENGLISH, Dialect, dialect_of, instances, looks_like_number
+from tracelab.readers.ncu.metric_names import named
+from tracelab.readers.units import Scale, multiplied, scale_of
 
 _BLOCK_ROWS = 50_000
 Shape = tuple[int | None, int | None, int | None]

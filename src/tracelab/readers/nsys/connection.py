@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tracelab.readers.nsys.export import Kind, Part
-from tracelab.readers.nsys.order import quoted
+from tracelab.readers.nsys.rowid_order import quoted
 
 READABLE_WHERE_CUT = "pragma writable_schema = 1"
 """Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""

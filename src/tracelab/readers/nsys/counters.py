@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.findings import Findings
-from tracelab.readers.nsys.batch import Batch, time
-from tracelab.readers.nsys.cells import narrowed
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys.coerce import narrowed
+from tracelab.readers.nsys.column_builders import Batch, time
 from tracelab.readers.nsys.export import Columns, Export, records
 
 TABLE = "GPU_METRICS"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.nsys.export import Export, records
 
 _FALLBACK: Mapping[str, tuple[str, Mapping[int, str]]] = {

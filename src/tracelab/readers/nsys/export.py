@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 
 Array: TypeAlias = Any
 """A column; the stubs of pyarrow know too little of what its functions take and give."""

@@ -1,9 +1,9 @@
 """What an export as a whole tells: its row in `sources`, and what was noticed."""
 
-from tracelab.readers.base import Facts
-from tracelab.readers.findings import Findings, diagnostics
-from tracelab.readers.nsys import about, connection, folder, sqlite
-from tracelab.readers.nsys.batch import Session
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.nsys import connection, folder, metadata, sqlite
+from tracelab.readers.nsys.column_builders import Session
 from tracelab.readers.nsys.diagnostics import DAMAGE, SENTENCES
 from tracelab.readers.nsys.export import Export, records
 
@@ -34,17 +34,19 @@ def note_profiler(export: Export, session: Session, findings: Findings) -> None:
             findings.note(_SEVERE[level], str(row["text"] or "").strip().split("\n", 1)[0].rstrip(". "))
 
 
-def facts_of(export: Export, session: Session, findings: Findings, events_kept: int, *, start_known: bool) -> Facts:
+def facts_of(
+    export: Export, session: Session, findings: Findings, events_kept: int, *, start_known: bool
+) -> ReadResult:
     """The columns of the source's row, and what was noticed."""
     note_profiler(export, session, findings)
     if not start_known:
         findings.note("session_start_unknown")
     if not events_kept:
         findings.note("no_events")
-    told = about.versions(export, findings)
+    told = metadata.versions(export, findings)
     version, schema = told.get("EXPORT_PRODUCT_VERSION"), told.get("EXPORT_SCHEMA_VERSION")
     skipped = findings.counts["rows_lost"]
-    return Facts(
+    return ReadResult(
         source={
             "producer": "Nsight Systems",
             "producer_version": version and (f"{version} (schema {schema})" if schema else version),

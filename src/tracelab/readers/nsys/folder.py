@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab.errors import NotProfilerDataError
-from tracelab.readers.findings import Findings
-from tracelab.readers.nsys.cells import column, text_column
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys.coerce import column, text_column
 from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, is_export
 from tracelab.readers.nsys.sqlite import WHAT
 

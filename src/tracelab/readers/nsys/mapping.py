@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.nsys import enums
-from tracelab.readers.nsys.batch import (
+from tracelab.readers.nsys.column_builders import (
     Batch,
     Value,
     constant,
@@ -24,7 +24,7 @@ from tracelab.readers.nsys.batch import (
     tid,
     time,
 )
-from tracelab.readers.nsys.calls import APIS
+from tracelab.readers.nsys.dedup_api_calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
 from tracelab.readers.nsys.strings import by_distinct
 

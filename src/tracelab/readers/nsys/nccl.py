@@ -35,7 +35,7 @@ def collectives(annotations: pa.Table) -> pa.Table | None:
 
 
 _TYPES: dict[str, Any] = {
-    **dict.fromkeys(("on", "collective", "raw_name", "bytes_source", "comm_id", "args"), pa.string()),
+    **dict.fromkeys(("origin", "collective", "raw_name", "bytes_source", "comm_id", "args"), pa.string()),
     **dict.fromkeys(("pid", "tid", "start_ns", "dur_ns", "size_bytes"), pa.int64()),
     **dict.fromkeys(("root", "peer", "group_size"), pa.int32()),
 }
@@ -50,7 +50,7 @@ def _row(call: dict[str, Any]) -> dict[str, object] | None:
     moved = message_bytes * ranks if ranks and collective in _PER_RANK else message_bytes
     communicator = fields.get("nccl communicator id", fields.get("communicator"))
     return {
-        "on": "op",
+        "origin": "op",
         **{key: call[key] for key in ("pid", "tid", "start_ns", "dur_ns")},
         "collective": collective,
         "raw_name": call["name"],

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.findings import Findings
-from tracelab.readers.nsys.batch import Batch, Session, arguments, duration, outside, pid, tid, time
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys.column_builders import Batch, Session, arguments, duration, outside, pid, tid, time
 from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import collectives
 from tracelab.readers.nsys.strings import Strings, by_distinct

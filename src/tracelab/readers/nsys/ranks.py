@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracelab.readers.findings import Findings, rank_in_name
+from tracelab.readers.diagnostics import Findings, rank_in_name
 from tracelab.readers.nsys.export import Array
 from tracelab.readers.nsys.strings import by_distinct
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.hashing import files_of
-from tracelab.readers.base import Facts
-from tracelab.readers.findings import Findings
-from tracelab.readers.nsys import about, calls, counters, enums, nvtx, report, strings
-from tracelab.readers.nsys.batch import Batch, Session, arguments, outside
-from tracelab.readers.nsys.ends import opened
+from tracelab.ingest.hashing import files_of
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report, strings
+from tracelab.readers.nsys.column_builders import Batch, Session, arguments, outside
 from tracelab.readers.nsys.export import Columns, Export, Part
 from tracelab.readers.nsys.facts import facts_of, note_tables
 from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of, other
 from tracelab.readers.nsys.nvtx import Names
+from tracelab.readers.nsys.probe import opened
 from tracelab.readers.nsys.ranks import Ranks, ranks_of
-from tracelab.sink import Sink
+from tracelab.store.writer import Sink
 
 VERSION = "nsys-1"
 _OTHER_ROWS = 2_000_000
@@ -52,7 +52,7 @@ class Task:
     mapped: Callable[[Batch], Mapped]
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of an export, or of a report that nsys can export, into a sink."""
     with contextlib.ExitStack() as stack:
         at = stack.enter_context(report.exported(path)) if report.is_report(path) else path
@@ -61,22 +61,22 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
 
 def _read(
     export: Export, path: Path, sink_for: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
-) -> Facts:
+) -> ReadResult:
     whole = Whole()
-    start_ns = about.session_start_ns(export, whole.findings)
+    start_ns = metadata.session_start_ns(export, whole.findings)
     session, names = _session(export, start_ns, whole.findings)
-    assumed = ranks_of(about.gpu_processes(export), path, names.mpi_ranks, Findings())
+    assumed = ranks_of(metadata.gpu_processes(export), path, names.mpi_ranks, Findings())
     sink = sink_for(assumed.first)
     tasks = list(_tasks(export, whole.findings))
     crew = _Crew(export, session, sink, whole, None if assumed.only is not None else assumed)
     crew.work(tasks, workers, _progress(path, tasks, progress))
     note_tables(export, whole.findings)
     ranks = ranks_of(whole.gpu_pids, path, names.mpi_ranks, whole.findings)
-    devices = about.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.findings)
-    sink.put("devices", about.table("devices", [{"rank": ranks.first} | row for row in devices]))
+    devices = metadata.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.findings)
+    sink.put("devices", metadata.table("devices", [{"rank": ranks.first} | row for row in devices]))
     run = {"profiler": "nsys", "gpu": next((row["name"] for row in devices if row["name"]), None)}
     several = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
-    sink.put("runs", about.table("runs", [run | several]))
+    sink.put("runs", metadata.table("runs", [run | several]))
     sink.close()
     if ranks != assumed:
         _correct_ranks(sink, assumed, ranks)
@@ -91,11 +91,11 @@ def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[
             strings=texts,
             enums=numbers,
             shift_ns=start_ns or 0,
-            dur_ns=about.session_dur_ns(export, findings),
+            dur_ns=metadata.session_dur_ns(export, findings),
             domains=names.domains,
             categories=names.categories,
-            records=about.event_records(export),
-            calls_twice=calls.repeated(export, numbers),
+            records=metadata.event_records(export),
+            calls_twice=dedup_api_calls.repeated(export, numbers),
         ),
         names,
     )
@@ -134,7 +134,7 @@ def _reading(
         return columns, (), lambda batch: iter([("counters", counters.counters(batch, metrics))])
     wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
     extras = [name for name in wanted if name not in how.held]
-    if table in calls.TABLES:
+    if table in dedup_api_calls.TABLES:
         again = other(columns)
         kept_again = [name for name in wanted if name not in again.held | again.dropped]
         return wanted, tuple(extras), partial(_once, first=(how, extras), again=(again, kept_again))
@@ -146,7 +146,7 @@ def _once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, 
     if not batch.session.calls_twice:
         yield from _mapped(batch, *first)
         return
-    repeated = calls.is_again(batch)
+    repeated = dedup_api_calls.is_again(batch)
     batch.findings.note("call_twice", count=pc.sum(repeated).as_py() or 0)
     for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, again)):
         part = replace(batch, rows=batch.rows.filter(mask))

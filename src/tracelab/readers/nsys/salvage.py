@@ -5,9 +5,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.nsys.export import Part
-from tracelab.readers.nsys.order import quoted
+from tracelab.readers.nsys.rowid_order import quoted
 
 Row = tuple[Any, ...]
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import NotProfilerDataError, SourceError
-from tracelab.readers.findings import Findings
-from tracelab.readers.nsys import fast, salvage
-from tracelab.readers.nsys.cells import column
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys import adbc_scan, salvage
+from tracelab.readers.nsys.coerce import column
 from tracelab.readers.nsys.connection import can_be_asked_for, columns_of, connect, is_cut, ranged, text_of
 from tracelab.readers.nsys.export import Columns, Part, is_export
-from tracelab.readers.nsys.order import follow, is_whole, number, quoted, stands_beyond
+from tracelab.readers.nsys.rowid_order import follow, is_whole, number, quoted, stands_beyond
 
 MAGIC = b"SQLite format 3\0"
 WHAT = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
@@ -71,15 +71,15 @@ class SqliteExport:
         """The rows of a part, fast; from where that breaks, or leaves out row ids of a damaged table, one by one."""
         start = part.first
         try:
-            same = fast.likely_same(self.path, part, {name: columns[name] for name in steady})
-            for rows, ids in fast.batches(self.path, part, columns, findings, same):
+            same = adbc_scan.likely_same(self.path, part, {name: columns[name] for name in steady})
+            for rows, ids in adbc_scan.batches(self.path, part, columns, findings, same):
                 if not follow(ids, start) and not self.is_sound(part.table):
                     break
                 start = ids[-1].as_py() + 1
                 yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
             if start > part.last or self.is_sound(part.table):
                 return
-        except (*fast.BROKEN, fast.UnfitError):
+        except (*adbc_scan.BROKEN, adbc_scan.UnfitError):
             if start > part.last:
                 return
         for rows in self._slow(_from(part, start), columns, findings, lost):
@@ -90,7 +90,7 @@ class SqliteExport:
         names = ", ".join(map(quoted, columns))
         with contextlib.closing(connect(self.path)) as con:
             found = self._found(con, names, part, findings, lost)
-            while cells := salvage.some(found, fast.BATCH_ROWS):
+            while cells := salvage.some(found, adbc_scan.BATCH_ROWS):
                 yield pa.table(
                     {
                         name: column(values, kind, name, findings)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.findings import Findings
+from tracelab.readers.diagnostics import Findings
 from tracelab.readers.nsys.export import Array, Export, all_rows
 
 

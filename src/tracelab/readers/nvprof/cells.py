@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 
-from tracelab.readers.findings import Findings
-from tracelab.readers.quantity import in_base_unit, scale_of
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.units import in_base_unit, scale_of
 
 KILO = 1024
 """What the K of nvprof's KB, MB and GB stands for, in rates too."""

@@ -1,6 +1,6 @@
 """The sentences behind the codes that reading an nvprof file can leave."""
 
-from tracelab.readers.findings import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON, Sentences
 
 SENTENCES: Sentences = {
     "cut_off": (

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracelab.readers import unpack
-from tracelab.readers.findings import Findings
+from tracelab.readers import decompress
+from tracelab.readers.diagnostics import Findings
 
 _BLOCK_BYTES = 1 << 20
 LONGEST = 1 << 20
@@ -52,7 +52,7 @@ def lines_of(text: str) -> list[str]:
 
 def blocks(stream: io.RawIOBase, findings: Findings) -> Iterator[Block]:
     """The lines of a stream; characters that are not in its encoding are replaced, and counted."""
-    data = bytes(unpack.read_chunk(stream, _BLOCK_BYTES))
+    data = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     encoding, skipped = encoding_of(data[:4096])
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     data, begun, dropping = data[skipped:], "", False
@@ -66,7 +66,7 @@ def blocks(stream: io.RawIOBase, findings: Findings) -> Iterator[Block]:
             findings.note("line_too_long", count=0 if dropping else 1)
             begun, dropping = "", True
         yield Block(lines)
-        data = bytes(unpack.read_chunk(stream, _BLOCK_BYTES))
+        data = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     text = decoder.decode(b"", final=True)
     _note_replaced(text, findings)
     if begun + text:

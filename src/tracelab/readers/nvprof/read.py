@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tracelab.readers.base import Facts
-from tracelab.readers.findings import Findings
-from tracelab.readers.nvprof import ends, sqlite, text
-from tracelab.sink import Sink
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nvprof import probe, sqlite, text
+from tracelab.store.writer import Sink
 
 VERSION = "nvprof-1"
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> Facts:  # noqa: ARG001
+def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:  # noqa: ARG001
     """Put the rows of a file into a sink. Raises NotProfilerDataError."""
-    if not ends.is_database(path):
+    if not probe.is_database(path):
         return text.read(path, sink_for, progress=progress)
     findings = Findings()
-    with ends.as_file(path, findings) as file:
+    with probe.as_file(path, findings) as file:
         return sqlite.read(sqlite.Source(file, path, findings), sink_for, progress=progress)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
+from tracelab.output.plain_values import json_text
 from tracelab.readers.nvprof.cells import Cells, count_of, device_of
 from tracelab.readers.nvprof.layout import TRACE_COLUMNS, Layout
 from tracelab.readers.nvprof.summaries import LETTERS, SUMMARIES, Row, Where
-from tracelab.values import json_text
 
 _INT32 = 1 << 31
 _BYTES_PER_GB = 10**9

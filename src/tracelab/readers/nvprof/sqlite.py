@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from tracelab import schema
 from tracelab.errors import NotProfilerDataError
-from tracelab.readers.base import Facts
-from tracelab.readers.findings import Findings, diagnostics, rank_in_name
-from tracelab.readers.nvprof import database, described
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings, diagnostics, rank_in_name
+from tracelab.readers.nvprof import database, metadata
 from tracelab.readers.nvprof.activities import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
 from tracelab.readers.nvprof.database import Lost, quoted
-from tracelab.readers.nvprof.described import Tables
 from tracelab.readers.nvprof.diagnostics import SENTENCES
-from tracelab.readers.nvprof.questions import kinds, questions
-from tracelab.sink import Sink
+from tracelab.readers.nvprof.metadata import Tables
+from tracelab.readers.nvprof.table_queries import kinds, questions
+from tracelab.store.writer import Sink
 
 UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from a machine's start does not get there
 _DATA = files("tracelab.readers.nvprof")
@@ -62,7 +62,7 @@ class Whole:
                 self.findings.note("negative_duration", count=negative)
 
 
-def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> Facts:
+def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
     rank = rank_in_name(source.given)
     whole = Whole(findings=source.findings, broken=database.is_cut(source.file))
@@ -77,8 +77,8 @@ def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[
         size_bytes = source.given.stat().st_size
         for share in _read_tables(source, con, tables, partial(_put, engine, sink, whole), whole):
             progress(int(share * size_bytes))
-        devices = described.devices(con, tables)
-        version = described.version(con, tables)
+        devices = metadata.devices(con, tables)
+        version = metadata.version(con, tables)
     sink.put("devices", schema_rows("devices", [row | {"rank": rank or 0} for row in devices]))
     gpu = devices[0]["name"] if devices else None
     sink.put("runs", schema_rows("runs", [{"profiler": "nvprof", "gpu": gpu}]))
@@ -114,14 +114,14 @@ def _prepare(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables:
                 "name": [row[2] for row in names],
             }
         ),
-        "contexts": described.contexts(con, tables),
+        "contexts": metadata.contexts(con, tables),
     }
     for name, table in known.items():
         engine.register("given", table)
         engine.execute(f"create table {name} as from given")
         engine.unregister("given")
     engine.execute((_DATA / "macros.sql").read_text("utf-8"))
-    pid = described.only_process(con, tables)
+    pid = metadata.only_process(con, tables)
     engine.execute(f"create macro gpu_pid() as {'null' if pid is None else pid}::bigint")
 
 
@@ -204,8 +204,8 @@ def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
         whole.findings.note("table_broken", f"{kind} ({lost.broken})")
 
 
-def _facts(whole: Whole, version: str | None) -> Facts:
-    return Facts(
+def _facts(whole: Whole, version: str | None) -> ReadResult:
+    return ReadResult(
         source={
             "producer": "nvprof",
             "producer_version": version,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tracelab.output.plain_values import json_text
 from tracelab.readers.nvprof.cells import Cells
-from tracelab.values import json_text
 
 Row = dict[str, Any]
 LETTERS = frozenset(map(chr, range(ord("A"), ord("z") + 1)))

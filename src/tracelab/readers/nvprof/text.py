@@ -7,25 +7,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab import schema
-from tracelab.readers import unpack
-from tracelab.readers.base import Facts
-from tracelab.readers.findings import Findings, diagnostics, rank_in_name
-from tracelab.readers.nvprof import messages
+from tracelab.readers import decompress
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings, diagnostics, rank_in_name
+from tracelab.readers.nvprof import banners
 from tracelab.readers.nvprof.diagnostics import SENTENCES
 from tracelab.readers.nvprof.lines import blocks
-from tracelab.readers.nvprof.printed import Printed
 from tracelab.readers.nvprof.summaries import Row
-from tracelab.sink import Sink
+from tracelab.readers.nvprof.text_rows import Printed
+from tracelab.store.writer import Sink
 
 _WAITING_ROWS = 32_768
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> Facts:
+def read(path: Path, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a printed result into a sink."""
     rank, findings = rank_in_name(path), Findings()
     sink = sink_for(rank or 0)
     printed = Printed(findings)
-    with unpack.unpacked(path, findings, progress) as stream:
+    with decompress.unpacked(path, findings, progress) as stream:
         for block in blocks(stream, findings):
             printed.take(block)
             if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
@@ -79,7 +79,7 @@ def _described(printed: Printed, ranks: dict[int, int], rank: int) -> dict[str, 
     run: Row = {
         "profiler": "nvprof",
         "gpu": devices[0]["name"] if devices else None,
-        "status": messages.status_of(printed.findings),
+        "status": banners.status_of(printed.findings),
     }
     return {"devices": as_table("devices", devices), "runs": as_table("runs", [run])}
 
@@ -91,14 +91,14 @@ def _ranked(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
 
 
-def _facts(printed: Printed) -> Facts:
+def _facts(printed: Printed) -> ReadResult:
     findings = printed.findings
     if not printed.tables:
         findings.note("no_result")
     if printed.coarsest_ns > 1:
         findings.note("printed_digits", f"{printed.coarsest_ns.normalize():f} ns")
     broken = any(code.startswith("gzip_") for code in findings.counts)
-    return Facts(
+    return ReadResult(
         source={
             "producer": "nvprof",
             "events_read": printed.kept + printed.lost,

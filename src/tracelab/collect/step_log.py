@@ -1,0 +1,228 @@
+"""What one rank writes down of each step: times, loss, accuracy, the wait for data, and the peak of memory."""
+
+import contextlib
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect.folder import Lines
+from tracelab.collect.model_setup import Place
+
+_PATIENCE_S = 1.0
+_LOOK_S = 0.01
+
+
+@dataclass
+class Step:
+    """A step under way. On a GPU its time is that between two events, for the host runs ahead."""
+
+    phase: str
+    epoch: int | None
+    number: int | None
+    start_ns: int
+    begun_ns: int
+    begun: Any = None
+    ended: Any = None
+    dur_ns: int = 0
+    samples: int | None = None
+    data_wait_ns: int | None = None
+    """None, as `samples`, where the work needs no data."""
+    found: Any = None
+    """Loss and accuracy where they were computed, until they are fetched."""
+    figures: Any = None
+    """Both as one tensor on the host, filled once `fetched` has happened; None where there are none."""
+    fetched: Any = None
+
+    @property
+    def events(self) -> tuple[Any, Any]:
+        """What must have happened on the device before the step can be written."""
+        return self.ended, self.fetched
+
+
+@dataclass
+class Mean:
+    """The mean of a figure over samples; steps that have none have no part in it."""
+
+    total: float = 0.0
+    samples: int = 0
+
+    def add(self, figure: float | None, samples: int) -> None:
+        """Count one step in."""
+        if figure is not None:
+            self.total += figure * samples
+            self.samples += samples
+
+    @property
+    def value(self) -> float | None:
+        """None where no step had the figure."""
+        return self.total / self.samples if self.samples else None
+
+
+@dataclass
+class Sums:
+    """What an epoch adds up; loss and accuracy by themselves, for a loss may be no number where hits were counted."""
+
+    samples: int | None = None
+    data_wait_ns: int | None = None
+    loss: Mean = field(default_factory=Mean)
+    accuracy: Mean = field(default_factory=Mean)
+
+    def add(self, step: Step, loss: float | None, accuracy: float | None) -> None:
+        """Count one step in."""
+        if step.samples is None:
+            return
+        self.samples = (self.samples or 0) + step.samples
+        if step.data_wait_ns is not None:
+            self.data_wait_ns = (self.data_wait_ns or 0) + step.data_wait_ns
+        self.loss.add(loss, step.samples)
+        self.accuracy.add(accuracy, step.samples)
+
+
+@dataclass
+class Record:
+    """The files of one rank; a step's row is written as soon as the device has done it."""
+
+    place: Place
+    folder: Path
+    sums: Sums = field(default_factory=Sums)
+    steps_written: int = 0
+    _ended: deque[Step] = field(default_factory=deque)
+    _pending: deque[Step] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        run, rank = self.folder.name, self.place.job.rank
+        self._steps = Lines(self.folder / f"steps.rank{rank}.jsonl", "steps/1", run, rank)
+        self._peaks = None
+        if self.place.cuda:
+            self._peaks = Lines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
+
+    def begin(self, phase: str, epoch: int | None, number: int | None) -> Step:
+        """Start the clock of a step, or of an epoch where it has no number."""
+        step = Step(phase, epoch, number, time.time_ns(), time.perf_counter_ns())
+        if self.place.cuda and number is not None:
+            step.begun = self._event()
+        return step
+
+    def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
+        """Stop the clock, and do no more: whatever is done here, a profiler takes for a part of the step."""
+        if self.place.cuda:
+            step.ended = self._event()
+        step.dur_ns = time.perf_counter_ns() - step.begun_ns
+        step.found = None if loss is None else (loss.detach(), accuracy.detach())
+        self._ended.append(step)
+
+    def settle(self, step: Step, *, later: bool = False) -> None:
+        """Fetch loss and accuracy of steps that have ended, without waiting for the device, and write what is there.
+
+        Later, while a profiler records: copies and questions to the driver would be in its trace.
+        """
+        self.peak(step.epoch, step.number, card=not later)
+        if not later:
+            self._fetch()
+            self._write_done()
+
+    def end_epoch(self, step: Step, apart_ns: int = 0) -> None:
+        """Write the row of a whole epoch, or of a validation, from what its steps added up.
+
+        Its time is without that which the profiler took between steps.
+        """
+        self.finish()
+        dur_ns = time.perf_counter_ns() - step.begun_ns - apart_ns
+        row = _row(step, dur_ns, self.sums.loss.value, self.sums.accuracy.value)
+        self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
+        self.sums = Sums()
+
+    def finish(self) -> None:
+        """Wait for the device, and write every step that is left."""
+        self._fetch()
+        if self.place.cuda and self._pending:
+            self.place.torch.cuda.synchronize()
+        while self._pending:
+            self._write(self._pending.popleft())
+
+    def close(self) -> None:
+        """Put everything on the disk; what the device has not done is not waited for long: it may never."""
+        until = time.monotonic() + _PATIENCE_S
+        with contextlib.suppress(RuntimeError):  # of a GPU that failed
+            self._fetch()
+            while self._pending and time.monotonic() < until:
+                self._write_done()
+                time.sleep(_LOOK_S)
+        self._steps.close()
+        if self._peaks is not None:
+            self._peaks.close()
+
+    def peak(self, epoch: int | None, number: int | None, *, card: bool = True) -> None:
+        """Write the most memory that was taken since the last time, on each GPU; at failure without a step.
+
+        What the whole card has in use is a question to the driver, and can be left out.
+        """
+        if self._peaks is None:
+            return
+        cuda = self.place.torch.cuda
+        for device in self.place.devices:
+            self._peaks.append(
+                {
+                    "device": device,
+                    "epoch": epoch,
+                    "step": number,
+                    "allocated_bytes": cuda.max_memory_allocated(device),
+                    "reserved_bytes": cuda.max_memory_reserved(device),
+                    "used_bytes": _used_bytes(cuda, device) if card else None,
+                }
+            )
+            cuda.reset_peak_memory_stats(device)
+
+    def _fetch(self) -> None:
+        torch = self.place.torch
+        while self._ended:
+            step = self._ended.popleft()
+            if step.found is not None:
+                figures = torch.stack([each.float() for each in step.found])
+                step.figures = torch.empty(2, pin_memory=self.place.cuda).copy_(figures, non_blocking=True)
+                step.found, step.fetched = None, self._event() if self.place.cuda else None
+            self._pending.append(step)
+
+    def _write_done(self) -> None:
+        while self._pending and all(each is None or each.query() for each in self._pending[0].events):
+            self._write(self._pending.popleft())
+
+    def _write(self, step: Step) -> None:
+        loss, accuracy = (None, None) if step.figures is None else map(_finite, step.figures.tolist())
+        if step.begun is not None:
+            step.dur_ns = round(step.begun.elapsed_time(step.ended) * 1e6)  # milliseconds
+        self.sums.add(step, loss, accuracy)
+        if step.phase != "validate":  # a validation is one row
+            self._steps.append(_row(step, step.dur_ns, loss, accuracy))
+            self.steps_written += step.phase == "train"
+
+    def _event(self) -> Any:  # noqa: ANN401
+        event = self.place.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+def _row(step: Step, dur_ns: int, loss: float | None, accuracy: float | None) -> dict[str, Any]:
+    return {
+        "start_ns": step.start_ns,
+        "dur_ns": dur_ns,
+        "phase": step.phase,
+        "epoch": step.epoch,
+        "step": step.number,
+        "samples": step.samples,
+        "loss": loss,
+        "accuracy": accuracy,
+        "data_wait_ns": step.data_wait_ns,
+    }
+
+
+def _used_bytes(cuda: Any, device: int) -> int:  # noqa: ANN401  torch carries no types here
+    free, total = cuda.mem_get_info(device)
+    return int(total - free)
+
+
+def _finite(value: float) -> float | None:
+    """A loss that is no number has no place in JSON, and none in a mean."""
+    return value if abs(value) < float("inf") else None

@@ -1,0 +1,70 @@
+"""A table as HTML for a notebook: readable units, exact values on hover, names escaped, no colour of its own."""
+
+from html import escape
+
+import pyarrow as pa
+
+from tracelab.output.labels import shortened, visible
+from tracelab.output.plain_values import exact, is_number, plain
+from tracelab.output.text_table import cells
+
+MOST_ROWS = 60
+_LONGEST = 200
+_LONG = 40
+
+_STYLE = """<style>
+.tracelab { overflow-x: auto; max-width: 100% }
+.tracelab table { border-collapse: collapse; color: inherit; background: none; font-size: 0.9em;
+  font-variant-numeric: tabular-nums; margin: 0.5em 0 }
+.tracelab caption { text-align: left; caption-side: top; padding: 0 0 0.4em; color: inherit }
+.tracelab th, .tracelab td { padding: 0.2em 0.8em 0.2em 0; text-align: left; vertical-align: top; color: inherit;
+  background: none; white-space: nowrap }
+.tracelab td.long { white-space: normal; min-width: 40ch; max-width: 60ch; overflow-wrap: anywhere }
+.tracelab thead th { font-weight: 600; border-bottom: 1px solid currentColor; white-space: normal;
+  vertical-align: bottom }
+.tracelab tbody tr + tr td { border-top: 1px solid rgba(128, 128, 128, 0.3) }
+.tracelab th.n, .tracelab td.n { text-align: right }
+.tracelab td.null { opacity: 0.6 }
+</style>"""
+
+
+def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS) -> str:
+    """The table, its first rows where it has many; the caption says how many there are."""
+    shown = table.slice(0, most_rows)
+    columns = [_column(field, shown.column(index)) for index, field in enumerate(table.schema)]
+    heads = "".join(
+        f'<th scope="col"{" class=n" if is_number(field.type) else ""}>{_breakable(field.name)}</th>'
+        for field in table.schema
+    )
+    rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
+    caption = escape(" · ".join(part for part in (title, _told(table.num_rows, shown.num_rows)) if part))
+    return (
+        f'{_STYLE}\n<div class="tracelab"><table>\n<caption>{caption}</caption>\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>"
+    )
+
+
+def _told(rows: int, shown: int) -> str:
+    counted = f"{rows:,} row{'s' * (rows != 1)}"
+    return counted if shown == rows else f"the first {shown:,} of {counted}"
+
+
+def _breakable(name: str) -> str:
+    """A column's name, which may go on in a new line behind an underscore."""
+    return escape(visible(name)).replace("_", "_<wbr>")
+
+
+def _column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Scalar[pa.DataType]]") -> list[str]:
+    """The cells of a column; where the text is not the whole value, that stands in the title."""
+    number = is_number(field.type)
+    told = []
+    for value, text in zip(plain(values), cells(field, values), strict=True):
+        short = shortened(text, _LONGEST)
+        whole = exact(value) if number and value is not None else text
+        kinds = [
+            name for name, holds in (("n", number), ("null", value is None), ("long", len(short) > _LONG)) if holds
+        ]
+        shape = f' class="{" ".join(kinds)}"' if kinds else ""
+        title = f' title="{escape(whole)}"' if whole != short else ""
+        told.append(f"<td{shape}{title}>{escape(short)}</td>")
+    return told

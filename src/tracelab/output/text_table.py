@@ -1,0 +1,161 @@
+"""A table as people read it: fitted to a width, numbers with units, names shortened; nothing here is exact."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from rich.cells import cell_len
+
+from tracelab.output.labels import NO_NAME, shortened, visible
+from tracelab.output.plain_values import exact, is_number, plain
+from tracelab.output.units import Quantity, quantity, scaled, significant
+
+_GAP = "  "
+_NARROWEST_TEXT = 16
+
+
+def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> Iterator[str]:
+    """Lay the table out in lines, none wider than `width` (None: as wide as it likes).
+
+    Long text is shortened in its middle; a single row that does not fit stands upright; many rows that do not fit are
+    cut into blocks of columns, each with the row's number.
+    """
+    if table.column_names == ["explain_key", "explain_value"]:  # a drawing: shortening would break it
+        for plan in table.column(1).to_pylist():
+            yield from (visible(line) for line in str(plan).splitlines())
+        return
+    columns = [_column(field, table.column(index)) for index, field in enumerate(table.schema)]
+    fitted = columns if width is None else _fitted(columns, width)
+    if width is None or _width(fitted) <= width:
+        yield from _grid(fitted, color=color)
+    elif table.num_rows == 1:
+        yield from _upright(columns, width, color=color)
+    else:
+        yield from _blocks([_narrowed(column, width // 2) for column in columns], table.num_rows, width, color=color)
+
+
+class _Column:
+    """One column as text: a heading of one or more lines, and its cells."""
+
+    def __init__(self, heading: list[str], cells: list[str], *, right: bool) -> None:
+        self.heading = heading
+        self.cells = cells
+        self.right = right
+        self.width = max(map(cell_len, [*heading, *cells]), default=0)
+
+
+def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
+    return _Column([visible(field.name)], cells(field, values), right=is_number(field.type))
+
+
+def cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+    """A column's values as people read them: with units, in one line, a missing one as NULL."""
+    if not is_number(field.type):
+        empty = NO_NAME if field.name in {"kernel", "name"} else ""
+        return ["NULL" if value is None else visible(exact(value)) or empty for value in plain(values)]
+    what = quantity(field.name)
+    return ["NULL" if value is None else _number(value, what) for value in values.to_pylist()]
+
+
+def _number(value: float | Decimal, what: Quantity) -> str:
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if what is Quantity.ID:
+        return str(value)
+    if what in {Quantity.DURATION, Quantity.BYTES}:
+        return scaled(value, what)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if what is Quantity.RATIO and (value == 0 or abs(value) >= 1e-4):  # noqa: PLR2004  four decimals show it
+        return f"{value:.4f}"
+    return significant(value)
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(column.width for column in columns) + len(_GAP) * (len(columns) - 1)
+
+
+def _fitted(columns: list[_Column], width: int) -> list[_Column]:
+    """Break headings at their underscores, then shorten text, until the columns fit or nothing more can give."""
+    if _width(columns) <= width:
+        return columns
+    fitted = [_Column(_broken(column), column.cells, right=column.right) for column in columns]
+    while (surplus := _width(fitted) - width) > 0:
+        texts = [column for column in fitted if not column.right]
+        widest = max(texts, key=lambda column: column.width, default=None)
+        if widest is None or widest.width <= _NARROWEST_TEXT:
+            return fitted
+        next_widest = max((column.width for column in texts if column is not widest), default=0)
+        target = max(_NARROWEST_TEXT, widest.width - surplus, min(next_widest, widest.width - 1))
+        fitted = [_narrowed(column, target) if column is widest else column for column in fitted]
+    return fitted
+
+
+def _narrowed(column: _Column, width: int) -> _Column:
+    """The column with its heading broken and, where it is text, shortened to the width."""
+    heading = _broken(column) if len(column.heading) == 1 else column.heading
+    if column.right or column.width <= width:
+        return _Column(heading, column.cells, right=column.right)
+    cells = [shortened(cell, max(width, _NARROWEST_TEXT)) for cell in column.cells]
+    return _Column([shortened(line, max(width, _NARROWEST_TEXT)) for line in heading], cells, right=False)
+
+
+def _broken(column: _Column) -> list[str]:
+    """The heading in lines no wider than the cells, where its underscores allow."""
+    room = max(map(cell_len, column.cells), default=0)
+    lines: list[str] = []
+    for part in column.heading[0].split("_"):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(part) <= room:
+            lines[-1] = f"{lines[-1]}_{part}"
+        else:
+            lines[-1:] = [f"{lines[-1]}_", part] if lines else [part]
+    return lines
+
+
+def _grid(columns: Sequence[_Column], *, color: bool) -> Iterator[str]:
+    height = max((len(column.heading) for column in columns), default=0)
+    headings = [[""] * (height - len(column.heading)) + column.heading for column in columns]
+    for line in zip(*headings, strict=True):
+        yield _styled(_line(columns, line), _BOLD, color=color)
+    yield _GAP.join("─" * column.width for column in columns)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        yield _line(columns, row)
+
+
+def _line(columns: Sequence[_Column], cells: Sequence[str]) -> str:
+    return _GAP.join(
+        _padded(cell, column.width, right=column.right) for column, cell in zip(columns, cells, strict=True)
+    ).rstrip()
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space
+
+
+def _upright(columns: Sequence[_Column], width: int, *, color: bool) -> Iterator[str]:
+    longest = max(cell_len(column.heading[0]) for column in columns)
+    for column in columns:
+        name = _padded(column.heading[0], longest, right=False)
+        room = max(_NARROWEST_TEXT, width - longest - len(_GAP))
+        yield _styled(name, _BOLD, color=color) + _GAP + shortened(column.cells[0], room)
+
+
+def _blocks(columns: Sequence[_Column], rows: int, width: int, *, color: bool) -> Iterator[str]:
+    number = _Column(["#"], [str(row) for row in range(1, rows + 1)], right=True)
+    block = [number]
+    for column in columns:
+        if len(block) > 1 and _width([*block, column]) > width:
+            yield from _grid(block, color=color)
+            yield ""
+            block = [number]
+        block.append(column)
+    yield from _grid(block, color=color)
+
+
+_BOLD = "1"
+
+
+def _styled(text: str, style: str, *, color: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if color else text

@@ -1,0 +1,74 @@
+"""Small multiples: rows in panels side by side, so that one look compares them."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracelab.output.labels import apart, shortened, visible
+from tracelab.plot.labels import LABEL_CELLS, counted, drawable, named, varying
+from tracelab.plot.limits import not_drawn
+from tracelab.query.spec import Chart
+
+Row = dict[str, Any]
+
+MOST_PANELS = 12
+SWEEP = "sweep"
+_NONE = "none"
+_LETTER_INCHES = 0.09  # of a bold letter of a title, on average; few texts are of wider ones
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The rows that share what the chart's `panel` columns hold, and those values in words."""
+
+    title: str
+    rows: list[Row]
+
+
+def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[list[Panel], list[str]]:
+    """The rows by sweep and what differs of the panel's columns; and what was left out, or is alike.
+
+    A panel in which nothing would be drawn is none. Of too many, those with the most values are drawn.
+    """
+    told = varying(rows, (SWEEP, *chart.panel))
+    same = [name for name in chart.panel if name not in told and rows[0][name] is not None]
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in told), []).append(row)
+    values = {key: sum(row[name] is not None for row in members for name in chart.y) for key, members in groups.items()}
+    full = [key for key in groups if values[key]]
+    kept = full if len(full) <= most else sorted(full, key=lambda key: -values[key])[:most]
+    notes = [named(same, [rows[0][name] for name in same])] if same else []
+    notes += (
+        [f"{len(groups) - len(full)} of {counted(len(groups), 'panel')} left out, empty"] if full != [*groups] else []
+    )
+    notes += not_drawn(len(kept), len(full), "panel")
+    short = {name: told_apart([key[at] for key in full]) for at, name in enumerate(told)}
+    titles = {
+        key: [short[name][value] for name, value in zip(told, key, strict=True) if value is not None] for key in kept
+    }
+    return [Panel(" · ".join(titles[key]), groups[key]) for key in kept], [*_sweep(rows), *notes]
+
+
+def told_apart(values: Sequence[object]) -> dict[object, str]:
+    """What tells rows apart, as labels that differ where the values do."""
+    texts = {value: visible(str(value)) for value in values if value is not None}
+    short = apart(texts.values(), LABEL_CELLS)
+    return {value: short[text] for value, text in texts.items()} | {None: _NONE}
+
+
+def wrapped(title: str, inches: float) -> str:
+    """A panel's title on as many lines as it takes, none wider than its panel."""
+    return "\n".join(map(drawable, textwrap.wrap(title, max(8, int(inches / _LETTER_INCHES)))))
+
+
+def text_of(value: object) -> str:
+    """A value that tells rows apart, as a label."""
+    return _NONE if value is None else shortened(visible(str(value)), LABEL_CELLS)
+
+
+def _sweep(rows: Sequence[Row]) -> list[str]:
+    """The sweep, where all rows are of one."""
+    sweeps = {row.get("sweep") for row in rows} - {None}
+    return [f"sweep {text_of(sweep)}" for sweep in sweeps] if len(sweeps) == 1 else []

@@ -1,0 +1,37 @@
+"""Sizes of copies that only their launch knows: on HIP the bytes stand on the runtime call."""
+
+import duckdb
+import pyarrow as pa
+
+from tracelab.readers.diagnostics import Findings
+from tracelab.store.writer import Sink
+
+
+def add_sizes_from_launches(sink: Sink, findings: Findings) -> None:
+    """Give copies without a size the bytes of their launch, found by (pid, correlation)."""
+    copied, launched = sink.staged("memcpys"), sink.staged("api_calls")
+    if copied is None or launched is None:
+        return
+    with duckdb.connect() as con:
+        con.execute("set threads = 2")
+        con.execute(
+            """
+            create temp table launches as
+            select pid, correlation, any_value(try_cast(args->>'$.bytes' as bigint)) as size_bytes
+            from read_parquet($1) where args like '%"bytes"%' and correlation is not null group by all
+            """,
+            [str(launched)],
+        )
+
+        def sized(rows: pa.Table) -> pa.Table:
+            con.register("copies", rows)
+            found = con.sql(
+                "select coalesce(copies.size_bytes, launches.size_bytes) as size_bytes from "
+                "(select *, row_number() over () as place from copies) copies "
+                "left join launches using (pid, correlation) order by place"
+            ).to_arrow_table()
+            at = rows.schema.get_field_index("size_bytes")
+            findings.note("size_from_launch", count=rows.column(at).null_count - found.column(0).null_count)
+            return rows.set_column(at, rows.schema.field(at), found.column(0).cast(pa.int64()))
+
+        sink.rewrite("memcpys", sized)

@@ -1,0 +1,193 @@
+"""What a trace as a whole tells: the sum of its pieces, its devices, its run, its row in `sources`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab import schema
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.chunker import Trace
+from tracelab.readers.kineto.diagnostics import SENTENCES
+from tracelab.readers.kineto.mapper import Rows
+
+_CPU_TABLES = ("ops", "api_calls", "python_frames")
+_UNIX_SINCE_US = 10**15
+"""Absolute microseconds: a trace whose times are beyond this (2001) counts from 1970."""
+
+
+_ALLOWED_KEYS = {
+    *("schemaVersion", "traceName", "trace_id", "displayTimeUnit", "generated", "record_shapes", "with_stack"),
+    *("with_flops", "with_modules", "profile_memory", "cupti_version", "cuda_runtime_version", "cuda_driver_version"),
+    *("hip_runtime_version", "hip_driver_version", "roctracer_version"),
+}
+"""Top-level keys that go into the run's tags; others may name users, jobs and machines."""
+
+
+@dataclass
+class TraceSummary:
+    """What all pieces together have told."""
+
+    events_kept: int = 0
+    events_skipped: int = 0
+    cpu_pids: set[int] = field(default_factory=set)
+    windows: list[tuple[str, int, int | None]] = field(default_factory=list)
+    first_time_ns: int | None = None
+    copies_without_size: int = 0
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def events(self) -> int:
+        """Events found."""
+        return self.events_kept + self.events_skipped
+
+    def shift(self, shift_ns: int) -> None:
+        """Put right all times, for the clock's base came behind the events."""
+        self.windows = [(name, start + shift_ns, dur) for name, start, dur in self.windows]
+        if self.first_time_ns is not None:
+            self.first_time_ns += shift_ns
+
+    def add(self, rows: Rows) -> None:
+        """Take account of the rows of a piece."""
+        self.events_kept += rows.events_kept
+        self.events_skipped += rows.events_skipped
+        self.findings.add(rows.findings)
+        for name, table in rows.tables:
+            columns = table.column_names
+            if name in _CPU_TABLES:
+                self.cpu_pids |= {pid for pid in pc.unique(table.column("pid")).to_pylist() if pid}  # 0 is no process
+            if "dur_ns" in columns and name != "collectives":
+                self._note_durations(table)
+            if name == "other_events":
+                self._note_windows(table)
+            if name == "memcpys":
+                self.copies_without_size += table.column("size_bytes").null_count
+            for time in ("start_ns", "time_ns"):
+                if time in columns:
+                    first = pc.min(table.column(time)).as_py()
+                    times = [value for value in (self.first_time_ns, first) if value is not None]
+                    self.first_time_ns = min(times, default=None)
+
+    def _note_durations(self, table: pa.Table) -> None:
+        dur, start = table.column("dur_ns"), table.column("start_ns")
+        if negative := pc.sum(pc.less(dur, 0)).as_py():
+            self.findings.note("negative_duration", count=negative)
+        if start.null_count and (missing := pc.sum(pc.and_(pc.is_null(start), pc.is_valid(dur))).as_py()):
+            self.findings.note("time_missing", count=missing)
+
+    def _note_windows(self, table: pa.Table) -> None:
+        """The profiler's own marks: its span, and the instants that begin and end its recording."""
+        span = pc.and_(pc.equal(table.column("category"), "Trace"), pc.equal(table.column("phase"), "X"))
+        mark = pc.and_(pc.is_null(table.column("category")), pc.equal(table.column("phase"), "i"))
+        marks = table.filter(pc.or_kleene(pc.fill_null(span, False), pc.fill_null(mark, False)))  # noqa: FBT003
+        for row in marks.select(["name", "start_ns", "dur_ns"]).to_pylist():
+            if row["start_ns"] is not None:
+                self.windows.append((row["name"], row["start_ns"], row["dur_ns"]))
+
+
+def facts_of(trace: Trace, whole: TraceSummary, *, rank_known: bool) -> ReadResult:
+    """The columns of the source's row, and what was noticed."""
+    if trace.cut_off:
+        whole.findings.note("cut_off")
+    if not rank_known:
+        whole.findings.note("rank_assumed")
+    incomplete = (
+        trace.cut_off
+        or whole.events_skipped
+        or any(code.startswith("gzip_") or code in ("header_damaged", "events_twice") for code in whole.findings.counts)
+    )
+    window = _window(whole.windows)
+    unix = "baseTimeNanoseconds" in trace.meta or (whole.first_time_ns or 0) > _UNIX_SINCE_US * mapping.US_PER_TICK
+    return ReadResult(
+        source={
+            "producer": "torch.profiler (Kineto)" if "schemaVersion" in trace.meta else None,
+            "producer_version": _text(trace.meta.get("schemaVersion")),
+            "events_read": whole.events,
+            "events_kept": whole.events_kept,
+            "events_skipped": whole.events_skipped,
+            "complete": not incomplete,
+            "clock": "unix" if unix else "session",
+            "window_start_ns": window[0] if window else None,
+            "window_dur_ns": window[1] if window else None,
+        },
+        diagnostics=diagnostics(whole.findings, SENTENCES),
+    )
+
+
+def _window(windows: list[tuple[str, int, int | None]]) -> tuple[int, int] | None:
+    """The profiler's recording window: its own span, else from its first to its last mark."""
+    for name, start, dur in windows:
+        if dur is not None and dur >= 0 and (name or "").startswith("PyTorch Profiler"):
+            return start, dur
+    starts = [start for name, start, _ in windows if (name or "").startswith("Iteration Start")]
+    ends = [start for name, start, _ in windows if name == "Record Window End"]
+    return (min(starts), max(ends) - min(starts)) if starts and ends and max(ends) >= min(starts) else None
+
+
+def described(trace: Trace, rank: int) -> dict[str, pa.Table]:
+    """Rows of `devices` and `runs`, from the keys beside the events."""
+    meta = trace.meta
+    properties = meta.get("deviceProperties")
+    devices = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
+    info = meta.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    host = _text(meta.get("host_name"))
+    run: dict[str, object] = {
+        "world_size": _int(info.get("world_size")),
+        "profiler": "kineto" if "schemaVersion" in meta else None,
+        "host": host,
+        "gpu": next((name for entry in devices if (name := _text(entry.get("name")))), None),
+        "cuda_version": _cuda_version(meta.get("cuda_runtime_version")),
+        "tags": sorted((key, str(value)) for key, value in meta.items() if key in _ALLOWED_KEYS),
+    }
+    return {
+        "devices": _plain("devices", [_device(entry) | {"rank": rank, "host": host} for entry in devices]),
+        "runs": _plain("runs", [run]),
+    }
+
+
+def _device(entry: dict[str, Any]) -> dict[str, object]:
+    major, minor = _int(entry.get("computeMajor")), _int(entry.get("computeMinor"))
+    return {
+        "device": _int(entry.get("id")),
+        "uuid": _text(entry.get("uuid")),
+        "bus_id": _text(entry.get("busId") or entry.get("pciBusId")),
+        "name": _text(entry.get("name")),
+        "compute_capability": f"{major}.{minor}" if major is not None and minor is not None else None,
+        "sm_count": _int(entry.get("numSms")),
+        "memory_bytes": _int(entry.get("totalGlobalMem")),
+        "l2_bytes": _int(entry.get("l2CacheSize")),
+        "max_threads_per_sm": _int(entry.get("maxThreadsPerMultiprocessor")),
+    }
+
+
+def _plain(table: str, rows: list[dict[str, object]]) -> pa.Table:
+    columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
+    return pa.table(
+        {
+            c.name: pa.array([_fitting(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
+            for c in columns
+        }
+    )
+
+
+def _fitting(value: object, kind: str) -> object:
+    """The value, or None where it is a number beyond its column's type."""
+    return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
+
+
+def _text(value: object) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None
+
+
+def _cuda_version(value: object) -> str | None:
+    """CUDA's version number (12090) as people write it (12.9)."""
+    number = _int(value)
+    return f"{number // 1000}.{number % 1000 // 10}" if number else None

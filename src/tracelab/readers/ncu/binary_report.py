@@ -1,0 +1,137 @@
+"""Reports in ncu's own form, .ncu-rep and .ncu-repz, through NVIDIA's module (`pip install tracelab[ncu]`)."""
+
+import importlib
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tracelab.errors import NotProfilerDataError, SourceError
+from tracelab.readers import decompress
+from tracelab.readers.ncu.csv_pages import integer, shape
+from tracelab.readers.ncu.diagnostics import EXPORT
+from tracelab.readers.ncu.locale_numbers import ENGLISH
+from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.rows import Launch, Metric
+from tracelab.readers.ncu.rule_results import Advice
+
+_MODULE = "ncu_report"
+_KINDS = ("INF", "INF", "OPT", "WRN", "ERR")  # NvRules' MsgType
+_SPEEDUPS = {1: "local", 2: "global"}  # NvRules' SpeedupType
+_LINK = re.compile(r"@[^@:]*:[^@:]*:([^@]*)@")
+_COPIED_BYTES = 1 << 20
+
+
+def read_report(path: Path, report: Report, progress: Callable[[int], None]) -> None:
+    """Take every launch of a report. Raises SourceError where the module is missing."""
+    module = _module(path)
+    report.rows.dialect = ENGLISH
+    with _as_module_wants(path, report, progress) as readable:
+        number = 0
+        for profiled in module.load_report(str(readable)):
+            for action in profiled:
+                _take(report, action, number)
+                number += 1
+    if not number:
+        raise NotProfilerDataError(path, f"is a report of ncu in which no launch can be read; try {EXPORT}")
+    report.rows.flush()
+
+
+def _module(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no types
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its SWIG wrapper is older than Python's newest warnings
+            return importlib.import_module(_MODULE)
+    except ImportError as error:
+        raise SourceError(
+            path, f"is a report in ncu's own form: pip install 'tracelab[ncu]' to read it, or export it with {EXPORT}"
+        ) from error
+
+
+@contextmanager
+def _as_module_wants(path: Path, report: Report, progress: Callable[[int], None]) -> Iterator[Path]:
+    """The report as a file that is not packed by gzip, and whose suffix says whether it is by zstd."""
+    suffix = ".ncu-rep" if decompress.unpacked_head(path).startswith(b"NVR\0") else ".ncu-repz"
+    if path.suffix == suffix and not decompress.is_gzip(path):
+        progress(path.stat().st_size)
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
+        copy = Path(folder) / f"report{suffix}"
+        with decompress.unpacked(path, report.findings, progress) as stream, copy.open("wb") as out:
+            while chunk := decompress.read_chunk(stream, _COPIED_BYTES):
+                out.write(chunk)
+        yield copy
+
+
+def _take(report: Report, action: Any, number: int) -> None:  # noqa: ANN401
+    """All metrics of one launch, and what the rules said of it."""
+    metrics = {name: action.metric_by_name(name) for name in sorted(action.metric_names())}
+
+    def text(name: str) -> str:
+        return _text(metrics[name]) if name in metrics else ""
+
+    def sizes(what: str) -> list[str]:
+        return [text(f"launch__{what}_dim_{axis}") for axis in "xyz"]
+
+    launch = Launch(
+        number=number,
+        device=integer("device", text("launch__device_id")),
+        context=integer("context", text("launch__context_id")),
+        stream=integer("stream", text("launch__stream_id")),
+        kernel=action.name(action.NameBase_DEMANGLED) or action.name() or None,
+        grid=shape(sizes("grid")),
+        block=shape(sizes("block")),
+        args=_ranges(action),
+    )
+    for name, metric in metrics.items():
+        described = Metric(name, metric.unit() or "")
+        report.rows.add(launch, described, _text(metric))
+        ids = metric.correlation_ids() if metric.num_instances() and metric.has_correlation_ids() else None
+        for at in range(metric.num_instances()):
+            report.rows.add(launch, described, _text(metric, at), str(at) if ids is None else _name(ids.value(at)))
+    for result in action.rule_results_as_dicts():
+        _advise(report, launch, result)
+    report.keep()
+
+
+def _text(metric: Any, at: int | None = None) -> str:  # noqa: ANN401
+    value = metric.value() if at is None else metric.value(at)
+    return "no data" if value is None else str(value)
+
+
+def _name(correlation: object) -> str:
+    """A correlation id as ncu prints it."""
+    return hex(correlation) if isinstance(correlation, int) else str(correlation)
+
+
+def _ranges(action: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
+    """The NVTX ranges that the launch ran in."""
+    state = action.nvtx_state()
+    domains = [state.domain_by_id(at) for at in state.domains()] if state is not None else []
+    found = {
+        "nvtx_push_pop": [f"{domain.name()}:{name}" for domain in domains for name in domain.push_pop_ranges()],
+        "nvtx_start_stop": [f"{domain.name()}:{name}" for domain in domains for name in domain.start_end_ranges()],
+    }
+    return tuple((key, "\n".join(names)) for key, names in found.items() if names)
+
+
+def _advise(report: Report, launch: Launch, result: dict[str, Any]) -> None:
+    message = result.get("rule_message") or {}
+    gain = result.get("speedup_estimation") or message.get("speedup_estimation") or {}
+    kind = message.get("type", 0)
+    if text := message.get("message"):
+        report.advised.add(
+            Advice(
+                launch,
+                _LINK.sub(r"\1", text),
+                _KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_KINDS) else "INF",
+                str(result.get("rule_identifier", "")),
+                str(result.get("section_identifier", "")),
+                f"{gain['speedup']:g}" if isinstance(gain.get("speedup"), float | int) else "",
+                _SPEEDUPS.get(gain.get("type", 0), ""),
+            )
+        )

@@ -1,0 +1,60 @@
+"""What the first bytes of a file tell: whether ncu wrote it, and for which rank."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+
+from tracelab.readers.base import Probe
+from tracelab.readers.diagnostics import rank_in_name
+
+VERSION = "ncu-1"
+WHAT = "a report of Nsight Compute (ncu) as CSV, text or .ncu-rep"
+REPORT_MAGIC = b"NVR\0"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_OWN_MESSAGE = re.compile(r"==(?:PROF|ERROR|WARNING)==")
+_NVPROF = re.compile(r"==\d+== (?:NVPROF|Profiling)|========")
+_SESSION = re.compile(r'"?(?:Launch|Session|Device) Attribute(?:","|  )')
+
+
+def sniff(head: bytes) -> bool:
+    """Whether unpacked content that begins like this may be ncu's."""
+    if is_report(head):
+        return True
+    if head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n") or head.startswith(b"SQLite format 3"):
+        return False
+    from tracelab.readers.ncu import console
+    from tracelab.readers.ncu.csv_columns import layout_of
+    from tracelab.readers.ncu.lines import head_lines
+
+    messages = False
+    for line in head_lines(head):
+        if _NVPROF.match(line):
+            return False
+        if layout_of(line) or _SESSION.match(line) or console.begins(line):
+            return True
+        messages = messages or bool(_OWN_MESSAGE.match(line))
+    return messages
+
+
+def glimpse(path: Path) -> Probe:
+    """The rank that the file's name says; a report names only processes."""
+    return Probe(format="ncu", rank=rank_in_name(path))
+
+
+def span(path: Path) -> tuple[int, int] | None:  # noqa: ARG001 - the contract of readers
+    """Unknown: launches are serialised and replayed, so a report has no times of its own."""
+    return None
+
+
+def is_report(head: bytes) -> bool:
+    """Whether these are the first bytes of a .ncu-rep, or of a .ncu-repz, which is one packed with zstd."""
+    if head.startswith(REPORT_MAGIC):
+        return True
+    if not head.startswith(ZSTD_MAGIC):
+        return False
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(head), "zstd") as stream:
+            return bool(stream.read(len(REPORT_MAGIC)) == REPORT_MAGIC)
+    except (OSError, pa.ArrowException):
+        return False

@@ -1,0 +1,98 @@
+"""A whole report into a sink, from text or through NVIDIA's module."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab.errors import NotProfilerDataError
+from tracelab.readers import decompress
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import diagnostics, rank_in_name
+from tracelab.readers.ncu import binary_report
+from tracelab.readers.ncu.console import Console
+from tracelab.readers.ncu.csv_pages import Pages
+from tracelab.readers.ncu.diagnostics import SENTENCES, nothing_in_it
+from tracelab.readers.ncu.lines import lines_of
+from tracelab.readers.ncu.probe import is_report
+from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.session_page import Session
+from tracelab.store.writer import Sink
+
+
+def read(
+    path: Path,
+    sink_for: Callable[[int], Sink],
+    *,
+    workers: int,  # noqa: ARG001 - one thread: what a row means hangs on the rows before it
+    progress: Callable[[int], None],
+) -> ReadResult:
+    """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
+    named = rank_in_name(path)
+    sink = sink_for(named or 0)
+    report = Report(sink.put)
+    if is_report(decompress.unpacked_head(path)):
+        binary_report.read_report(path, report, progress)
+    else:
+        with decompress.unpacked(path, report.findings, progress) as stream:
+            read_text(lines_of(stream, report.findings), report)
+    if not report.kept:
+        raise NotProfilerDataError(
+            path, nothing_in_it(set(report.findings.counts), report.error, has_header=report.has_header)
+        )
+    ranks = _ranks(report, named)
+    if (devices := report.devices.table(lambda pid: ranks.get(pid, named or 0))) is not None:
+        sink.put("devices", devices)
+    sink.close()
+    if len(ranks) > 1:
+        sink.rewrite("kernel_metrics", partial(_with_ranks, ranks=ranks))
+    return _facts(report)
+
+
+def read_text(lines: Iterable[str], report: Report) -> None:
+    """Let each line be taken by what it belongs to: a CSV page, the session page, the console's tables, or none."""
+    pages, session, console = Pages(report), Session(report), Console(report)
+    for line in lines:
+        report.line += 1
+        if not (pages.take(line) or session.take(line) or console.take(line)):
+            report.stray(line)
+    pages.end()
+    console.end()
+    report.rows.flush()
+
+
+def _ranks(report: Report, named: int | None) -> Mapping[int | None, int]:
+    """The rank of each process: several get one each, by process id; the only one that of the file's name."""
+    pids = sorted(pid for pid in report.rows.pids if pid is not None)
+    if len(pids) > 1:
+        report.findings.note("ranks_by_pid", f"{len(pids):,}")
+        return {pid: rank for rank, pid in enumerate(pids)}
+    if named is None:
+        report.findings.note("rank_assumed")
+    return dict.fromkeys(pids, named or 0)
+
+
+def _with_ranks(rows: pa.Table, *, ranks: Mapping[int | None, int]) -> pa.Table:
+    keys = pa.array(list(ranks), pa.int64())
+    by_key = pa.array([*ranks.values()], pa.int32())
+    found = pc.fill_null(by_key.take(pc.index_in(rows.column("pid"), keys).combine_chunks()), 0)
+    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
+
+
+def _facts(report: Report) -> ReadResult:
+    """Events are rows of the report: launches of a raw page, metrics and advice of the others, device attributes."""
+    told = diagnostics(report.findings, SENTENCES)
+    return ReadResult(
+        source={
+            "format": "ncu",
+            "producer": "Nsight Compute",
+            "producer_version": report.version,
+            "events_read": report.kept + report.skipped,
+            "events_kept": report.kept,
+            "events_skipped": report.skipped,
+            "complete": not any(row.severity == "error" for row in told),
+        },
+        diagnostics=(*told, *report.advised.messages),
+    )

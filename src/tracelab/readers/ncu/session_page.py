@@ -1,0 +1,66 @@
+"""The page `session`: the command line's clock setting, ncu's version, and the attributes of the devices."""
+
+import re
+from dataclasses import dataclass, field
+
+from tracelab.readers.ncu.csv_columns import split
+from tracelab.readers.ncu.report import Report
+
+_TITLES = ("Launch Settings", "Session Info", "Processes", "Device Attributes")
+_RULE = re.compile(r"-+(?: -+)*\s*")
+_DEVICE = re.compile(r"Device (\d+)")
+_COMMAND_LINE = "Profiler Command Line"
+
+
+@dataclass
+class Session:
+    """Takes the lines of a session page."""
+
+    report: Report
+    _title: str = ""
+    _header: list[str] = field(default_factory=list)
+    _columns: list[int] = field(default_factory=list)
+    _pids: set[int] = field(default_factory=set)
+
+    def take(self, line: str) -> bool:
+        """Whether the line belongs to a session page."""
+        text = line.strip()
+        if text in _TITLES:
+            self._title, self._header, self._columns = text, [], []
+            return True
+        if not self._title or not text:
+            self._title = "" if self._header and not text else self._title
+            return False
+        if _RULE.fullmatch(line):
+            self._columns = [found.start() for found in re.finditer(r"-+", line)]
+            return True
+        cells = self._cells(line)
+        if len(cells) < 2:  # noqa: PLR2004 - a name and a value
+            return False
+        if not self._header:
+            self._header = cells
+            return True
+        self._row(cells)
+        return True
+
+    def _cells(self, line: str) -> list[str]:
+        if line.startswith('"'):
+            return split(line, ",") or []
+        if self._columns:
+            ends = [*self._columns[1:], len(line)]
+            return [line[start:end].strip() for start, end in zip(self._columns, ends, strict=True)]
+        return []
+
+    def _row(self, cells: list[str]) -> None:
+        if self._title == "Device Attributes":
+            pid = next(iter(self._pids)) if len(self._pids) == 1 else None
+            for heading, value in zip(self._header[1:], cells[1:], strict=False):
+                if found := _DEVICE.fullmatch(heading):
+                    self.report.devices.note((pid, int(found[1][:9])), cells[0], value)
+            self.report.keep()
+        elif self._title == "Processes" and cells[0].isdecimal():
+            self._pids.add(int(cells[0][:18]))
+        elif cells[0] == "Nsight Compute":
+            self.report.version = cells[1]
+        elif cells[0] == _COMMAND_LINE:
+            self.report.note_command(cells[1])

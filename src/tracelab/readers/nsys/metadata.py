@@ -1,0 +1,163 @@
+"""What an export says of the recording: its session, its devices, the program that wrote it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from tracelab import schema
+from tracelab.readers.diagnostics import Findings
+from tracelab.readers.nsys.export import Columns, Export, all_rows, records
+
+Record = dict[str, object]
+EventKey = tuple[int, int, int]
+"""Process, event, and number of its record."""
+
+_VERSIONS = {"EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"}
+_NO_UUID = re.compile(r"[0-]*")
+_GPU: Columns = {
+    "id": "int",
+    "cuDevice": "int",
+    "name": "text",
+    "busLocation": "text",
+    "uuid": "text",
+    "l2CacheSize": "int",
+    "totalMemory": "int",
+    "memoryBandwidth": "int",
+    "clockRate": "int",
+    "smCount": "int",
+    "asyncEngines": "int",
+    "maxWarpsPerSm": "int",
+    "threadsPerWarp": "int",
+    "computeMajor": "int",
+    "computeMinor": "int",
+}
+_PROCESSES = {
+    "TARGET_INFO_CUDA_STREAM": "processId",
+    "TARGET_INFO_CUDA_NULL_STREAM": "processId",
+    "TARGET_INFO_CUDA_CONTEXT_INFO": "processId",
+    "TARGET_INFO_CUDA_DEVICE": "pid",
+}
+
+
+def session_start_ns(export: Export, findings: Findings) -> int | None:
+    """When the session started, in unix ns."""
+    rows = records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, findings)
+    starts = [row["utcEpochNs"] for row in rows if isinstance(row["utcEpochNs"], int)]
+    return next((start for start in starts if 0 < start < 1 << 61), None)
+
+
+def session_dur_ns(export: Export, findings: Findings) -> int | None:
+    """How long it lasted."""
+    rows = records(export, "ANALYSIS_DETAILS", {"duration": "int"}, findings)
+    durations = [row["duration"] for row in rows if isinstance(row["duration"], int)]
+    return max((dur for dur in durations if 0 < dur < 1 << 61), default=None)
+
+
+def versions(export: Export, findings: Findings) -> dict[str, str]:
+    """The versions of the program and of its schema; nothing else is read there, for it names users and machines."""
+    found = {}
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for row in records(export, table, {"name": "text", "value": "text"}, findings):
+            if row["name"] in _VERSIONS and row["value"]:
+                found[str(row["name"])] = str(row["value"])
+    return found
+
+
+def gpu_processes(export: Export) -> list[int]:
+    """The processes that had a CUDA context, as far as the small tables tell; in order."""
+    found: set[int] = set()
+    for table, column in _PROCESSES.items():
+        rows = records(export, table, {column: "int"}, Findings())
+        found |= {row[column] for row in rows if isinstance(row[column], int) and row[column]}  # type: ignore[misc]
+    return sorted(found)
+
+
+def event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
+    """Stream and correlation of the event records that are waited for, where the export numbers them (2025 on)."""
+    keys: Columns = dict.fromkeys(("globalPid", "eventId", "eventSyncId"), "int")
+    waits, records_of = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+    if any("eventSyncId" not in export.tables.get(table, {}) for table in (waits, records_of)):
+        return {}
+    awaited = {key for key, _ in _event_keys(export, waits, keys)}
+    columns = {**keys, **dict.fromkeys(("streamId", "correlationId"), "int")}
+    found = _event_keys(export, records_of, columns)  # type: ignore[arg-type]
+    return {key: (row["streamId"], row["correlationId"]) for key, row in found if key in awaited}
+
+
+def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[EventKey, dict[str, Any]]]:
+    for rows in all_rows(export, table, columns, Findings(), "description_lost"):
+        for row in rows.to_pylist():
+            if row["globalPid"] is not None and row["eventSyncId"] and row["eventId"] is not None:
+                yield ((row["globalPid"] >> 24) & 0xFFFFFF, row["eventId"], row["eventSyncId"]), row
+
+
+def device_rows(export: Export, ranks: Mapping[int, int], used: set[int], findings: Findings) -> list[Record]:
+    """Rows of `devices`: those that a process calls its own, where the export says so, else all of the machine."""
+    cards = records(export, "TARGET_INFO_GPU", _GPU, findings)
+    named = records(export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, findings)
+    by_id = {card["id"]: card for card in cards}
+    told = [
+        _device(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
+        for row in named
+        if row["gpuId"] in by_id and (row["pid"] in ranks or not ranks)
+    ]
+    if told:
+        return told
+    ordinals = _ordinals(cards)
+    if cards and None in ordinals and used:
+        findings.note("device_unknown", count=len(cards))
+    return [
+        _device(card, ordinal) | {"rank": rank}
+        for rank in sorted(set(ranks.values()) or {0})
+        for card, ordinal in zip(cards, ordinals, strict=True)
+    ]
+
+
+def _ordinals(cards: list[Record]) -> list[object]:
+    """CUDA's ordinal of each card; some versions say 0 of all, and then it is known of a single one only."""
+    ordinals = [card["cuDevice"] for card in cards]
+    if len(cards) == 1:
+        return [0 if ordinals[0] is None else ordinals[0]]
+    return ordinals if len(set(ordinals)) == len(ordinals) else [None] * len(cards)
+
+
+def _device(card: Record, ordinal: object) -> Record:
+    major, minor = card["computeMajor"], card["computeMinor"]
+    bandwidth, clock, uuid = card["memoryBandwidth"], card["clockRate"], str(card["uuid"] or "")
+    warps, threads = card["maxWarpsPerSm"], card["threadsPerWarp"]
+    return {
+        "device": ordinal,
+        "uuid": None if _NO_UUID.fullmatch(uuid) else f"GPU-{uuid.removeprefix('GPU-')}",
+        "bus_id": card["busLocation"] or None,
+        "name": str(card["name"]).strip() or None if card["name"] else None,
+        "compute_capability": f"{major}.{minor}" if major is not None and minor is not None else None,
+        "sm_count": card["smCount"] or None,
+        "memory_bytes": card["totalMemory"] or None,
+        "l2_bytes": card["l2CacheSize"] or None,
+        "async_engines": card["asyncEngines"],
+        "max_threads_per_sm": warps * threads
+        if isinstance(warps, int) and isinstance(threads, int) and warps
+        else None,
+        "spec_bandwidth_gb_per_s": bandwidth / 1e9 if isinstance(bandwidth, int) and bandwidth else None,
+        "spec_clock_hz": float(clock) if isinstance(clock, int) and clock else None,
+    }
+
+
+def table(name: str, rows: list[Record]) -> pa.Table:
+    """Rows that name some of a canonical table's columns."""
+    columns = [column for column in schema.BY_NAME[name].columns if column.name not in ("run", "source")]
+    if not any("rank" in row for row in rows):
+        columns = [column for column in columns if column.name != "rank"]
+    return pa.table(
+        {
+            c.name: pa.array([_fitting(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
+            for c in columns
+        }
+    )
+
+
+def _fitting(value: Any, kind: str) -> object:  # noqa: ANN401 - of any column
+    """The value, or None where it is a number beyond its column's type."""
+    return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value

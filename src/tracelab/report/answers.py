@@ -1,0 +1,173 @@
+"""Questions of the library asked for a report: of the whole store, or of some of its runs one after another."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from shlex import quote
+
+import duckdb
+import pyarrow as pa
+
+from tracelab.errors import NoDataError, UsageError
+from tracelab.query import library
+from tracelab.query.spec import Query, Value
+from tracelab.sql import sandbox
+from tracelab.store import integrity, session
+
+_AT_ONCE = 2
+_NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question and its answer; where `table` is None there is no data for it, and `lacks` says why and what to do."""
+
+    query: Query
+    table: pa.Table | None
+    lacks: str
+    command: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An open store, and the runs of it that are meant: all of them when there is none in `runs`.
+
+    `shown` are those in any case, in the order of the control that picks one.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    store: Path
+    runs: tuple[str, ...]
+    shown: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one run is meant, so that a figure needs to say which it is of."""
+        return len(self.shown) > 1
+
+    def ask(self, name: str, **values: Value) -> Answer:
+        """Ask a question of the library; `values` are parameters other than the run."""
+        return self.asked(library.library()[name], values)
+
+    def asked(self, question: Query, values: Mapping[str, Value]) -> Answer:
+        """Ask a question that was found, once for each of the runs where it takes one."""
+        wanted = [param.name for param in question.params if param.type == "run"]
+        if wanted and self.runs and len(self.runs) != len(wanted):
+            lacks = f"{question.name} takes {len(wanted)} runs; name so many with --run"
+            return Answer(question, None, lacks, _command(question, {}), "")
+        choices = [{**values, **choice} for choice in self._choices(question)]
+        if not choices:
+            return Answer(question, None, _NO_SWEEP, _command(question, {}), "")
+        tables, problems = [], []
+        for choice in choices:
+            try:
+                tables.append(library.run(self.con, question, choice))
+            except (NoDataError, UsageError) as error:  # a question of two runs, and there are more
+                problems.append(str(error))
+        found = [table for table in tables if table.num_rows]
+        return Answer(
+            question,
+            pa.concat_tables(found, promote_options="permissive") if found else None,
+            "" if found else (problems or [f"{question.name} has no row for these data"])[0],
+            _command(question, choices[0]),
+            library.render_sql(question, choices[0]) + _others(choices),
+        )
+
+    def entering(self, questions: Sequence[Query]) -> list[Answer]:
+        """Ask questions for their parts, two at a time: few of them keep every core busy all the time."""
+        cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+        opened = [self.con.cursor() for _ in range(_AT_ONCE)]
+        for cursor in opened:
+            cursor.execute("set enable_progress_bar = false").fetchall()
+            cursors.put(cursor)
+
+        def enters(question: Query) -> Answer:
+            cursor = cursors.get()
+            try:
+                return replace(self, con=cursor).enters(question)
+            finally:
+                cursors.put(cursor)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            waiting = [pool.submit(enters, question) for question in questions]
+            try:
+                return [each.result() for each in waiting]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cursor in opened:  # Ctrl-C reaches this thread alone
+                    cursor.interrupt()
+                raise
+
+    def enters(self, question: Query) -> Answer:
+        """Ask a question of the library for its part; without data where the tables that its header names are empty."""
+        needs = question.report.needs if question.report else ()
+        if not self.has_rows(needs):
+            lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {library.ways_to_get(needs)}"
+            return Answer(question, None, lacks, _command(question, {}), "")
+        answer = self.asked(question, {})
+        worth = question.report.worth if question.report else None
+        if answer.table is None or worth is None:
+            return answer
+        self.con.register("answer", answer.table)
+        found = self.con.sql(f"select 1 from answer where {worth} limit 1").fetchall()
+        self.con.unregister("answer")
+        return (
+            answer if found else replace(answer, table=None, lacks=question.report.without if question.report else "")
+        )
+
+    def has_rows(self, tables: tuple[str, ...]) -> bool:
+        """Whether one of the tables has a row; of no tables: yes."""
+        wanted = list(self.runs)
+        return not tables or any(
+            self.con.sql(
+                f"select 1 from {table} where len($runs) = 0 or list_contains($runs, run) limit 1",
+                params={"runs": wanted},
+            ).fetchall()
+            for table in tables
+        )
+
+    def _choices(self, question: Query) -> list[dict[str, Value]]:
+        """The values for the parameters that name runs."""
+        names = {param.name for param in question.params}
+        several = [param.name for param in question.params if param.type == "run"]
+        if several and len(self.runs) == len(several):
+            return [dict(zip(several, self.runs, strict=True))]
+        if "run" in names and self.runs:
+            return [{"run": run} for run in self.runs]
+        if "sweep" in names and self.runs:
+            return [{"sweep": sweep} for sweep in self._sweeps()]
+        return [{}]
+
+    def _sweeps(self) -> list[str]:
+        """The sweeps that the runs are cells of: what a question of whole sweeps is asked for."""
+        rows = self.con.execute(
+            "select distinct sweep from runs where list_contains($runs, run) and sweep is not null order by sweep",
+            {"runs": list(self.runs)},
+        ).fetchall()
+        return [sweep for (sweep,) in rows]
+
+
+@contextmanager
+def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
+    """Open the store; NoDataError where it lacks one of the runs."""
+    with session.connect(store) as con, integrity.named(store), sandbox.reading_errors():
+        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+        known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
+        for run in runs:
+            library.check_run(known, run)
+        yield Asking(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
+
+
+def _command(question: Query, values: Mapping[str, Value]) -> str:
+    """The command that gives the whole answer."""
+    options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
+    return f"tracelab query {question.name}{options} --format csv"
+
+
+def _others(choices: Sequence[Mapping[str, Value]]) -> str:
+    """What the SQL of the first choice is asked for beside it."""
+    return "".join(f"-- and the same for {choice.get('run', choice.get('sweep'))!r}\n" for choice in choices[1:])

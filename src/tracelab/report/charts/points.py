@@ -1,0 +1,75 @@
+"""Points for the script that draws them, alone or joined: a panel for each run and unit, a series for what differs."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from tracelab.plot.axis import is_finite, measures
+from tracelab.plot.labels import named, words
+from tracelab.query.spec import Chart
+from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, fair, grouped, run_of
+
+MOST_SERIES = 8
+_JOINED = {"line": "line", "steps": "step"}
+_LOG_FROM = 100
+
+
+def points(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
+    """A panel for each run and unit; a series for each column and each value of what else tells the rows apart."""
+    by = [name for name in told if name == "run"]
+    within = [name for name in told if name not in by]
+    most = fair([len(line) for line in grouped(rows, told).values()], shown + MOST_BEYOND)
+    panels = []
+    for key, members in grouped(rows, by).items():
+        lines = {line: _drawn(held, drawn, most) for line, held in grouped(members, within).items()}
+        held = [row for line in lines.values() for row in line]
+        for names in measures(drawn.y):
+            series = _series(lines, within, drawn, names)
+            if series:
+                panel = {"title": named(by, key), "run": run_of(by, key), "y": [drawn.y.index(name) for name in names]}
+                panel |= {"join": _JOINED.get(drawn.kind, ""), "series": series[:MOST_SERIES]}
+                panel |= {"log": [_is_wide(held, [drawn.x], drawn), _is_wide(held, names, drawn)]}
+                panels.append(panel | _note(len(held), len(members), len(series), drawn))
+    return panels
+
+
+def _drawn(rows: list[Row], drawn: Chart, most: int) -> list[Row]:
+    """The rows of a line that are drawn: all, or the highest of equal stretches; of single points the highest."""
+    if len(rows) <= most:
+        return rows
+    if drawn.kind not in _JOINED:
+        return sorted(rows, key=lambda row: -_height(row, drawn))[:most]
+    edges = [at * len(rows) // most for at in range(most + 1)]
+    return [max(rows[start:end], key=lambda row: _height(row, drawn)) for start, end in pairwise(edges)]
+
+
+def _height(row: Row, drawn: Chart) -> float:
+    return next((float(row[name]) for name in drawn.y if is_finite(row[name])), 0.0)
+
+
+def _note(held: int, of: int, series: int, drawn: Chart) -> Panel:
+    """What the panel has no room for."""
+    which = "the highest of each stretch" if drawn.kind in _JOINED else "the highest"
+    points = [f"{held:,} of {of:,} points drawn, {which}"] if held < of else []
+    lines = [f"{MOST_SERIES} of {series} lines drawn"] if series > MOST_SERIES else []
+    return {"note": "; ".join([*points, *lines])} if points or lines else {}
+
+
+def _series(
+    lines: dict[tuple[object, ...], list[Row]], by: Sequence[str], drawn: Chart, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    series = []
+    for name in names:
+        for key, members in lines.items():
+            held = [row for row in members if is_finite(row[name])]
+            if any(row[name] for row in held):
+                title = " · ".join([*([words(name)] if len(names) > 1 else []), *([named(by, key)] if by else [])])
+                index = drawn.y.index(name)
+                series.append({"name": title or words(name), "y": index, "rows": [row[AT] for row in held]})
+    return series
+
+
+def _is_wide(rows: Sequence[Row], names: Sequence[str], drawn: Chart) -> bool:
+    """Whether values of points go over more than two decades, so that their axis is logarithmic."""
+    values = [row[name] for row in rows for name in names if is_finite(row[name])]
+    return drawn.kind == "scatter" and bool(values) and min(values) > 0 and max(values) > _LOG_FROM * min(values)

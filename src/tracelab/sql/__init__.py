@@ -1,0 +1,1 @@
+"""SQL of analysts: the sandbox, temporary objects and the interactive shell."""

@@ -1,0 +1,78 @@
+"""The terminal's side of the prompt: history, completion, colours, and when Enter sends."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+from prompt_toolkit import PromptSession
+from prompt_toolkit.filters import completion_is_selected, has_completions
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer
+
+from tracelab.sql.repl.statements import is_complete
+from tracelab.sql.repl.words import Names
+
+
+class _Forgiving(FileHistory):
+    """A history whose file may stop taking lines: the prompt goes on, and they are lost when it ends."""
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)
+
+
+def history_file() -> Path:
+    """Where the history stands: in the user's state directory."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    root = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return root / "tracelab" / "sql_history"
+
+
+def history() -> History:
+    """The history of earlier sessions; of this one only, where the file cannot be written."""
+    try:
+        path = history_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        with path.open("ab"):
+            return _Forgiving(path)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return InMemoryHistory()
+
+
+def session(con: duckdb.DuckDBPyConnection, past: History) -> tuple[PromptSession[str], Names]:
+    """A prompt on the terminal, and its completer."""
+    names = Names(con)
+    prompt: PromptSession[str] = PromptSession(
+        "tracelab> ",
+        multiline=True,
+        prompt_continuation=lambda width, *_: "…".rjust(width - 1) + " ",
+        history=past,
+        completer=names,
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        key_bindings=_keys(),
+        enable_history_search=True,
+    )
+    return prompt, names
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=~completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    @keys.add("enter", filter=has_completions & completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None  # take what is selected
+
+    return keys

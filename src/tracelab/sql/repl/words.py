@@ -1,0 +1,136 @@
+"""What can be completed: names of the store's tables, their columns, macros, functions, keywords, queries, commands."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import duckdb
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from tracelab import schema
+from tracelab.query import library
+from tracelab.sql.repl.commands import COMMANDS
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_WORD = re.compile(r"[\w.\"]*$")
+_NAME = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Names with what is said of each; `columns` by their table."""
+
+    relations: dict[str, str]
+    columns: dict[str, dict[str, str]]
+    functions: dict[str, str]
+    keywords: dict[str, str]
+
+
+def words(con: duckdb.DuckDBPyConnection) -> Words:
+    """All names of a session, as it stands now."""
+    columns: dict[str, dict[str, str]] = {}
+    for table, column, kind in con.execute(
+        "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
+    ).fetchall():
+        columns.setdefault(str(table), {})[str(column)] = str(kind).lower()
+    others = con.execute(
+        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() where not internal "
+        "union all select table_name, 'temporary table' from duckdb_tables() order by all"
+    ).fetchall()
+    functions = con.execute(
+        "select function_name, any_value(case when internal then function_type else 'macro' end), "
+        "any_value(array_to_string(parameters, ', ')) from duckdb_functions() "
+        "where function_type <> 'pragma' and regexp_full_match(function_name, '[a-z][a-z0-9_]*') "
+        "group by function_name order by bool_or(internal), function_name"
+    ).fetchall()
+    keywords = con.execute("select keyword_name from duckdb_keywords() order by keyword_name").fetchall()
+    return Words(
+        relations={table.name: table.row for table in schema.TABLES} | {str(name): str(said) for name, said in others},
+        columns=columns,
+        functions={str(name): f"{kind} ({parameters})" for name, kind, parameters in functions},
+        keywords={str(name): "keyword" for (name,) in keywords},
+    )
+
+
+class Names(Completer):
+    """Completes the word before the cursor; first what the statement speaks of, keywords and functions last."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+        self.words = words(con)
+
+    def renew(self) -> None:
+        """Look again: something was created."""
+        self.words = words(self._con)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+        """Give what the word before the cursor may become."""
+        before = document.text_before_cursor
+        begun = before.lstrip()
+        if begun.startswith("."):
+            yield from _of_command(begun, self.words)
+            return
+        found = _WORD.search(before)
+        word = (found[0] if found else "").replace('"', "")
+        _, dot, last = word.rpartition(".")
+        spoken = {name.lower() for name in _NAME.findall(document.text)}
+        for name, said in _candidates(self.words, spoken, only_columns=bool(dot)):
+            if (last or dot) and name.lower().startswith(last.lower()):
+                yield Completion(_quoted(name, self.words), -len(last), display=name, display_meta=said)
+
+
+def _candidates(known: Words, spoken: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
+    """Every name once: columns of tables that the statement names come first, those of others after the tables."""
+    named = {table for table in known.columns if table.lower() in spoken}
+    groups: list[Iterable[tuple[str, str]]] = [
+        ((column, f"{kind}, {table}") for table in sorted(named) for column, kind in known.columns[table].items())
+    ]
+    if not only_columns:
+        groups.append(known.relations.items())
+    if not named:
+        groups.append(
+            (column, f"{kind}, {table}") for table, columns in known.columns.items() for column, kind in columns.items()
+        )
+    if not only_columns:
+        groups += [known.functions.items(), known.keywords.items()]
+    seen: set[str] = set()
+    for group in groups:
+        for name, said in group:
+            if name not in seen:
+                seen.add(name)
+                yield name, said
+
+
+def _of_command(begun: str, known: Words) -> Iterator[Completion]:
+    """Complete a command, then what it takes."""
+    command, blank, rest = begun.partition(" ")
+    if not blank:
+        names = {f".{name}": each.about for name, each in COMMANDS.items()}
+        yield from _starting(names, command)
+    elif command == ".schema":
+        yield from _starting(known.relations, rest)
+    elif command == ".query":
+        name, more, options = rest.partition(" ")
+        if not more:
+            yield from _starting({name: each.title for name, each in library.library().items()}, rest)
+        elif name in library.library():
+            tools = library.variants().get(name, {})
+            named = [each for tool, each in tools.items() if tool in options.split()]
+            about = {"--like": f"as {', '.join(tools)} has it"} if tools else {}
+            params = (named[0] if named else library.library()[name]).params
+            about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
+            yield from _starting(about, options.rpartition(" ")[2])
+
+
+def _starting(names: dict[str, str], begun: str) -> Iterator[Completion]:
+    for name, said in names.items():
+        if name.startswith(begun):
+            yield Completion(name, -len(begun), display_meta=said)
+
+
+def _quoted(name: str, known: Words) -> str:
+    """The name as SQL needs it: in quotes where it is a reserved word, or no plain name."""
+    reserved = name in known.keywords and name in {"on", "group", "order", "end", "table", "select", "from", "when"}
+    is_column = any(name in columns for columns in known.columns.values())
+    return f'"{name}"' if is_column and (reserved or not _PLAIN.fullmatch(name)) else name

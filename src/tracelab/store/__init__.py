@@ -1,0 +1,1 @@
+"""The store on disk: writing and committing sources, and opening them as DuckDB views and macros."""

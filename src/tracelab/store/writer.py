@@ -1,0 +1,246 @@
+"""Where readers put rows: a staged source, one Parquet file a table, filled by many threads."""
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracelab import schema
+from tracelab.store.commit import COMPRESSION
+
+_ROW_GROUP = 262_144
+_ROW_GROUP_BYTES = 24 << 20
+_LABEL = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
+_LABELS = ("run", "source")
+_Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
+_NARROW = {"text", "int32", "double", "bool"}  # types whose columns have few values, but for `args`
+_TIMES = ("start_ns", "time_ns")
+_MAY_WAIT_BYTES = 96 << 20
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What turned out differently from what was assumed while rows were written."""
+
+    shift_ns: int = 0
+    rank: int | None = None
+    gpu_pid: dict[str, int | None] | None = None  # by table
+
+
+class Sink:
+    """Takes the rows of one source from several threads.
+
+    Rows come as tables of the schema without `run` and `source`; columns left out are NULL, but for `rank`, which is
+    then the constant given. Text may come as a dictionary, and is then written without being spelled out. `source` may
+    still be under way: rows wait for it, up to a limit at which the callers wait too. The order of a table's rows is
+    that of their coming.
+    """
+
+    def __init__(self, folder: Path, run: str, source: "Future[str]", rank: int) -> None:
+        self._folder = folder
+        self._run = run
+        self._source = source
+        self._rank = rank
+        self._waiting: deque[tuple[str, pa.Table]] = deque()
+        self._waiting_bytes = 0
+        self._lock = threading.Lock()
+        self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._writers: dict[str, _TableWriter] = {}
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows taken so far, by table."""
+        return {name: writer.rows for name, writer in self._writers.items() if writer.rows}
+
+    def put(self, table: str, rows: pa.Table) -> None:
+        """Take rows of a table."""
+        with self._lock:
+            self._waiting.append((table, rows))
+            self._waiting_bytes += rows.nbytes
+            full = self._waiting_bytes > _MAY_WAIT_BYTES
+        if full or self._source.done():
+            self._write_waiting()
+
+    def close(self) -> None:
+        """Write what waits, and end every file."""
+        self._write_waiting()
+        if self._writers:
+            with ThreadPoolExecutor(len(self._writers)) as pool:
+                list(pool.map(_TableWriter.close, self._writers.values()))
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        """Write one more table behind the closed ones."""
+        if rows.num_rows:
+            writer = self._writer(table)
+            writer.write(self._whole(table, rows))
+            writer.close()
+
+    def correct(self, correction: Correction) -> None:
+        """Rewrite the closed files with what is known only at the end."""
+        for name in self._writers:
+            self.rewrite(name, partial(_corrected, name, correction=correction))
+
+    def rewrite(self, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Rewrite one closed table, some row groups at a time."""
+        path = self._folder / f"{table}.parquet"
+        if not path.is_file():
+            return
+        old = path.rename(path.with_suffix(".old"))
+        writer = _TableWriter(path, schema.BY_NAME[table])
+        with pq.ParquetFile(old) as file:
+            for group in range(file.num_row_groups):
+                writer.write(_labelled(change(file.read_row_group(group))))
+        writer.close()
+        old.unlink()
+
+    def staged(self, table: str) -> Path | None:
+        """The closed file of one table, if it has rows."""
+        path = self._folder / f"{table}.parquet"
+        return path if path.is_file() else None
+
+    def _write_waiting(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                name, rows = self._waiting.popleft()
+                self._waiting_bytes -= rows.nbytes
+                turn = self._writing[name]
+            if rows.num_rows:
+                whole = self._whole(name, rows)
+                with turn:
+                    self._writer(name).write(whole)
+
+    def _writer(self, name: str) -> "_TableWriter":
+        if name not in self._writers:
+            self._writers[name] = _TableWriter(self._folder / f"{name}.parquet", schema.BY_NAME[name])
+        return self._writers[name]
+
+    def _whole(self, name: str, rows: pa.Table) -> pa.Table:
+        """The rows with the columns that are the same for the whole source."""
+        given = set(rows.column_names)
+        columns: list[_Values] = []
+        for column in schema.BY_NAME[name].columns:
+            if column.name in _LABELS:
+                text = self._run if column.name == "run" else self._source.result()
+                columns.append(_repeated(text, rows.num_rows))
+            elif column.name == "rank" and "rank" not in given:
+                columns.append(pa.repeat(pa.scalar(self._rank, pa.int32()), rows.num_rows))
+            elif column.name not in given:
+                columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
+            elif column.type == "text" and pa.types.is_dictionary(rows.schema.field(column.name).type):
+                columns.append(rows.column(column.name).cast(_LABEL))
+            else:
+                columns.append(rows.column(column.name).cast(schema.ARROW_TYPES[column.type]))
+        return pa.table(columns, names=schema.BY_NAME[name].arrow.names)
+
+
+class _TableWriter:
+    """Gathers rows until they make a row group worth having."""
+
+    def __init__(self, path: Path, table: schema.Table) -> None:
+        self._path = path
+        self._table = table
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._file: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+        self.rows = 0
+
+    def write(self, rows: pa.Table) -> None:
+        if self._schema is None:
+            self._schema = _written(self._table, rows.schema)
+        rows = _in(self._schema, rows)
+        self.rows += rows.num_rows
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+
+    def _flush(self) -> None:
+        rows = pa.concat_tables(self._waiting).unify_dictionaries()  # else all but the first would be spelled out
+        if self._file is None:
+            columns = self._table.columns
+            narrow = {column.name for column in columns if column.type in _NARROW and column.name != "args"}
+            narrow |= {field.name for field in rows.schema if pa.types.is_dictionary(field.type)}
+            self._file = pq.ParquetWriter(
+                self._path,
+                rows.schema,
+                compression=COMPRESSION,
+                store_schema=False,  # else other readers would see dictionaries where the schema says text
+                use_dictionary=sorted(narrow),
+                column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
+            )
+        self._file.write_table(rows, row_group_size=2 * _ROW_GROUP)
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+
+def _written(table: schema.Table, given: pa.Schema) -> pa.Schema:
+    """The schema in which rows like these are written: text as a dictionary where it comes as one."""
+
+    def written(column: schema.Column) -> pa.DataType:
+        return _LABEL if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
+
+    return pa.schema([pa.field(column.name, written(column), nullable=column.nullable) for column in table.columns])
+
+
+def _in(written: pa.Schema, rows: pa.Table) -> pa.Table:
+    """The rows in the schema of the first ones, which may have come with dictionaries where these have none."""
+    columns = [
+        rows.column(field.name).dictionary_encode()
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(rows.schema.field(field.name).type)
+        else rows.column(field.name).cast(field.type)
+        for field in written
+    ]
+    return pa.table(columns, schema=written)
+
+
+def _repeated(text: str, rows: int) -> _Values:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([text]))
+
+
+def _labelled(rows: pa.Table) -> pa.Table:
+    """Rows that were read back, as they came."""
+    for at, name in enumerate(rows.column_names):
+        if name in _LABELS:
+            rows = rows.set_column(at, name, rows.column(name).cast(pa.string()).dictionary_encode())
+    return rows
+
+
+def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table:
+    def put(column: str, values: _Values) -> pa.Table:
+        return rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), values)
+
+    for time in _TIMES:
+        if correction.shift_ns and time in rows.column_names:
+            rows = put(time, pc.add(rows.column(time), correction.shift_ns))
+    if correction.rank is not None and "rank" in rows.column_names:
+        rows = put("rank", pa.repeat(pa.scalar(correction.rank, pa.int32()), rows.num_rows))
+    if correction.gpu_pid and name in correction.gpu_pid:
+        rows = put("pid", _filled(rows, correction.gpu_pid[name]))
+    return rows
+
+
+def _filled(rows: pa.Table, pid: int | None) -> _Values:
+    """The pid of GPU rows; `collectives` and `annotations` also have rows of the CPU, which keep theirs."""
+    constant = pa.repeat(pa.scalar(pid, pa.int64()), rows.num_rows)
+    if "tid" not in rows.column_names:
+        return constant
+    filled: _Values = pc.if_else(pc.is_valid(rows.column("tid")), rows.column("pid"), constant)
+    return filled

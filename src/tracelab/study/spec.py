@@ -1,0 +1,157 @@
+"""The rows of the studies: each a file in queries/studies, read into frozen values; the folder is the registry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from tracelab.errors import UsageError, unknown
+from tracelab.query import spec
+from tracelab.query.spec import Value
+from tracelab.resources import QUERIES
+
+ChartKind = Literal["bars", "line"]
+
+_TEXTS = ("title", "study", "corrected", "capture")
+_KEYS = (*_TEXTS, "fits", "alone", "example", "chart", "answers", "as")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """How the study's figure is drawn: `x` and `by` are columns of the cells, a panel for each quantity and `by`.
+
+    With `answer` one of the row's answers is drawn as its question is.
+    """
+
+    kind: ChartKind = "bars"
+    x: str = ""
+    by: str | None = None
+    log: bool = False
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of the library that a row draws on, with its values."""
+
+    query: str
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement, table or figure of a study: everything its file says.
+
+    `study` and `corrected` are the two formulas; `fits` is SQL that picks runs, `capture` the command that records one.
+    A row that is `alone` has a verdict without runs: the published figures suffice. `sql` lays out the cells, then
+    makes the verdict of them.
+    """
+
+    id: str
+    title: str
+    prose: str
+    study: str
+    corrected: str
+    capture: str
+    sql: str
+    fits: str | None = None
+    alone: bool = False
+    example: tuple[str, ...] = ()
+    chart: Chart | None = None
+    answers: Mapping[str, Asked] = field(default_factory=dict)
+
+    @property
+    def of(self) -> str:
+        """The study it belongs to."""
+        return self.id.partition("-")[0]
+
+
+@cache
+def rows() -> dict[str, Row]:
+    """All rows by their ids."""
+    return {path.stem: parse(path) for path in sorted((QUERIES / "studies").glob("*.sql"))}
+
+
+@cache
+def studies() -> tuple[str, ...]:
+    """The ids of the studies."""
+    return tuple(dict.fromkeys(row.of for row in rows().values()))
+
+
+def find(name: str) -> Row:
+    """The row of an id, however it is capitalised."""
+    if name.upper() not in rows():
+        hint = f"; `tracelab study list {name.upper()}` lists its rows" if name.upper() in studies() else ""
+        raise UsageError(unknown("row", name.upper(), list(rows())) + hint)
+    return rows()[name.upper()]
+
+
+def of_study(name: str | None) -> list[Row]:
+    """The rows of a study, or the one row of that id; without a name all."""
+    if name is None:
+        return list(rows().values())
+    if name.upper() in rows():
+        return [rows()[name.upper()]]
+    if name.upper() not in studies():
+        raise UsageError(unknown("study", name.upper(), studies()))
+    return [row for row in rows().values() if row.of == name.upper()]
+
+
+def parse(path: Path) -> Row:
+    """Read the file of a row; a header that is not as it must be is a UsageError with file and line."""
+    found = spec.parts(path, "study")
+    fields, sql, place = found.fields, found.sql, f"{path}:{found.first_line}"
+    if "as" in fields:
+        fields, sql = _as_another(path, place, fields, sql)
+    if wrong := [key for key in fields if key not in _KEYS]:
+        raise UsageError(f"{place}: unknown key {wrong[0]!r}; the header of a row has {', '.join(_KEYS)}")
+    if lacking := [key for key in _TEXTS if not isinstance(fields.get(key), str)]:
+        raise UsageError(f"{place}: the header of a row needs {lacking[0]!r}, a text")
+    if "fits" not in fields and fields.get("alone") is not True:
+        raise UsageError(f"{place}: a row needs `fits`, SQL that picks its runs, or `alone = true`")
+    if not sql:
+        raise UsageError(f"{place}: a row needs its two SELECTs, or `as`, the row whose own it takes")
+    texts = cast("dict[str, str]", fields)
+    return Row(
+        id=path.stem,
+        prose=found.prose,
+        sql=sql,
+        fits=texts.get("fits"),
+        alone=fields.get("alone") is True,
+        example=tuple(cast("list[str]", fields.get("example", []))),
+        chart=_chart(place, fields.get("chart")),
+        answers=_answers(place, fields.get("answers", {})),
+        **{name: texts[name] for name in _TEXTS},
+    )
+
+
+def _as_another(path: Path, place: str, fields: Mapping[str, Any], sql: str) -> tuple[dict[str, Any], str]:
+    """The header and the SQL of the row that one is `as`, with what it says otherwise itself."""
+    other = path.with_name(f"{fields['as']}.sql")
+    if sql or not other.is_file():
+        raise UsageError(f"{place}: `as` needs the id of a row beside it, and no SQL of its own")
+    model = spec.parts(other, "study")
+    if "as" in model.fields:
+        raise UsageError(f"{place}: `as` needs a row with SQL; {fields['as']} is as {model.fields['as']}")
+    return {**model.fields, **fields}, model.sql
+
+
+def _chart(place: str, entry: object) -> Chart | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, dict) or set(entry) - set(Chart.__dataclass_fields__):
+        raise UsageError(f'{place}: chart needs a table, as {{ kind = "bars", x = "model" }}')
+    chart = Chart(**cast("dict[str, Any]", entry))
+    if chart.kind not in get_args(ChartKind) or not (chart.x or chart.answer):
+        raise UsageError(f"{place}: chart needs x, and a kind that is one of {', '.join(get_args(ChartKind))}")
+    return chart
+
+
+def _answers(place: str, entry: object) -> dict[str, Asked]:
+    if not isinstance(entry, dict) or not all(isinstance(each, dict) and "query" in each for each in entry.values()):
+        raise UsageError(f'{place}: answers needs a table of questions, as shares = {{ query = "nccl_share" }}')
+    return {
+        name: Asked(each["query"], {key: value for key, value in each.items() if key != "query"})
+        for name, each in entry.items()
+    }

@@ -1,0 +1,145 @@
+"""A row as people read it: what was published, both formulas, the figures side by side, and the verdict."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tracelab.output.labels import visible
+from tracelab.output.text_table import table_lines
+from tracelab.output.units import Quantity, scaled, significant
+from tracelab.study.evaluate import CAPTURE, FIGURES, Answer, State
+
+_WIDEST = 110
+_MOST_CELLS = 40
+_DIGITS = 6
+"""Of a figure: 5.46079e-05 is not 0 %."""
+_AS_DIGITS = 1e15
+_LISTED = ("row", "state", "runs", "title", "capture")
+_INDENT = "  "
+
+
+def figure(value: float | None, unit: str | None) -> str:
+    """One figure with its unit: 62.62 ms, 0.00546079 %, 1,428,376,960 flop."""
+    if value is None:
+        return ""
+    match unit:
+        case "ns":
+            return scaled(value, Quantity.DURATION)
+        case "bytes":
+            return scaled(value, Quantity.BYTES)
+        case "ratio":
+            return f"{_number(value * 100)} %"
+        case "x":
+            return f"{_number(value)} ×"
+        case None | "count":
+            return _number(value)
+    return f"{_number(value)} {unit}"
+
+
+def lines(answer: Answer, source: str, width: int | None) -> Iterator[str]:
+    """The text of one row answered."""
+    wide = min(width or _WIDEST, _WIDEST)
+    row = answer.row
+    yield f"{row.id}  {row.title}"
+    yield from _wrapped(source, wide)
+    yield ""
+    yield from _wrapped(row.prose, wide)
+    yield ""
+    yield from _named([("study", row.study), ("corrected", row.corrected), ("runs", _runs(answer.runs))], wide)
+    yield ""
+    cells = answer.cells.to_pylist()
+    yield from table_lines(_readable(cells[:_MOST_CELLS]), width=width, color=False)
+    if len(cells) > _MOST_CELLS:
+        yield f"… {len(cells) - _MOST_CELLS:,} more; --format csv gives all"
+    yield ""
+    yield from _named([("verdict", answer.verdict)], wide)
+
+
+def listed(states: Sequence[State]) -> pa.Table:
+    """The rows with their states, for every format."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "row": each.row.id,
+                "state": each.state,
+                "runs": len(each.runs),
+                "title": each.row.title,
+                "capture": each.row.capture,
+            }
+            for each in states
+        ],
+        schema=pa.schema([(name, pa.int64() if name == "runs" else pa.string()) for name in _LISTED]),
+    )
+
+
+def counted(states: Sequence[State]) -> str:
+    """How many rows are how far, in a sentence."""
+    counts: dict[str, int] = {}
+    for each in states:
+        counts[each.state] = counts.get(each.state, 0) + 1
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    hint = "; `tracelab study show ROW` says what to record" if CAPTURE in counts else ""
+    return f"{len(states)} rows: {told}{hint}"
+
+
+def whole(answer: Answer) -> pa.Table:
+    """The cells with row and verdict, exact, for programs."""
+    count = answer.cells.num_rows
+    table: pa.Table = answer.cells.append_column("verdict", pa.array([answer.verdict] * count, pa.string()))
+    return table.add_column(0, "row", pa.array([answer.row.id] * count, pa.string()))
+
+
+def _readable(cells: Sequence[dict[str, Any]]) -> pa.Table:
+    """The cells with figures as text; columns in which nothing stands are left out."""
+    shown = [
+        {name: figure(value, cell["unit"]) if name in FIGURES else value for name, value in cell.items()}
+        for cell in cells
+    ]
+    names = [
+        name
+        for name in (shown[0] if shown else {"quantity": None})
+        if name != "unit" and any(cell[name] not in (None, "") for cell in shown)
+    ]
+    return pa.table({name: _column([cell[name] for cell in shown]) for name in names})
+
+
+def _column(values: Sequence[Any]) -> list[Any]:
+    """The values; where one is missing as text, for a cell that does not apply is empty to people."""
+    if None not in values:
+        return list(values)
+    return ["" if value is None else f"{value:,}" if isinstance(value, int) else value for value in values]
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) < _AS_DIGITS:
+        return f"{int(value):,}"
+    text = significant(value, digits=_DIGITS)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def _runs(runs: Sequence[str]) -> str:
+    most = 6
+    if not runs:
+        return "none: the published figures suffice"
+    more = f" and {len(runs) - most:,} more" if len(runs) > most else ""
+    return f"{', '.join(runs[:most])}{more}"
+
+
+def _named(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    longest = max(len(name) for name, _ in pairs)
+    for name, text in pairs:
+        first, *rest = textwrap.wrap(visible(text), max(width - longest - 4, 30), break_on_hyphens=False) or [""]
+        yield f"{_INDENT}{name:<{longest}}  {first}"
+        yield from (f"{_INDENT}{'':<{longest}}  {line}" for line in rest)
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    yield from textwrap.wrap(
+        visible(" ".join(text.split())),
+        max(width, 40),
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )
