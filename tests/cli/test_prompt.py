@@ -256,7 +256,7 @@ def completed(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
         ("select collect", "collectives"),
         ("from kernels where regis", "registers"),
         ("select k.gri", "grid_x"),
-        ("select * from collectives where o", '"on"'),
+        ("select * from collectives where o", "origin"),
         ("selec", "select"),
         ("SELEC", "select"),
         ("from regi", "regions"),

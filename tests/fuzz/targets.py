@@ -20,7 +20,7 @@ from tracelab.readers.kineto.parser import NotHealthyError, Parser
 from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
-from tracelab.readers.ncu.read import read_text
+from tracelab.readers.ncu.read_report import read_text
 from tracelab.readers.ncu.report import Report
 from tracelab.readers.nvprof import sniff as sniff_nvprof
 from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, raw_csv
 from tests.readers.small import ingest_bytes
 from tracelab.readers.ncu.lines import lines_of
-from tracelab.readers.ncu.read import read_text
+from tracelab.readers.ncu.read_report import read_text
 from tracelab.readers.ncu.report import Report
 
 KERNELS = [Kernel("void axpy<float, 4>(float *, float)", at) for at in range(4)]

@@ -84,7 +84,7 @@ def test_older_files_lack_columns_and_show_null(tmp_path: Path) -> None:
     old = store / f"kernels/run=r/{source_id('a')}.parquet"
     pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["registers", "args"]), old)
     sources = store / f"sources/run=r/{source_id('a')}.parquet"
-    row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "1.-1"}
+    row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "2.-1"}
     pq.write_table(schema.BY_NAME["sources"].rows([row]), sources)
     with session.connect(store) as con:
         assert con.execute("select registers from kernels order by registers").fetchall() == [(7,), (None,)]

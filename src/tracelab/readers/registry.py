@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     _ALL: tuple[Reader, ...] = (run_folder, ncu, kineto, nvprof, nsys)
     _OF_FOLDERS: tuple[FolderReader, ...] = (nsys,)
 
-NAMES = ("run", "ncu", "kineto", "nvprof", "nsys")
+NAMES = ("run_folder", "ncu", "kineto", "nvprof", "nsys")
 """Several may take content by how it begins; the first that finds its own data in it (`glimpse`) reads it."""
 
 FOLDER_NAMES = ("nsys",)

@@ -15,6 +15,6 @@ __all__ = ["VERSION", "WHAT", "glimpse", "read", "sniff", "span"]
 
 def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
-    from tracelab.readers.ncu import read
+    from tracelab.readers.ncu.read_report import read as read_report
 
-    return read.read(path, sink_for, workers=workers, progress=progress)
+    return read_report(path, sink_for, workers=workers, progress=progress)
