@@ -208,7 +208,8 @@ def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
         )
         found = answer(
             con,
-            f"select rank, device, busy_ns, alone_ns, any_ns, window_ns from solo_time('parts') where part.third = {third}",
+            "select rank, device, busy_ns, alone_ns, any_ns, window_ns "
+            f"from solo_time('parts') where part.third = {third}",
         )
         assert found == {key: tuple(measure[key] for measure in expected) for key in Oracle(thirds[third]).lanes()}
 

@@ -144,6 +144,7 @@ class ProgressCounter:
         self._lock = threading.Lock()
 
     def more(self, size_bytes: int) -> None:
+        """Add bytes read. Raises StoppedError once the ingest is stopping."""
         if self._stop.is_set():
             raise StoppedError("stopped; the files under way were not stored")
         with self._lock:

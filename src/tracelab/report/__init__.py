@@ -2,7 +2,7 @@
 
     store ── questions of the library (asking) ──▶ answers ──▶ sections ──▶ page (HTML, styles, scripts, JSON blocks)
 
-A question enters by its header: `[report]` names the part, and sentences that rows may deserve (tracelab.query.report_rules).
+A query enters by its header: `[report]` names the section and the findings (tracelab.query.report_rules).
 A section that is more than answers is a function in `SECTIONS`: it takes an `Asking` (an open store:
 `ask("gpu_breakdown")`, the connection `con`, the chosen `runs`) and gives a `Section`, or None where there is no data.
 What it writes into `body` is escaped by it (`prose.text` for names). Values for its scripts go into `data`: the block

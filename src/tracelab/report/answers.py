@@ -106,7 +106,8 @@ class Asking:
         """Ask a question of the library for its part; without data where the tables that its header names are empty."""
         needs = question.report.needs if question.report else ()
         if not self.has_rows(needs):
-            lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {library.ways_to_get(needs)}"
+            ways = library.ways_to_get(needs)
+            lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {ways}"
             return Answer(question, None, lacks, _command(question, {}), "")
         answer = self.asked(question, {})
         worth = question.report.worth if question.report else None
