@@ -23,7 +23,7 @@ COPY src src
 # Collecting needs click beside torch, and uses NVML and psutil where they are there. --no-deps keeps the image's torch, and
 # leaves out what only reading needs. The image's own constraints would pin click below what tracelab takes.
 RUN export PIP_CONSTRAINT= \
-    && pip install --no-cache-dir 'click>=8.2,<9' 'nvidia-ml-py>=12' 'psutil>=5.9' \
+    && pip install --no-cache-dir 'click>=8.5,<9' 'nvidia-ml-py>=12,<14' 'psutil>=5.9,<8' \
     && pip install --no-cache-dir --no-deps .
 RUN useradd --uid 10001 --create-home tracelab \
     && mkdir --parents /work \
