@@ -1,5 +1,5 @@
 -- Which kernels does an op launch?
--- `external_id` is the id of the op that was running when the kernel was launched.
+-- `external_id` is the id of the op that was running at the launch.
 select ops.name as op, class, count(*) as kernels, sum(kernels.dur_ns)::bigint as dur_ns
 from kernels
 join ops using (run, source, external_id)

@@ -1,6 +1,6 @@
--- When did a GPU do nothing for longest?
--- `depth` gives one row for each stretch of time between two events; depth 0 is idle. The kernel behind the gap is the
--- first to start when it ends.
+-- What are the longest idle gaps of a GPU?
+-- `depth` returns one row for each stretch of time between two events; depth 0 is idle. The next activity is the one that
+-- starts when the gap ends.
 with activity as (select run, source, rank, device, start_ns, end_ns from gpu_activity where run = 'generated-4rank-ddp'),
 gaps as (select run, source, rank, device, start_ns, end_ns, dur_ns from depth('activity') where depth = 0)
 select gaps.rank, gaps.dur_ns, gpu_activity.kind as next_kind, any_value(gpu_activity.name) as next_name

@@ -1,5 +1,5 @@
--- What kinds of kernels take the time?
--- `kernel_classes` gives every kernel name its class by the rules of `queries/classes.csv`; your own rules in
+-- Which classes of kernels take the time?
+-- `kernel_classes` classifies every kernel name by the rules of `queries/classes.csv`; your own rules in
 -- `<store>/classes.csv` come first.
 select class, count(*) as kernels, sum(dur_ns)::bigint as dur_ns, sum(dur_ns) / sum(sum(dur_ns)) over () as of_kernel_sum_ratio
 from kernels

@@ -1,5 +1,5 @@
--- How much memory was allocated at most in each step?
--- `asof join` finds for each event the step that began last before it.
+-- What is the peak of allocated memory in each step?
+-- For each event, `asof join` finds the last step that started before it.
 with steps_seen as (
     select run, source, name as step, start_ns from annotations where scope = 'cpu' and starts_with(name, 'ProfilerStep')
 )

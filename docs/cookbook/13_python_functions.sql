@@ -1,6 +1,6 @@
 -- Which Python functions take the time?
--- Where the run was recorded with stacks, `python_frames` has every call and its parent; self time is what is left
--- when the children are taken away.
+-- If the run was recorded with stacks, `python_frames` has every call and its parent. Self time is the duration without
+-- the children.
 with children as (
     select run, source, parent_frame as frame, sum(dur_ns) as children_ns from python_frames group by all
 )

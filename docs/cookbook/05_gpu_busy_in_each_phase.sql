@@ -1,6 +1,6 @@
 -- How busy is the GPU during each phase of a step?
--- `inside` sweeps: it gives the measure of each part's union, and of what of it lies inside the union of the cover. A
--- macro takes the name of a CTE.
+-- `clip_to` returns for each part the time that its intervals cover (`busy_ns`), and how much of that time lies inside
+-- the other relation (`inside_ns`). A macro takes the name of a CTE.
 with phases as (
     select run, source, rank, rank as device, start_ns, end_ns, name as part
     from annotations

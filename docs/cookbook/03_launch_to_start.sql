@@ -1,6 +1,6 @@
 -- How long do kernels wait after their launch?
--- A launch and its kernels share (run, source, pid, correlation), and nothing less: correlation ids begin again in
--- every process.
+-- A launch and its kernels share (run, source, pid, correlation), and nothing less: correlation ids restart in every
+-- process.
 with waits as (
     select kernels.run, kernels.rank, kernels.start_ns - api_calls.end_ns as queue_ns
     from kernels

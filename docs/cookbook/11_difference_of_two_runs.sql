@@ -1,5 +1,5 @@
 -- Where do two runs differ?
--- A full join keeps what only one of them has. `pivot` does it for any number of runs.
+-- A full join keeps what only one of them has. `pivot` works for any number of runs.
 with sums as (select run, name, count(*) as calls, sum(dur_ns)::bigint as dur_ns from ops group by run, name)
 select
     name as op, a.calls as alexnet_calls, b.calls as resnet_calls,

@@ -1,5 +1,5 @@
--- What did the profiler say beyond the columns?
--- `args` is JSON of everything in the source that no column holds: `->>` takes one value as text.
+-- Which arguments have no column?
+-- `args` is JSON of everything in the source that no column holds; `->>` extracts one value as text.
 select args ->> 'warps per SM' as warps_per_sm, count(*) as kernels
 from kernels
 where args is not null

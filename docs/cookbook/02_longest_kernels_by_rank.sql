@@ -1,5 +1,5 @@
--- The three longest kernels of every rank
--- `qualify` keeps rows by a window function; no subquery is needed. The share's denominator is the sum of the rank's
+-- Which three kernels take the most time on every rank?
+-- `qualify` filters rows by a window function, without a subquery. The denominator of the share is the sum of the rank's
 -- kernels, so overlap counts twice.
 select
     rank, left(kernel_key(name), 40) as kernel, count(*) as calls, sum(dur_ns)::bigint as dur_ns,

@@ -1,6 +1,6 @@
--- Which rank makes the others wait?
--- Kernels of one collective have one `seq` in one group. Whoever starts last keeps the others waiting. Ranks are
--- compared only where their clocks are unix time.
+-- Which rank is the straggler?
+-- Kernels of one collective share a `seq` within a group. The rank that starts last makes the others wait. Ranks are
+-- comparable only if their clocks are unix time.
 with arrivals as (
     select run, group_name, seq, rank, start_ns, max(start_ns) over (partition by run, group_name, seq) as last_ns
     from collectives

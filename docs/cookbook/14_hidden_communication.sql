@@ -1,5 +1,5 @@
--- How much communication hides behind computing?
--- Three relations make eight regions; `exclusive` divides the window by precedence.
+-- How much communication is hidden behind compute?
+-- Three relations form eight regions; `exclusive` divides the window among them by precedence.
 with kinds as (from classified('kernels')),
 compute as (from kinds where class <> 'communication'),
 comm as (from kinds where class = 'communication'),
