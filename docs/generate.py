@@ -1,82 +1,127 @@
-"""Writes docs/reference from the code and docs/cookbook from its SQL; examples and pictures are of the runs in data/.
+"""Write the generated parts of the documentation.
 
-python docs/generate.py           write the pages
-python docs/generate.py --check   fail when a page or a picture is not what it would write
+- docs/reference, from the code and the query headers
+- docs/guides/cookbook.md, from the SQL in docs/cookbook
+- the console examples of README.md and of every other page, by running them
+- pictures of charts, in docs/pictures and beside the pages of queries
+
+All examples use the recorded and generated runs in data/.
+
+python docs/generate.py           write what changed
+python docs/generate.py --check   fail if a page or a picture is not current
 """
 
 import io
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 
+import console
 import examples
 import pages
 from tracelab.query import library
 
-DOCS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+CHARTS = {"gpu_breakdown.svg": {}, "nccl_share.svg": {"rank": 0}}
+"""Charts in docs/pictures by file name, which begins with the query's name, and the parameters of the query."""
 _SAME_PICTURE = 2.0
-"""Mean difference, of 255, up to which two pictures are the same: fonts are drawn a little differently elsewhere."""
+"""Mean difference, of 255, up to which two pictures count as equal: other machines draw fonts slightly differently."""
 
 
-def made(*, small: bool = True) -> dict[str, bytes]:
-    """Every generated file by its path in docs; pictures as `small` as can be."""
-    files = {f"reference/{name}": text.encode() for name, text in pages.pages().items()}
-    with examples.recorded() as lab, examples.swept() as sweeps, examples.compared() as pair:
-        for name, each in library.library().items():
-            takes_two = any(param.type == "run" for param in each.params)
-            of_sweeps = any(param.name == "sweep" for param in each.params)
-            asked = pair if takes_two else sweeps if of_sweeps else lab
-            example = examples.asked(asked, each)
+def build_files(*, small: bool = True) -> dict[str, bytes]:
+    """Return every generated file by its path in the repository; `small` compresses pictures as far as possible."""
+    files = {f"docs/reference/{name}": text.encode() for name, text in pages.build_pages().items()}
+    with (
+        examples.open_recorded_runs() as lab,
+        examples.open_all_runs() as sweeps,
+        examples.open_run_pair() as pair,
+    ):
+        for name, query in library.library().items():
+            takes_two_runs = any(param.type == "run" for param in query.params)
+            takes_sweep = any(param.name == "sweep" for param in query.params)
+            example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
             if example.answer is None:
-                example = examples.asked(sweeps, each)
+                example = examples.run_example(sweeps, query)
             if example.answer is None:
-                example = examples.asked_case(each)
-            example = examples.drawn(each, example, small=small)
-            others = {
-                tool: (other, examples.asked(lab, other)) for tool, other in library.variants().get(name, {}).items()
+                example = examples.run_golden_case(query)
+            example = examples.with_picture(query, example, small=small)
+            variants = {
+                tool: (variant, examples.run_example(lab, variant))
+                for tool, variant in library.variants().get(name, {}).items()
             }
-            files[f"reference/queries/{name}.md"] = pages.query_page(each, example, others).encode()
+            files[f"docs/reference/queries/{name}.md"] = pages.build_query_page(query, example, variants).encode()
             if example.picture:
-                files[f"reference/queries/{name}.png"] = example.picture
-        files["guides/cookbook.md"] = pages.cookbook(lab).encode()
+                files[f"docs/reference/queries/{name}.png"] = example.picture
+        files["docs/guides/cookbook.md"] = pages.build_cookbook(lab).encode()
+        for name, params in CHARTS.items():
+            files[f"docs/pictures/{name}"] = examples.draw_svg(lab, name.removesuffix(".svg"), params)
+        for path in _handwritten_pages(files):
+            text = path.read_text("utf-8")
+            if "```console" in text:
+                files[path.relative_to(ROOT).as_posix()] = console.update_examples(text, lab.store).encode()
     return files
 
 
-def written() -> dict[str, bytes]:
-    """Every file that lies there now."""
-    paths = [*(DOCS / "reference").rglob("*.*"), DOCS / "guides" / "cookbook.md"]
-    return {path.relative_to(DOCS).as_posix(): path.read_bytes() for path in paths}
+def _handwritten_pages(generated: dict[str, bytes]) -> Iterator[Path]:
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+        if path.relative_to(ROOT).as_posix() not in generated:
+            yield path
 
 
-def stale() -> list[str]:
-    """The files that are not what the code says now, or that nothing makes any more."""
-    new, old = made(small=False), written()
-    return sorted(name for name in new.keys() | old.keys() if not _same(name, new.get(name), old.get(name)))
+def read_generated_files() -> dict[str, bytes]:
+    """Return the files that exist where only generated ones belong."""
+    paths = [*(DOCS / "reference").rglob("*.*"), *(DOCS / "pictures").glob("*.svg")]
+    return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
 
 
-def write() -> None:
-    """Write what changed, and remove what nothing makes any more."""
-    new, old = made(), written()
-    for name in old.keys() - new.keys():
-        (DOCS / name).unlink()
-    for name, content in new.items():
-        if not _same(name, content, old.get(name)):
-            (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
-            (DOCS / name).write_bytes(content)
+def find_stale_files() -> list[str]:
+    """Return the files that differ from what the code generates, and those that nothing generates any more."""
+    return sorted(
+        name for name, (new, old) in _pair_files(build_files(small=False)).items() if not _equal(name, new, old)
+    )
 
 
-def _same(name: str, new: bytes | None, old: bytes | None) -> bool:
-    if new is None or old is None or not name.endswith(".png"):
+def write_files() -> None:
+    """Write the files that changed, and remove those that nothing generates any more."""
+    for name, (new, old) in _pair_files(build_files()).items():
+        path = ROOT / name
+        if new is None:
+            path.unlink()
+        elif not _equal(name, new, old):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(new)
+
+
+def _pair_files(new: dict[str, bytes]) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Pair the new content of every file with its content on disk."""
+    old = {name: (ROOT / name).read_bytes() for name in new if (ROOT / name).exists()} | read_generated_files()
+    return {name: (new.get(name), old.get(name)) for name in new.keys() | old.keys()}
+
+
+def _equal(name: str, new: bytes | None, old: bytes | None) -> bool:
+    if new is None or old is None:
+        return new == old
+    if name.endswith(".svg"):
+        return _texts(new) == _texts(old)
+    if not name.endswith(".png"):
         return new == old
     first, second = (matplotlib.image.imread(io.BytesIO(picture)) for picture in (new, old))
     return first.shape == second.shape and float(np.abs(first - second).mean()) * 255 < _SAME_PICTURE
 
 
+def _texts(svg: bytes) -> list[bytes]:
+    """Return the texts of a chart, which matplotlib repeats as comments; outlines of letters depend on the machine."""
+    return re.findall(rb"<!-- (.*?) -->", svg)
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
-        if wrong := stale():
-            sys.exit(f"docs: {', '.join(wrong)} not current; run: make docs")
+        if stale := find_stale_files():
+            sys.exit(f"docs: {', '.join(stale)} not current; run: make docs")
     else:
-        write()
+        write_files()

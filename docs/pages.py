@@ -1,4 +1,4 @@
-"""The texts of docs/reference: what `--help`, the schema and the queries' headers say, and nothing else."""
+"""Build the pages of docs/reference and the cookbook, from `--help`, the schema and the headers of queries."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from examples import Example, printed
+from examples import Example, format_answer
 from tracelab import doctor, schema
 from tracelab.cli import main
 from tracelab.cli.collect import COMMANDS
@@ -16,90 +16,92 @@ from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.study import evaluate, example, session, spec
 
-_BELOW = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
-"""Commands of verbs that have some."""
+_NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
+_SUBCOMMANDS = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
 _VALUES = """\
-In every format but `table`, which is for people, values are exact: whole numbers in full, DECIMAL with all its digits
-(in JSON a number; a reader that makes doubles of numbers rounds it), times in ISO 8601, an INTERVAL as `P14M3DT1.5S`.
-NaN and infinity are `null` in JSON and empty in CSV and Markdown, as NULL is; Parquet keeps them. In a question of the
-library a sum that leaves 64 bits is NULL."""
+`table` is for people. In all other formats, values are exact: whole numbers in full, DECIMAL with all its digits (a
+number in JSON; readers that use doubles round it), times in ISO 8601, an INTERVAL as `P14M3DT1.5S`. NaN and infinity
+are `null` in JSON, and empty in CSV and Markdown, as NULL is; Parquet keeps them. In queries of the library, a sum that
+leaves 64 bits is NULL."""
 
 
-def pages() -> dict[str, str]:
-    """Every page but those of single queries, by its path in docs/reference."""
+def build_pages() -> dict[str, str]:
+    """Return every page except those of single queries, by its path in docs/reference."""
     return {
-        "cli.md": _cli(),
-        "schema.md": _schema(),
-        "queries.md": _queries(),
-        "doctor.md": _doctor(),
-        "studies.md": _studies(),
+        "cli.md": _build_cli(),
+        "schema.md": _build_schema(),
+        "queries.md": _build_queries(),
+        "doctor.md": _build_doctor(),
+        "studies.md": _build_studies(),
     }
 
 
-def _cli() -> str:
-    parts = ["# Command line", _generated(), _help([])]
+def _build_cli() -> str:
+    parts = ["# Command line", _NOTICE, _help_block([])]
     for verb in VERBS:
-        parts += [f"## tracelab {verb}", _help([verb])]
-        for command in _BELOW.get(verb, ()):
-            parts += [f"### tracelab {verb} {command}", _help([verb, command])]
+        parts += [f"## tracelab {verb}", _help_block([verb])]
+        for command in _SUBCOMMANDS.get(verb, ()):
+            parts += [f"### tracelab {verb} {command}", _help_block([verb, command])]
     codes = [
         ("0", "done"),
         ("1", "failed"),
-        ("2", "the request is wrong: a misspelt name, a value of a wrong type, a statement that is refused"),
-        ("3", "nothing in the store, or in the files given, can answer"),
+        ("2", "wrong request: an unknown name, a value of a wrong type, a refused statement"),
+        ("3", "no data: nothing in the store or the files can answer"),
         ("130", "interrupted"),
     ]
-    return _joined([*parts, "## Values", _VALUES, "## Exit codes", _table(("code", "meaning"), codes)])
+    return _join([*parts, "## Values", _VALUES, "## Exit codes", _markdown_table(("code", "meaning"), codes)])
 
 
-def _schema() -> str:
+def _build_schema() -> str:
     parts = [
         "# Tables",
-        _generated(),
-        f"Schema {schema.SCHEMA_VERSION}. Absent is NULL. Units stand in names: `_ns` nanoseconds (whole), `_bytes`, "
-        "`_hz`, `_ratio` (0 to 1), `_gb_per_s` and `_gflop_per_s` (1e9 a second).",
-        _table(("table", "a row is"), [(f"[{table.name}](#{table.name})", table.row) for table in schema.TABLES]),
+        _NOTICE,
+        f"Schema {schema.SCHEMA_VERSION}. Absent values are NULL. Names end in their unit: `_ns` whole nanoseconds, "
+        "`_bytes`, `_hz`, `_ratio` (0 to 1), `_gb_per_s` and `_gflop_per_s` (1e9 per second).",
+        _markdown_table(
+            ("table", "a row is"), [(f"[{table.name}](#{table.name})", table.row) for table in schema.TABLES]
+        ),
     ]
     for table in schema.TABLES:
         columns = [(f"`{column.name}`", f"`{column.duckdb}`", column.doc) for column in table.view_columns]
-        parts += [f"## {table.name}", f"A row is {table.row}.", _table(("column", "type", "meaning"), columns)]
-    return _joined(parts)
+        parts += [f"## {table.name}", f"A row is {table.row}.", _markdown_table(("column", "type", "meaning"), columns)]
+    return _join(parts)
 
 
-def _queries() -> str:
-    listed = [
-        (f"[{name}](queries/{name}.md)", each.title, ", ".join(library.variants().get(name, ())))
-        for name, each in library.library().items()
+def _build_queries() -> str:
+    rows = [
+        (f"[{name}](queries/{name}.md)", query.title, ", ".join(library.variants().get(name, ())))
+        for name, query in library.library().items()
     ]
-    told = (
-        "Each page says what a row means and what every option and column is, shows the SQL, and asks the question of "
-        "the recorded runs in [data](../project/data.md). With `--like TOOL` a question is asked in that tool's "
-        "definition; its page says what differs."
+    introduction = (
+        "Each page defines the rows, options and columns of a query, shows its SQL, and runs it on the runs in "
+        "[data](../project/data.md). `--like TOOL` computes what that tool computes "
+        "([Definitions of other tools](../guides/other-tools.md)); the query's page lists the differences."
     )
-    return _joined(["# Queries", _generated(), told, _table(("query", "title", "--like"), listed)])
+    return _join(["# Queries", _NOTICE, introduction, _markdown_table(("query", "title", "--like"), rows)])
 
 
-def query_page(each: Query, example: Example, others: Mapping[str, tuple[Query, Example]]) -> str:
-    """The page of one query, for the file queries/<name>.md; `others` are its definitions by other tools."""
-    parts = [f"# {each.name}", _generated(), *_defined(each)]
-    if others:
-        links = ", ".join(f"[{tool}](#like-{tool})" for tool in others)
-        parts.append(f"In the definition of another tool, with `--like`: {links}.")
-    parts += ["## Example", *_shown(each, example), "## SQL", _sql(each)]
-    for tool, (other, asked) in others.items():
+def build_query_page(query: Query, example: Example, variants: Mapping[str, tuple[Query, Example]]) -> str:
+    """Return the page of one query, queries/<name>.md; `variants` are its definitions of other tools."""
+    parts = [f"# {query.name}", _NOTICE, *_definition(query)]
+    if variants:
+        links = ", ".join(f"[{tool}](#like-{tool})" for tool in variants)
+        parts.append(f"Definitions of other tools, with `--like`: {links}.")
+    parts += ["## Example", *_example_section(query, example), "## SQL", _sql_block(query)]
+    for tool, (variant, variant_example) in variants.items():
         parts.append(f"## Like {tool}")
-        if other.name in library.library():
-            parts.append(f"`{each.name} --like {tool}` is [{other.name}]({other.name}.md): {other.title}.")
+        if variant.name in library.library():
+            parts.append(f"`{query.name} --like {tool}` is [{variant.name}]({variant.name}.md): {variant.title}.")
         else:
-            parts += [*_defined(other), *_shown(other, asked), _sql(other)]
-    return _joined(parts)
+            parts += [*_definition(variant), *_example_section(variant, variant_example), _sql_block(variant)]
+    return _join(parts)
 
 
-def _defined(each: Query) -> list[str]:
-    """What a query answers, what it needs, its options and its columns."""
-    needs = " or ".join(f"[{table}](../schema.md#{table})" for table in each.needs)
-    parts = [f"**{each.title}.** {each.prose}", f"Needs rows in: {needs}." if needs else ""]
-    if each.params:
+def _definition(query: Query) -> list[str]:
+    """Return the prose, the needed tables, the options and the columns of a query."""
+    needs = " or ".join(f"[{table}](../schema.md#{table})" for table in query.needs)
+    parts = [f"**{query.title}.** {query.prose}", f"Needs rows in: {needs}." if needs else ""]
+    if query.params:
         rows = [
             (
                 f"`--{param.name.replace('_', '-')}`",
@@ -107,131 +109,118 @@ def _defined(each: Query) -> list[str]:
                 "" if param.default is None else f"`{param.default}`",
                 param.about,
             )
-            for param in each.params
+            for param in query.params
         ]
-        parts.append(_table(("option", "type", "default", "meaning"), rows))
-    columns = [(f"`{column}`", meaning) for column, meaning in each.columns.items()]
-    return [*parts, _table(("column", "meaning"), columns)]
+        parts.append(_markdown_table(("option", "type", "default", "meaning"), rows))
+    columns = [(f"`{column}`", meaning) for column, meaning in query.columns.items()]
+    return [*parts, _markdown_table(("column", "meaning"), columns)]
 
 
-def _sql(each: Query) -> str:
-    return f"```sql\n{each.sql.strip()}\n```"
+def _sql_block(query: Query) -> str:
+    return f"```sql\n{query.sql.strip()}\n```"
 
 
-def cookbook(lab: Lab) -> str:
-    """The page of recipes: SQL of docs/cookbook, run over the recorded runs."""
-    scripts = sorted((Path(__file__).parent / "cookbook").glob("*.sql"))
-    recipes = [_recipe(script, lab) for script in scripts]
-    listed = [f"- [{title}](#{_anchor(title)})" for title, _ in recipes]
-    told = (
-        "Questions that are not in [the library](../reference/queries.md), in SQL over [the tables](../reference/"
-        "schema.md) and the macros of `queries/lib`. Every one is run here over the recorded runs in "
-        "[data](../project/data.md): `tracelab ingest data`, then `tracelab sql - < FILE`."
+def _example_section(query: Query, example: Example) -> list[str]:
+    if example.answer is None:
+        return [f"The runs in data cannot answer it: {example.problem}"]
+    picture = f"![{query.title}, drawn from the answer above]({query.name}.png)" if example.picture else ""
+    origin = (
+        f"No run in data has a row for it; the rows are those of the test `{example.case}`." if example.case else ""
     )
-    return _joined(["# Cookbook", _generated(), told, "\n".join(listed), *(text for _, text in recipes)])
+    return [origin, f"```console\n$ {example.command}\n{format_answer(example.answer)}\n```", picture]
 
 
-def _recipe(script: Path, lab: Lab) -> tuple[str, str]:
-    """Title and section: of the comments above the SQL the first line is the title, the others the prose."""
+def build_cookbook(lab: Lab) -> str:
+    """Return the page of recipes: the SQL of docs/cookbook, run on the recorded runs."""
+    recipes = [_build_recipe(script, lab) for script in sorted((Path(__file__).parent / "cookbook").glob("*.sql"))]
+    links = [f"- [{title}](#{_slug(title)})" for title, _ in recipes]
+    introduction = (
+        "SQL beyond [the library](../reference/queries.md), over [the tables](../reference/schema.md) and the macros "
+        "of `queries/lib`. Each answer comes from the runs in [data](../project/data.md): `tracelab ingest data`, then "
+        "`tracelab sql - < FILE`."
+    )
+    return _join(["# Cookbook", _NOTICE, introduction, "\n".join(links), *(section for _, section in recipes)])
+
+
+def _build_recipe(script: Path, lab: Lab) -> tuple[str, str]:
+    """Return the title, the first line of the script's comment, and the section."""
     lines = script.read_text("utf-8").splitlines()
-    prose = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
+    title, *prose = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
     sql = "\n".join(line for line in lines if not line.startswith("--"))
-    answer = f"```text\n{printed(lab.sql(sql))}\n```"
     parts = [
-        f"## {prose[0]}",
-        "\n".join(prose[1:]),
+        f"## {title}",
+        "\n".join(prose),
         f"```sql\n{sql}\n```",
-        answer,
+        f"```text\n{format_answer(lab.sql(sql))}\n```",
         f"File: [{script.name}](../cookbook/{script.name})",
     ]
-    return prose[0], "\n\n".join(parts)
+    return title, "\n\n".join(parts)
 
 
-def _anchor(title: str) -> str:
+def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
 
 
-def _shown(each: Query, example: Example) -> list[str]:
-    if example.answer is None:
-        return [f"The recorded runs cannot answer it: {example.none}"]
-    drawn = f"![{each.title}, drawn from the answer above]({each.name}.png)" if example.picture else ""
-    told = f"No recorded run has a row for it; these are the rows of the test `{example.case}`."
-    shown = f"```console\n$ {example.command}\n{printed(example.answer)}\n```"
-    return [*([told] if example.case else []), shown, drawn]
-
-
-def _doctor() -> str:
-    listed = [(f"[{check.code}](#{check.code})", check.severity, check.title) for check in doctor.checks()]
-    listed += [(code, "info", title) for code, title in doctor.NOT_FILES.items()]
+def _build_doctor() -> str:
+    rows = [(f"[{check.code}](#{check.code})", check.severity, check.title) for check in doctor.checks()]
+    rows += [(code, "info", title) for code, title in doctor.NOT_FILES.items()]
     parts = [
         "# Checks of the doctor",
-        _generated(),
-        "What `tracelab doctor` looks for. Each check is a file of SQL in `queries/doctor`; "
+        _NOTICE,
+        "`tracelab doctor` runs these checks. Each is a file of SQL in `queries/doctor`; "
         "`tracelab doctor --check NAME --show-sql` prints it.",
-        _table(("check", "severity", "title"), listed),
+        _markdown_table(("check", "severity", "title"), rows),
     ]
     for check in doctor.checks():
         parts += [f"## {check.code}", check.prose, f"To do: {check.how_to_fix}" if check.how_to_fix else ""]
-    return _joined(parts)
+    return _join(parts)
 
 
-def _studies() -> str:
-    """The rows of the studies: what, by which formulas, from which runs."""
+def _build_studies() -> str:
+    """Return the page of the studies' rows: subject, formulas, and the runs that answer them."""
     parts = [
         "# Rows of the studies",
-        _generated(),
-        "What `tracelab study` knows; see [Five studies](../guides/studies.md). *State*: what `tracelab study list` "
-        "says of the examples of all rows together. *Alone*: the published figures suffice for a verdict. *Example*: "
-        "runs in [data](../project/data.md) that answer it.",
+        _NOTICE,
+        "The rows of `tracelab study`; see [Five studies](../guides/studies.md). *State*: the result of `tracelab "
+        "study list` for the examples of all rows together. *Alone*: the published figures suffice for a verdict. "
+        "*Example*: runs in [data](../project/data.md) that answer the row.",
     ]
-    shipped = _states()
+    states = _compute_row_states()
     for study in spec.studies():
-        found = spec.of_study(study)
-        listed = [
-            (f"[{row.id}](#{row.id.lower()})", row.title, shipped[row.id], "yes" if row.alone else "", _runs_of(row))
-            for row in found
+        rows = spec.of_study(study)
+        table = [
+            (
+                f"[{row.id}](#{row.id.lower()})",
+                row.title,
+                states[row.id],
+                "yes" if row.alone else "",
+                ", ".join(f"`{name}`" for name in row.example),
+            )
+            for row in rows
         ]
-        parts += [
-            f"## {study}",
-            f"{session.cited(study)}.",
-            _table(("row", "title", "state", "alone", "example"), listed),
-        ]
-        for row in found:
+        heading = ("row", "title", "state", "alone", "example")
+        parts += [f"## {study}", f"{session.cited(study)}.", _markdown_table(heading, table)]
+        for row in rows:
+            queries = ", ".join(f"[{each.query}](queries/{each.query}.md)" for each in row.answers.values())
             facts = [
                 f"- Study: {row.study}",
                 f"- Corrected: {row.corrected}",
                 *([f"- Runs that fit: `{row.fits}`"] if row.fits else []),
                 f"- To record one: `{row.capture}`",
-                *(
-                    [f"- Questions: {', '.join(_question(each.query) for each in row.answers.values())}"]
-                    if row.answers
-                    else []
-                ),
+                *([f"- Queries: {queries}"] if queries else []),
             ]
             parts += [f"### {row.id}", f"**{row.title}.** {row.prose}", "\n".join(facts)]
-    return _joined(parts)
+    return _join(parts)
 
 
-def _states() -> dict[str, str]:
-    """How far each row is on the runs that ship with tracelab."""
-    every = list(spec.rows().values())
-    with example.store_of(every) as store, session.opened(store) as con:
-        return {each.row.id: each.state for each in evaluate.states(con, every)}
+def _compute_row_states() -> dict[str, str]:
+    """Return the state of each row on the runs that ship with tracelab."""
+    rows = list(spec.rows().values())
+    with example.store_of(rows) as store, session.opened(store) as con:
+        return {each.row.id: each.state for each in evaluate.states(con, rows)}
 
 
-def _runs_of(row: spec.Row) -> str:
-    return ", ".join(f"`{name}`" for name in row.example)
-
-
-def _question(name: str) -> str:
-    return f"[{name}](queries/{name}.md)"
-
-
-def _generated() -> str:
-    return "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
-
-
-def _help(arguments: list[str]) -> str:
+def _help_block(arguments: list[str]) -> str:
     result = CliRunner().invoke(
         main, [*arguments, "--help"], prog_name="tracelab", terminal_width=88, max_content_width=88
     )
@@ -240,10 +229,10 @@ def _help(arguments: list[str]) -> str:
     return f"```text\n{result.output.rstrip()}\n```"
 
 
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _markdown_table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [heading, tuple("---" for _ in heading), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _joined(parts: list[str]) -> str:
+def _join(parts: list[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"

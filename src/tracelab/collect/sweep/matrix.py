@@ -56,7 +56,8 @@ def load(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, 
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}; a sweep is a TOML file, see docs/sweeps.md") from error
+        problem = error.strerror or error
+        raise UsageError(f"{path}: {problem}; a sweep is a TOML file, see docs/guides/sweeps.md") from error
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise UsageError(f"{path}: is no TOML: {error}") from error
     try:
