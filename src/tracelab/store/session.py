@@ -3,7 +3,10 @@
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 
@@ -22,9 +25,10 @@ def connect(store: Path, *, comments: bool = False, asked: str | None = None) ->
     Only who may look up the columns needs `comments`: they are a third of the time that it takes. Where all that will
     be asked is known, the views and macros that this SQL does not need are left out, which are the other two.
     """
-    con = _bare()
+    con = bare_connection()
     with integrity.named(store):
-        con.execute(_text_of(con, store, comments=comments, asked=asked))
+        for text in _texts(con, store, comments=comments, asked=asked):
+            run_text(con, text)
     return con
 
 
@@ -33,25 +37,31 @@ def init_sql(store: Path) -> str:
 
     Rows that are committed later show up by themselves; a table that had no file yet needs the text anew.
     """
-    with integrity.named(store), _bare() as con:
-        return _text_of(con, store, comments=True, asked=None)
+    with integrity.named(store), bare_connection() as con:
+        return "\n\n".join(_texts(con, store, comments=True, asked=None)) + "\n"
 
 
-def _text_of(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, asked: str | None) -> str:
+def _texts(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, asked: str | None) -> list[str]:
     root = store.resolve()
     mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    tables: Sequence[schema.Table] = schema.TABLES
     library: Sequence[str] = (kernel_classes.sql(kernel_classes.rules(root)), *macros.shipped())
-    if asked is not None:
-        library = [macros.needed(library, asked)]
-        named = macros.words(asked, *library)
-        tables = [table for table in tables if table.name in named]
-    views = [_view(root, table, mixed=mixed) for table in tables]
-    said = [_comments(table) for table in tables] if comments else []
-    return "\n\n".join([_SETTINGS, *views, *said, *library]) + "\n"
+    return session_texts(ParquetRows(root, mixed=mixed), library, comments=comments, asked=asked)
 
 
-def _bare() -> duckdb.DuckDBPyConnection:
+def run_text(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Run the statements of a text of `session_texts`."""
+    for statement in _parsed(text):
+        con.execute(statement)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> tuple[duckdb.Statement, ...]:
+    """Parse a text once per process: most texts are the same for every store, and parsing is a third of their cost."""
+    return tuple(duckdb.extract_statements(text))
+
+
+def bare_connection() -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that loads no extension by itself."""
     return duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -67,7 +77,7 @@ def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) ->
     if not integrity.has_files(root, "sources"):
         problem = "holds no ingested trace" if root.is_dir() else "does not exist"
         raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")
-    rows = con.execute(f"select distinct schema_version from {_parquet(root, 'sources')}").fetchall()
+    rows = con.execute(f"select distinct schema_version from {ParquetRows(root).files('sources')}").fetchall()
     versions = {str(version) for (version,) in rows}
     for version in sorted(versions):
         if version.split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
@@ -78,9 +88,75 @@ def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) ->
     return versions
 
 
-def _view(root: Path, table: schema.Table, *, mixed: bool) -> str:
-    """One view. `mixed`: files of several schema versions may stand side by side."""
-    rows = _runs(root, mixed=mixed) if table.name == "runs" else _rows(root, table, mixed=mixed)
+@dataclass(frozen=True)
+class ParquetRows:
+    """The rows of a store's Parquet files, as SQL. `mixed`: the files have several schema versions."""
+
+    root: Path
+    mixed: bool = False
+
+    def has(self, table: str) -> bool:
+        """Return whether the table has a file."""
+        return integrity.has_files(self.root, table)
+
+    def select(self, table: str) -> str:
+        """Select all columns of all files, and `filename`."""
+        return f"select *, filename from {self.files(table, ', union_by_name = true' if self.mixed else '')}"
+
+    def files(self, table: str, options: str = "") -> str:
+        """Read the files of a table."""
+        # Hive partitions win over the column of the file, and without a type a run named 2024-01-05 would be a date.
+        types = "hive_partitioning = true, hive_types = {'run': 'varchar'}"
+        return f"read_parquet({self._glob(table)}, {types}{options})"
+
+    def committed(self, table: str) -> str:
+        """Filter out what an interrupted ingest left.
+
+        The row in `sources` is the file sources/<run>/<source>.parquet, so names of files decide and no row is
+        compared: on 10 million kernels in 300 sources this costs 12 ms, a semi join on (run, source) 75 ms.
+        """
+        if table == "sources":
+            return ""
+        ours, theirs = (_text(f"{self.root.as_posix()}/{name}/run=") for name in (table, "sources"))
+        return f"\nwhere filename in (select replace(file, {theirs}, {ours}) from glob({self._glob('sources')}))"
+
+    def _glob(self, table: str) -> str:
+        escaped = "".join(f"[{char}]" if char in "*?[" else char for char in self.root.as_posix())
+        return _text(f"{escaped}/{table}/run=*/*.parquet")
+
+
+class StoredRows(Protocol):
+    """Where the rows of the tables are."""
+
+    def has(self, table: str) -> bool:
+        """Return whether there may be rows of the table."""
+
+    def select(self, table: str) -> str:
+        """Select all stored columns of a table, and `filename`."""
+
+    def committed(self, table: str) -> str:
+        """Filter on `filename` that keeps the rows of committed sources."""
+
+
+def session_texts(
+    stored: StoredRows, library: Sequence[str], *, comments: bool = False, asked: str | None = None
+) -> list[str]:
+    """Return the SQL of a session in pieces: settings, a view for each table, comments, and the library.
+
+    With `asked`, the views and macros that this SQL does not need are left out.
+    """
+    tables: Sequence[schema.Table] = schema.TABLES
+    if asked is not None:
+        library = [macros.needed(library, asked)]
+        named = macros.words(asked, *library)
+        tables = [table for table in tables if table.name in named]
+    views = [_view(stored, table) for table in tables]
+    documented = [_comments(table) for table in tables] if comments else []
+    return [_SETTINGS, *views, *documented, *library]
+
+
+def _view(stored: StoredRows, table: schema.Table) -> str:
+    rows = _runs(stored) if table.name == "runs" else _rows(stored, table)
     return f"create or replace view {table.name} as\n{rows};"
 
 
@@ -91,17 +167,17 @@ def _comments(table: schema.Table) -> str:
     return "\n".join([f"comment on view {table.name} is {_text(table.row)};", *columns])
 
 
-def _rows(root: Path, table: schema.Table, *, mixed: bool) -> str:
-    if not integrity.has_files(root, table.name):
+def _rows(stored: StoredRows, table: schema.Table) -> str:
+    if not stored.has(table.name):
         return f"select {_nulls(table.view_columns)} where false"
     columns = ", ".join(
         "try(start_ns + dur_ns) as end_ns" if column.name == "end_ns" else f'"{column.name}"'
         for column in table.view_columns
     )
-    return f"select {columns}\nfrom {_stored(root, table, mixed=mixed)}{_committed(root, table)}"
+    return f"select {columns}\nfrom {_typed(stored, table)}{stored.committed(table.name)}"
 
 
-def _runs(root: Path, *, mixed: bool) -> str:
+def _runs(stored: StoredRows) -> str:
     """One row a run: of each column the first value that any of its sources has, run.json's before the others'.
 
     The others stand in the order of their names.
@@ -115,44 +191,21 @@ def _runs(root: Path, *, mixed: bool) -> str:
     )
     return (
         f"select\n  committed.run,\n  coalesce(min(described.source), min(committed.source)) as source,\n  {firsts}\n"
-        f"from {_parquet(root, 'sources')} as committed\n"
-        f"left join {_stored(root, table, mixed=mixed)} as described using (run, source)\ngroup by committed.run"
+        f"from ({stored.select('sources')}) as committed\n"
+        f"left join {_typed(stored, table)} as described using (run, source)\ngroup by committed.run"
     )
 
 
-def _stored(root: Path, table: schema.Table, *, mixed: bool) -> str:
-    """What the files hold, in the schema's types: a table without files is empty, a column they lack is NULL."""
+def _typed(stored: StoredRows, table: schema.Table) -> str:
+    """Select what is stored in the schema's types: a table without files is empty, a column they lack is NULL."""
     empty = f"select {_nulls(table.columns)}, null::varchar as filename where false"
-    if not integrity.has_files(root, table.name):
+    if not stored.has(table.name):
         return f"({empty})"
-    files = _parquet(root, table.name, ", union_by_name = true" if mixed else "")
-    return f"(\n  {empty}\n  union all by name select *, filename from {files}\n)"
+    return f"(\n  {empty}\n  union all by name {stored.select(table.name)}\n)"
 
 
 def _nulls(columns: Iterable[schema.Column]) -> str:
     return ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in columns)
-
-
-def _committed(root: Path, table: schema.Table) -> str:
-    """The filter that hides what an interrupted ingest left.
-
-    The row in `sources` is the file sources/<run>/<source>.parquet, so names of files decide and no row is compared:
-    on 10 million kernels in 300 sources this costs 12 ms, a semi join on (run, source) 75 ms.
-    """
-    if table.name == "sources":
-        return ""
-    ours, theirs = (_text(f"{root.as_posix()}/{name}/run=") for name in (table.name, "sources"))
-    return f"\nwhere filename in (select replace(file, {theirs}, {ours}) from glob({_glob(root, 'sources')}))"
-
-
-def _parquet(root: Path, table: str, options: str = "") -> str:
-    # Hive partitions win over the column of the file, and without a type a run named 2024-01-05 would be a date.
-    return f"read_parquet({_glob(root, table)}, hive_partitioning = true, hive_types = {{'run': 'varchar'}}{options})"
-
-
-def _glob(root: Path, table: str) -> str:
-    escaped = "".join(f"[{char}]" if char in "*?[" else char for char in root.as_posix())
-    return _text(f"{escaped}/{table}/run=*/*.parquet")
 
 
 def _text(value: str) -> str:
