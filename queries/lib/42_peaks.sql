@@ -71,5 +71,5 @@ from (values
     ('dram_dot', 'dram', 1), ('dram_read', 'dram', 1), ('dram_write', 'dram', 1),
     ('l2_copy', 'l2', 1), ('l2_triad', 'l2', 1), ('l2_read', 'l2', 1),
     ('l1_copy', 'l1', 1), ('l1_triad', 'l1', 1), ('l1_read', 'l1', 1)
-) as names(what, ceiling, place);
+) as names(metric, ceiling, place);
 comment on view ceiling_names is 'one measurement, and the precision or memory level that it is a ceiling of';

@@ -30,16 +30,16 @@ with _ages as (
     group by s.run
 ),
 _measured as (
-    select c.run, c.uuid, c.device_name, n.ceiling, c.what, c.best, n.place, a.age
+    select c.run, c.uuid, c.device_name, n.ceiling, c.metric, c.best, n.place, a.age
     from ceilings as c
-    join ceiling_names as n on c.what = n.what
+    join ceiling_names as n on c.metric = n.metric
     join _ages as a on c.run = a.run
     where c.best > 0 and coalesce(c.gpus, 1) = 1
         and c.unit = case when n.ceiling in ('dram', 'l2', 'l1') then 'gb_per_s' else 'gflop_per_s' end
 ),
 _near as (
     select
-        c.run, c.rank, c.device, m.run as of_run, m.ceiling, m.what, m.best, m.place, m.age,
+        c.run, c.rank, c.device, m.run as of_run, m.ceiling, m.metric, m.best, m.place, m.age,
         case
             when m.run = from_run then 0
             when m.run = c.run and coalesce(m.uuid = c.uuid, true) and coalesce(m.device_name = c.name, true) then 1
@@ -58,7 +58,7 @@ _taken as (
 )
 select
     n.run, n.rank, n.device, n.ceiling, n.of_run,
-    arg_min(n.what, (n.place, -n.best)) as what,
+    arg_min(n.metric, (n.place, -n.best)) as metric,
     arg_min(n.best, (n.place, -n.best)) as per_s
 from _near as n
 join _taken as t
@@ -73,10 +73,10 @@ create or replace macro measured_links(cards) as table
 with _links as (
     select
         c.run, c.uuid, c.device_name, c.best, coalesce(epoch_us(r.started_at), 0) as age,
-        case c.what when 'h2d_pinned' then 'HtoD' when 'd2h_pinned' then 'DtoH' end as direction
+        case c.metric when 'h2d_pinned' then 'HtoD' when 'd2h_pinned' then 'DtoH' end as direction
     from ceilings as c
     left join runs as r using (run)
-    where c.what in ('h2d_pinned', 'd2h_pinned') and c.unit = 'gb_per_s' and c.best > 0
+    where c.metric in ('h2d_pinned', 'd2h_pinned') and c.unit = 'gb_per_s' and c.best > 0
 ),
 _near as (
     select

@@ -20,9 +20,9 @@ from copies as c
 join fitting as f using (run)
 where c.direction = 'HtoD'
 union all
-select 'size at half the bandwidth', l.run, null, l.device_name, null, null, l.what, 'bytes', null, l.best, null
+select 'size at half the bandwidth', l.run, null, l.device_name, null, null, l.metric, 'bytes', null, l.best, null
 from ceilings as l
-where l.run in (select run from fitting) and l.what like 'h2d%half'
+where l.run in (select run from fitting) and l.metric like 'h2d%half'
 order by all;
 
 select

@@ -481,7 +481,7 @@ TABLES: tuple[Table, ...] = (
             ("host", "text", "Host name."),
             ("device_name", "text", "GPU model, or the processor's."),
             ("uuid", "text", "UUID of the card."),
-            ("what", "text", "dram_copy, gemm_bf16, h2d_pinned …"),
+            ("metric", "text", "dram_copy, gemm_bf16, h2d_pinned …"),
             ("size_bytes", "int64", "Bytes a repetition moves or holds."),
             ("gpus", "int32", "GPUs taking part."),
             ("best", "double", "Best repetition."),

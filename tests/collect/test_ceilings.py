@@ -20,7 +20,7 @@ TIMES_NS = [4.0, 2.0, 8.0]
 
 
 def test_stream_kernels_count_what_they_read_and_write() -> None:
-    moved = {each.what: each.moved(1000) for each in rows.STREAMS}
+    moved = {each.metric: each.moved(1000) for each in rows.STREAMS}
     assert moved == {"dram_copy": 2000, "dram_scale": 2000, "dram_add": 3000, "dram_triad": 3000, "dram_dot": 2000}
 
 
@@ -33,13 +33,13 @@ def test_rate_is_that_of_the_best_and_of_the_median_repetition() -> None:
 def test_matrix_product_is_two_flop_for_each_of_n_cubed_terms() -> None:
     row = rows.gemm("bf16", 100, 2, TIMES_NS)
     assert (rows.gemm_flop(8192), row["best"], row["median"]) == (1_099_511_627_776, 1_000_000.0, 500_000.0)
-    assert (row["what"], row["size_bytes"], row["counting"]) == ("gemm_bf16", 60_000, "2n³, n = 100")
+    assert (row["metric"], row["size_bytes"], row["counting"]) == ("gemm_bf16", 60_000, "2n³, n = 100")
 
 
 def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
     algorithm, bus = rows.collective("all_reduce", 1000, 4, "NCCL", TIMES_NS)
-    assert (algorithm["what"], algorithm["best"], algorithm["median"]) == ("all_reduce_algbw", 500.0, 250.0)
-    assert (bus["what"], bus["best"], bus["median"]) == ("all_reduce_busbw", 750.0, 375.0)
+    assert (algorithm["metric"], algorithm["best"], algorithm["median"]) == ("all_reduce_algbw", 500.0, 250.0)
+    assert (bus["metric"], bus["best"], bus["median"]) == ("all_reduce_busbw", 750.0, 375.0)
     assert [row["best"] for row in rows.collective("broadcast", 1000, 4, "NCCL", TIMES_NS)] == [500.0, 500.0]
 
 
@@ -48,7 +48,7 @@ def test_fit_finds_the_latency_and_the_bandwidth_that_times_were_made_of() -> No
     latency_ns, gb_per_s = rows.fit(times) or (0, 0)
     assert math.isclose(latency_ns, 2000, rel_tol=1e-9)
     assert math.isclose(gb_per_s, 50, rel_tol=1e-9)
-    found = {row["what"]: (round(row["best"], 6), row["unit"], row["size_bytes"]) for row in rows.fitted("x", times)}
+    found = {row["metric"]: (round(row["best"], 6), row["unit"], row["size_bytes"]) for row in rows.fitted("x", times)}
     assert found == {
         "x_fit": (50.0, "gb_per_s", None),
         "x_latency": (2000.0, "ns", None),
@@ -118,7 +118,7 @@ def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:
     tiny = Sizes(1 << 16, 16, (4096, 1 << 20), (), 3, 1, 1.0)
     bench = Bench(torch, torch.device("cpu"), tiny)
     found = [row for _, work in measurements(bench, ("stream", "gemm", "copies")) for row in work()]
-    assert [row["what"] for row in found[:10]] == [
+    assert [row["metric"] for row in found[:10]] == [
         *("dram_copy", "dram_scale", "dram_add", "dram_triad", "dram_dot"),
         *("gemm_fp32", "gemm_bf16", "gemm_fp64", "h2h_pageable", "h2h_pageable"),
     ]
@@ -135,9 +135,9 @@ def test_ceilings_of_a_processor_end_in_a_run_folder_that_ingests(tmp_path: Path
     lab = ingest_paths(tmp_path, [tmp_path / "runs"], run=None)
     con = session.connect(lab.store)
     assert con.sql("select workload, status, gpus from runs").fetchall() == [("ceilings", "ok", 0)]
-    assert con.sql("select distinct what from ceilings order by 1").fetchall() == [
-        (what,)
-        for what in sorted(
+    assert con.sql("select distinct metric from ceilings order by 1").fetchall() == [
+        (metric,)
+        for metric in sorted(
             ["gemm_fp32", "gemm_bf16", "gemm_fp64"]
             + [f"{name}_{kind}" for name in ("all_reduce", "broadcast") for kind in ("algbw", "busbw")]
         )

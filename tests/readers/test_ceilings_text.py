@@ -62,7 +62,7 @@ def nccl(tmp_path: Path, text: str, name: str = "out.txt") -> Lab:
 
 def test_each_figure_of_nvbandwidth_is_a_ceiling(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, json.dumps(COPIES, indent=2), "bw.json")
-    columns = ("what", "device_name", "gpus", "best", "median", "repeats", "unit", "size_bytes")
+    columns = ("metric", "device_name", "gpus", "best", "median", "repeats", "unit", "size_bytes")
     assert [tuple(row[name] for name in columns) for row in lab.rows("ceilings")] == [
         ("h2d_pinned", "Card X", 1, 55.5, 55.5, 3, "gb_per_s", 512 << 20),
         ("h2d_pinned", "Card Y", 1, 54.25, 54.25, 3, "gb_per_s", 512 << 20),
@@ -75,7 +75,7 @@ def test_each_figure_of_nvbandwidth_is_a_ceiling(tmp_path: Path) -> None:
 
 def test_both_bandwidths_of_both_placements_are_ceilings(tmp_path: Path) -> None:
     lab = nccl(tmp_path, ALL_REDUCE)
-    columns = ("what", "size_bytes", "gpus", "best", "repeats", "device_name")
+    columns = ("metric", "size_bytes", "gpus", "best", "repeats", "device_name")
     assert [tuple(row[name] for name in columns) for row in lab.rows("ceilings")] == [
         ("all_reduce_algbw", 1024, 2, 0.1, 20, "Card X"),
         ("all_reduce_busbw", 1024, 2, 0.2, 20, "Card X"),
@@ -106,12 +106,12 @@ def test_labels_of_srun_and_lines_of_others_do_not_disturb(tmp_path: Path) -> No
 
 def test_older_text_takes_the_collective_from_the_name_of_the_file(tmp_path: Path) -> None:
     older = "\n".join(ALL_REDUCE.splitlines()[2:])
-    assert {row["what"] for row in nccl(tmp_path / "a", older, "sendrecv_perf.log").rows("ceilings")} == {
+    assert {row["metric"] for row in nccl(tmp_path / "a", older, "sendrecv_perf.log").rows("ceilings")} == {
         "send_recv_algbw",
         "send_recv_busbw",
     }
     lab = nccl(tmp_path / "b", older)
-    assert ("collective_unknown" in lab.diagnostics(), lab.rows("ceilings")[0]["what"]) == (True, "collective_algbw")
+    assert ("collective_unknown" in lab.diagnostics(), lab.rows("ceilings")[0]["metric"]) == (True, "collective_algbw")
 
 
 def test_row_that_was_cut_is_counted(tmp_path: Path) -> None:

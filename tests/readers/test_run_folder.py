@@ -26,7 +26,7 @@ def test_every_file_of_a_folder_lands_in_the_run_that_run_json_names(tmp_path: P
         steps__rank1__jsonl=lines("steps", step(0), rank=1),
         memory_peaks__rank1__jsonl=lines("memory_peaks", {"device": 1, "step": 0, "allocated_bytes": 5}, rank=1),
         host_samples__0__jsonl=lines("host_samples", {"device": 0, "time_ns": FIRST, "util_ratio": 0.5}),
-        ceilings__jsonl=lines("ceilings", {"what": "gemm_fp32", "best": 2.0, "unit": "gflop_per_s", "gpus": 1}),
+        ceilings__jsonl=lines("ceilings", {"metric": "gemm_fp32", "best": 2.0, "unit": "gflop_per_s", "gpus": 1}),
         ops__rank0__json={"tracelab": "ops/1", "run": RUN["run"], "rank": 0, "kind": "key_averages",
                           "ops": [{"name": "aten::mm", "input_shapes": [[2, 3], [3, 4]], "calls": 7, "flop": 336}]},
     )  # fmt: skip
@@ -42,7 +42,7 @@ def test_every_file_of_a_folder_lands_in_the_run_that_run_json_names(tmp_path: P
     ]
     assert lab.one("memory_peaks") | {"rank": 1, "device": 1, "allocated_bytes": 5} == lab.one("memory_peaks")
     assert lab.one("host_samples") | {"rank": 0, "time_ns": FIRST, "util_ratio": 0.5} == lab.one("host_samples")
-    assert lab.one("ceilings") | {"what": "gemm_fp32", "best": 2.0, "gpus": 1} == lab.one("ceilings")
+    assert lab.one("ceilings") | {"metric": "gemm_fp32", "best": 2.0, "gpus": 1} == lab.one("ceilings")
     summary = {
         "kind": "key_averages",
         "name": "aten::mm",
@@ -52,6 +52,12 @@ def test_every_file_of_a_folder_lands_in_the_run_that_run_json_names(tmp_path: P
     }
     assert lab.one("summaries") | summary == lab.one("summaries")
     assert {row["format"] for row in lab.rows("sources")} == {"run", "kineto"}
+
+
+def test_ceilings_recorded_under_the_former_key_keep_their_metric(tmp_path: Path) -> None:
+    rows = lines("ceilings", {"what": "gemm_fp32", "best": 2.0, "unit": "gflop_per_s", "gpus": 1})
+    lab = ingest_paths(tmp_path, [write(tmp_path / "older", run__json=RUN, ceilings__jsonl=rows)], run=None)
+    assert lab.one("ceilings")["metric"] == "gemm_fp32"
 
 
 def test_run_json_is_a_row_of_runs_and_tags(tmp_path: Path) -> None:

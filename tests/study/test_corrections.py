@@ -175,7 +175,7 @@ def test_a_slow_copy_is_one_below_half_of_the_link_as_it_was_measured(
     tmp_path: Path, measured: float | None, share: float, peak: tuple[float, str]
 ) -> None:
     copy = {"device": 0, "stream": 7, "direction": "HtoD"}
-    limit = {"run": "limits", "uuid": "GPU-1", "what": "h2d_pinned", "best": measured, "unit": "gb_per_s"}
+    limit = {"run": "limits", "uuid": "GPU-1", "metric": "h2d_pinned", "best": measured, "unit": "gb_per_s"}
     tables: Tables = {
         "devices": [{"rank": 0, "device": 0, "uuid": "GPU-1", "name": "Card"}],
         "ceilings": [limit] if measured else [],

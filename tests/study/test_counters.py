@@ -79,7 +79,7 @@ def test_bytes_a_second_are_held_against_what_the_card_reaches(
         "runs": [{"model": "net"}],
         "devices": [{"rank": 0, "device": 0, "uuid": "GPU-1", "name": "Card", "compute_capability": "8.0"}],
         "kernel_metrics": [launch | {"metric": metric, "value": float(value)} for metric, value in values.items()],
-        "ceilings": [{"run": "limits", "uuid": "GPU-1", "what": "dram_copy", "best": 40.0, "unit": "gb_per_s"}],
+        "ceilings": [{"run": "limits", "uuid": "GPU-1", "metric": "dram_copy", "best": 40.0, "unit": "gb_per_s"}],
     }
     answer = of_tables("S2-10", tmp_path, tables)
     (of_card,) = cells(answer, quantity="DRAM bandwidth / that of the card")

@@ -97,8 +97,8 @@ def expected(launches: list[tuple[str, Metrics]]) -> dict[tuple[str, str], tuple
 @pytest.mark.parametrize("seed", range(12))
 def test_every_figure_is_what_brute_force_finds(seed: int, tmp_path: Path) -> None:
     launches = some_launches(random.Random(seed))
-    ceilings = [{"what": what, "best": best, "unit": "gflop_per_s"} for what, best in set(CEILINGS.values())]
-    ceilings.append({"what": "dram_triad", "best": BANDWIDTH, "unit": "gb_per_s"})
+    ceilings = [{"metric": metric, "best": best, "unit": "gflop_per_s"} for metric, best in set(CEILINGS.values())]
+    ceilings.append({"metric": "dram_triad", "best": BANDWIDTH, "unit": "gb_per_s"})
     card = {"rank": 0, "device": 0, "compute_capability": "8.0"}
     tables = {"kernel_metrics": as_rows(launches), "ceilings": ceilings, "devices": [card]}
     answer = Lab(build_store(tmp_path / "lab", tables)).query("roofline", ceilings="measured").to_pylist()

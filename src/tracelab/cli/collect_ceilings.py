@@ -57,4 +57,4 @@ def _line(row: dict[str, Any]) -> str:
     """One figure as people read it."""
     unit = {"gb_per_s": "GB/s", "gflop_per_s": "GFLOP/s"}.get(row["unit"], row["unit"])
     size = f"{row['size_bytes']:>13,} B" if row["size_bytes"] is not None else " " * 15
-    return f"{row['what']:<22}{size}  best {row['best']:>12,.2f}  median {row['median']:>12,.2f} {unit}"
+    return f"{row['metric']:<22}{size}  best {row['best']:>12,.2f}  median {row['median']:>12,.2f} {unit}"

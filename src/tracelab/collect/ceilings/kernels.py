@@ -49,8 +49,8 @@ def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
         for precision in precisions(bench):
             yield f"gemm_{precision}", partial(gemm, bench, precision)
     if "copies" in parts:
-        for what in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable") if bench.cuda else ("h2h_pageable",):
-            yield what, partial(copies, bench, what)
+        for metric in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable") if bench.cuda else ("h2h_pageable",):
+            yield metric, partial(copies, bench, metric)
 
 
 def streams(bench: Bench) -> list[rows.Row]:
@@ -64,8 +64,8 @@ def streams(bench: Bench) -> list[rows.Row]:
         "dram_triad": lambda: torch.add(b, c, alpha=_SCALAR, out=a),
         "dram_dot": lambda: torch.dot(a, b),
     }
-    times = {what: times_ns(bench, work, bench.sizes.stream_s) for what, work in works.items()}
-    return [rows.stream(each, 8 * length, times[each.what]) for each in rows.STREAMS]
+    times = {metric: times_ns(bench, work, bench.sizes.stream_s) for metric, work in works.items()}
+    return [rows.stream(each, 8 * length, times[each.metric]) for each in rows.STREAMS]
 
 
 def gemm(bench: Bench, precision: str) -> list[rows.Row]:
@@ -90,20 +90,20 @@ def precisions(bench: Bench) -> list[str]:
     return ["fp32", "tf32", "bf16", "fp16", "fp64"] if modern else ["fp32", "fp16", "fp64"]
 
 
-def copies(bench: Bench, what: str) -> list[rows.Row]:
+def copies(bench: Bench, metric: str) -> list[rows.Row]:
     """Copies of all sizes, and what they say together."""
     found, medians = [], {}
     for size_bytes in bench.sizes.copies:
-        source, target = _ends(bench, what, size_bytes)
+        source, target = _ends(bench, metric, size_bytes)
         times = times_ns(bench, lambda: target.copy_(source, non_blocking=True))  # noqa: B023  used at once
-        found.append(rows.copy(what, size_bytes, times))
+        found.append(rows.copy(metric, size_bytes, times))
         medians[size_bytes] = statistics.median(times)
-    return [*found, *rows.fitted(what, medians)]
+    return [*found, *rows.fitted(metric, medians)]
 
 
-def _ends(bench: Bench, what: str, size_bytes: int) -> tuple[Any, Any]:
+def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
     """Source and target of a copy: h2d_pinned goes from pinned memory to the device."""
-    torch, (way, kind) = bench.torch, what.split("_")
+    torch, (way, kind) = bench.torch, metric.split("_")
     there = bench.random(size_bytes // 4, dtype=torch.float32)
     host = torch.randn(size_bytes // 4, pin_memory=kind == "pinned")
     return {"h2d": (host, there), "d2h": (there, host), "h2h": (host, there)}[way]

@@ -52,8 +52,8 @@ def measured(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
     backend = "NCCL" if device == "cuda" else "gloo"
     return [
         row
-        for what, size_bytes, times_ns in times
-        for row in rows.collective(what, size_bytes, ranks, backend, times_ns)
+        for metric, size_bytes, times_ns in times
+        for row in rows.collective(metric, size_bytes, ranks, backend, times_ns)
     ]
 
 
@@ -83,11 +83,11 @@ def main(folder: Path, rank: int) -> None:
         "all_reduce": dist.all_reduce,
     }
     found = []
-    for what, work in works.items():
+    for metric, work in works.items():
         for size_bytes in spec["sizes"]:
             tensor = torch.randn(size_bytes // 4, device=device)
             times = [_slowest_ns(torch, dist, work, tensor) for _ in range(spec["warmups"] + spec["repeats"])]
-            found.append((what, size_bytes, times[spec["warmups"] :]))
+            found.append((metric, size_bytes, times[spec["warmups"] :]))
     if rank == 0:
         write_json(folder / "times.json", found)
     dist.destroy_process_group()

@@ -12,7 +12,7 @@ Row = dict[str, Any]
 class Stream:
     """One stream kernel over arrays of N bytes each: what it is called, and how often N it reads and writes."""
 
-    what: str
+    metric: str
     reads: int
     writes: int
 
@@ -31,9 +31,9 @@ STREAMS = (
 """BabelStream's five, counted as it counts them."""
 
 
-def bus_factor(what: str, ranks: int) -> float:
+def bus_factor(metric: str, ranks: int) -> float:
     """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
-    return {"broadcast": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}[what]
+    return {"broadcast": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}[metric]
 
 
 def gemm_flop(n: int) -> int:
@@ -41,10 +41,10 @@ def gemm_flop(n: int) -> int:
     return 2 * n**3
 
 
-def rate(what: str, amount: int, times_ns: Sequence[float], unit: str, counting: str) -> Row:
+def rate(metric: str, amount: int, times_ns: Sequence[float], unit: str, counting: str) -> Row:
     """A row of best and median; bytes a ns are GB/s, FLOPs a ns are GFLOP/s."""
     return {
-        "what": what,
+        "metric": metric,
         "best": amount / min(times_ns),
         "median": amount / statistics.median(times_ns),
         "repeats": len(times_ns),
@@ -57,7 +57,7 @@ def stream(kernel: Stream, array_bytes: int, times_ns: Sequence[float]) -> Row:
     """The bandwidth of a stream kernel."""
     counting = f"read + write, {kernel.reads}N + {kernel.writes}N of doubles"
     moved = kernel.moved(array_bytes)
-    return rate(kernel.what, moved, times_ns, "gb_per_s", counting) | {"size_bytes": moved}
+    return rate(kernel.metric, moved, times_ns, "gb_per_s", counting) | {"size_bytes": moved}
 
 
 def gemm(precision: str, n: int, element_bytes: int, times_ns: Sequence[float]) -> Row:
@@ -66,18 +66,18 @@ def gemm(precision: str, n: int, element_bytes: int, times_ns: Sequence[float]) 
     return row | {"size_bytes": 3 * n * n * element_bytes}
 
 
-def copy(what: str, size_bytes: int, times_ns: Sequence[float]) -> Row:
+def copy(metric: str, size_bytes: int, times_ns: Sequence[float]) -> Row:
     """The bandwidth of a copy."""
-    return rate(what, size_bytes, times_ns, "gb_per_s", "bytes copied, once") | {"size_bytes": size_bytes}
+    return rate(metric, size_bytes, times_ns, "gb_per_s", "bytes copied, once") | {"size_bytes": size_bytes}
 
 
-def collective(what: str, size_bytes: int, ranks: int, backend: str, times_ns: Sequence[float]) -> list[Row]:
+def collective(metric: str, size_bytes: int, ranks: int, backend: str, times_ns: Sequence[float]) -> list[Row]:
     """Both bandwidths of a collective; each time is that of the slowest rank."""
     counting = f"S / t of the slowest of {ranks} ranks, {backend}"
-    algorithm = rate(f"{what}_algbw", size_bytes, times_ns, "gb_per_s", counting)
-    factor = bus_factor(what, ranks)
+    algorithm = rate(f"{metric}_algbw", size_bytes, times_ns, "gb_per_s", counting)
+    factor = bus_factor(metric, ranks)
     bus = algorithm | {
-        "what": f"{what}_busbw",
+        "metric": f"{metric}_busbw",
         "best": algorithm["best"] * factor,
         "median": algorithm["median"] * factor,
         "counting": f"{factor:.4g} × {counting}",
@@ -85,7 +85,7 @@ def collective(what: str, size_bytes: int, ranks: int, backend: str, times_ns: S
     return [row | {"size_bytes": size_bytes} for row in (algorithm, bus)]
 
 
-def fitted(what: str, medians_ns: Mapping[int, float]) -> list[Row]:
+def fitted(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
     """What all copies of a kind together say: latency, bandwidth, and the size that reaches half of it.
 
     Time is latency + size / bandwidth, by least squares of relative errors, so that every size counts alike.
@@ -95,11 +95,11 @@ def fitted(what: str, medians_ns: Mapping[int, float]) -> list[Row]:
         return []
     latency_ns, gb_per_s = line
     counting = f"time = latency + size / bandwidth, fitted to {len(medians_ns)} sizes"
-    rows = [_one(f"{what}_fit", gb_per_s, "gb_per_s", counting, None)]
+    rows = [_one(f"{metric}_fit", gb_per_s, "gb_per_s", counting, None)]
     if latency_ns > 0:
         half = round(latency_ns * gb_per_s)
-        rows.append(_one(f"{what}_latency", latency_ns, "ns", counting, None))
-        rows.append(_one(f"{what}_half", gb_per_s / 2, "gb_per_s", f"the size that reaches half; {counting}", half))
+        rows.append(_one(f"{metric}_latency", latency_ns, "ns", counting, None))
+        rows.append(_one(f"{metric}_half", gb_per_s / 2, "gb_per_s", f"the size that reaches half; {counting}", half))
     return rows
 
 
@@ -116,9 +116,9 @@ def fit(times_ns: Mapping[int, float]) -> tuple[float, float] | None:
     return (mean_time - slope * mean_size, 1 / slope) if slope > 0 else None
 
 
-def _one(what: str, value: float, unit: str, counting: str, size_bytes: int | None) -> Row:
+def _one(metric: str, value: float, unit: str, counting: str, size_bytes: int | None) -> Row:
     return {
-        "what": what,
+        "metric": metric,
         "size_bytes": size_bytes,
         "best": value,
         "median": value,

@@ -95,7 +95,7 @@ class Report:
                 continue
             yield {
                 "device_name": next((name for _, name in sorted(self._devices.items())), None),
-                "what": f"{self._collective or _UNKNOWN}_{name}",
+                "metric": f"{self._collective or _UNKNOWN}_{name}",
                 "size_bytes": int(found[1]) if int(found[1]) < 1 << 63 else None,
                 "gpus": len(self._devices) or None,
                 "best": value,

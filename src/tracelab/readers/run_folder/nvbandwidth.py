@@ -61,7 +61,7 @@ def _of_test(
             gpus = sorted({index for index, mark in ((i, "GPU(row)"), (j, "GPU(column)")) if mark in about})
             yield {
                 "device_name": devices.get(gpus[0]) if gpus else None,
-                "what": _NAMES.get(name, name),
+                "metric": _NAMES.get(name, name),
                 "size_bytes": size_bytes,
                 "gpus": len(gpus) or None,
                 "best": value,

@@ -23,6 +23,8 @@ _ROWS_AT_ONCE = 32_768
 _LARGEST_BYTES = 256 << 20
 _TIMED = ("steps", "host_samples")
 """Kinds whose rows have times, counted from 1970."""
+_RENAMED_KEYS = {"ceilings": {"what": "metric"}}
+"""Keys that recordings made before a column's renaming have, by kind of file."""
 _LOSSES = ("line_lost", "line_too_long", "cut_off", "gzip_cut_off", "gzip_broken")
 
 
@@ -63,7 +65,7 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
 
 
 def _read_lines(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:
-    table = LINES[kind.name]
+    table, renamed = LINES[kind.name], _RENAMED_KEYS.get(kind.name, {})
 
     def rows() -> Iterator[Row]:
         with decompress.unpacked(path, counted.findings, progress) as stream:
@@ -71,7 +73,9 @@ def _read_lines(path: Path, kind: Kind, counted: _Counted, progress: Callable[[i
                 if fields is None:
                     counted.lost += 1
                 elif number and "tracelab" not in fields:  # a header may stand again where a run went on
-                    yield fitted(table, fields, counted.findings)
+                    yield fitted(
+                        table, {renamed.get(key, key): value for key, value in fields.items()}, counted.findings
+                    )
 
     counted.put(table, rows())
     return None
