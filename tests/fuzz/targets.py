@@ -13,17 +13,17 @@ from tests.readers import run_folder as run_files
 from tests.readers import test_ceilings_text as printed_ceilings
 from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.small import kernel, op
-from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import repair
-from tracelab.readers.kineto.diagnostics import SENTENCES as OF_KINETO
+from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
 from tracelab.readers.kineto.parser import NotHealthyError, Parser
 from tracelab.readers.ncu import probe
-from tracelab.readers.ncu.diagnostics import SENTENCES as OF_NCU
+from tracelab.readers.ncu.diagnostics import MESSAGES as OF_NCU
 from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.read_report import read_text
 from tracelab.readers.ncu.report import Report
 from tracelab.readers.nvprof import sniff as sniff_nvprof
-from tracelab.readers.nvprof.diagnostics import SENTENCES as OF_NVPROF
+from tracelab.readers.nvprof.diagnostics import MESSAGES as OF_NVPROF
 from tracelab.readers.nvprof.lines import blocks
 from tracelab.readers.nvprof.text import as_table
 from tracelab.readers.nvprof.text_rows import Printed
@@ -31,7 +31,7 @@ from tracelab.readers.run_folder import nccl_tests, nvbandwidth
 from tracelab.readers.run_folder import sniff as sniff_run
 from tracelab.readers.run_folder.coerce import as_table as run_table
 from tracelab.readers.run_folder.coerce import fitted, loads
-from tracelab.readers.run_folder.diagnostics import SENTENCES as OF_RUNS
+from tracelab.readers.run_folder.diagnostics import MESSAGES as OF_RUNS
 from tracelab.readers.run_folder.json_lines import Line, objects_of
 from tracelab.readers.run_folder.json_lines import lines_of as lines_of_run
 from tracelab.readers.run_folder.metadata import missing, row_of
@@ -49,33 +49,33 @@ class Target:
 def ncu_text(data: bytes) -> None:
     """All of a report but for the store."""
     probe.sniff(data)
-    probe.glimpse(Path("x.csv"))
+    probe.probe_file(Path("x.csv"))
     report = Report(lambda name, rows: rows.validate(full=True))
-    read_text(lines_of(io.BytesIO(data), report.findings), report)
+    read_text(lines_of(io.BytesIO(data), report.diagnostics), report)
     report.devices.table(lambda _: 0)
-    diagnostics(report.findings, OF_NCU)
+    build_diagnostics(report.diagnostics, OF_NCU)
 
 
 def nvprof_text(data: bytes) -> None:
     """All of a printed result but for the store."""
     sniff_nvprof(data)
-    printed = Printed(Findings())
-    for block in blocks(io.BytesIO(data), printed.findings):
+    printed = Printed(DiagnosticCounts())
+    for block in blocks(io.BytesIO(data), printed.diagnostics):
         printed.take(block)
     for table, rows in printed.rows.items():
         as_table(table, rows).validate(full=True)
-    diagnostics(printed.findings, OF_NVPROF)
+    build_diagnostics(printed.diagnostics, OF_NVPROF)
 
 
 def kineto_clean(data: bytes) -> None:
     """A damaged piece of a trace, event by event; the parser takes all that became of it."""
-    findings = Findings()
-    lines, _ = repair.events(data, 1_700_000_000_000_000_000, findings)
+    diagnostics = DiagnosticCounts()
+    lines, _ = repair.events(data, 1_700_000_000_000_000_000, diagnostics)
     for parsed in _parser().mended_events(lines, lambda shapes: [0] * len(shapes)):
         assert not parsed.odd
         for table in parsed.tables.values():
             table.validate(full=True)
-    diagnostics(findings, OF_KINETO)
+    build_diagnostics(diagnostics, OF_KINETO)
 
 
 def kineto_parser(data: bytes) -> None:
@@ -95,37 +95,37 @@ def run_lines(data: bytes) -> None:
     """A file of JSON lines as rows of each table."""
     sniff_run(data)
     for table in ("steps", "ceilings", "host_samples"):
-        findings = Findings()
-        found = [fields for fields in objects_of(io.BytesIO(data), findings) if fields is not None]
-        run_table(table, [fitted(table, fields, findings) for fields in found]).validate(full=True)
-        diagnostics(findings, OF_RUNS)
+        diagnostics = DiagnosticCounts()
+        found = [fields for fields in objects_of(io.BytesIO(data), diagnostics) if fields is not None]
+        run_table(table, [fitted(table, fields, diagnostics) for fields in found]).validate(full=True)
+        build_diagnostics(diagnostics, OF_RUNS)
 
 
 def run_json(data: bytes) -> None:
     """A description of a run, and nvbandwidth's JSON."""
-    findings = Findings()
+    diagnostics = DiagnosticCounts()
     try:
         content = loads(data.decode(errors="replace"))
     except ValueError:
         return
     if isinstance(content, dict):
-        run_table("runs", [row_of(content, Path("run"), findings)]).validate(full=True)
+        run_table("runs", [row_of(content, Path("run"), diagnostics)]).validate(full=True)
         missing(content, Path("/nowhere"))
-        run_table("ceilings", list(nvbandwidth.rows(content, findings))).validate(full=True)
-    diagnostics(findings, OF_RUNS)
+        run_table("ceilings", list(nvbandwidth.rows(content, diagnostics))).validate(full=True)
+    build_diagnostics(diagnostics, OF_RUNS)
 
 
 def nccl_text(data: bytes) -> None:
     """What nccl-tests print."""
-    report = nccl_tests.Report(Findings())
+    report = nccl_tests.Report(DiagnosticCounts())
     rows = list(report.rows(line.content.decode(errors="replace") for line in lines_of_bytes(data)))
     run_table("ceilings", rows).validate(full=True)
-    diagnostics(report.findings, OF_RUNS)
+    build_diagnostics(report.diagnostics, OF_RUNS)
 
 
 def lines_of_bytes(data: bytes) -> Iterator[Line]:
     """The lines of a text in memory."""
-    return lines_of_run(io.BytesIO(data), Findings())
+    return lines_of_run(io.BytesIO(data), DiagnosticCounts())
 
 
 _AXPY = Kernel("void axpy<float, (int)4>(T1 *, T1)")

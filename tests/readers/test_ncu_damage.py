@@ -30,7 +30,7 @@ def read(content: str | bytes) -> tuple[list[dict[str, object]], Report]:
     tables: list[object] = []
     report = Report(lambda _, table: tables.append(table))
     data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
-    read_text(lines_of(io.BytesIO(data), report.findings), report)
+    read_text(lines_of(io.BytesIO(data), report.diagnostics), report)
     return [row for table in tables for row in table.to_pylist()], report
 
 
@@ -102,7 +102,7 @@ def test_rows_that_two_processes_write_into_each_other_cost_the_torn_one():
 def test_a_row_behind_an_unfinished_line_of_the_program_is_read():
     rows, report = read(PLAIN.replace('"2","4242"', 'Epoch 3: 100%\r"2","4242"'))
     assert rows == WHOLE["plain"]
-    assert report.findings.counts["stray_line"] == 2
+    assert report.diagnostics.counts["stray_line"] == 2
 
 
 def test_a_second_table_in_one_file_has_its_own_columns():
@@ -115,7 +115,7 @@ def test_ncu_s_own_lines_may_stand_anywhere():
         noisy = "".join(f'==WARNING== A "warning, of ncu\n==PROF== 0%..50%\n{line}\n' for line in page.splitlines())
         rows, report = read(noisy)
         assert rows == WHOLE[whole]
-        assert report.findings.counts["tool_warning"] == page.count("\n")
+        assert report.diagnostics.counts["tool_warning"] == page.count("\n")
 
 
 NOISE = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=60)
@@ -199,7 +199,7 @@ def test_a_raw_page_without_units_says_so():
     lines = RAW.splitlines()
     rows, report = read("\n".join([lines[0], *lines[2:]]) + "\n")
     assert len(rows) == 20
-    assert report.findings.counts["units_missing"] == 1
+    assert report.diagnostics.counts["units_missing"] == 1
 
 
 def test_a_broken_gzip_keeps_what_stands_before_the_break(tmp_path):
@@ -221,7 +221,7 @@ def test_endless_advice_is_counted_beyond_a_limit():
     rule = (Kernel(), Rule("Occupancy", "INF", "Look."))
     _, report = read(details_csv([rule] * 10_007))
     assert len(report.advised.messages) == 10_000
-    assert report.findings.counts["advice_beyond_limit"] == 7
+    assert report.diagnostics.counts["advice_beyond_limit"] == 7
 
 
 def test_a_short_row_may_lack_any_column_behind_the_value():

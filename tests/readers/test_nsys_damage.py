@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
 from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
 from tracelab.errors import SourceError
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import sqlite
 from tracelab.readers.nsys.export import all_rows
 
@@ -244,7 +244,7 @@ def test_no_damage_costs_a_row_that_sqlite_reads_by_its_row_id(
     except SourceError:
         return
     for table in (KERNELS, COPIES, CALLS):
-        found = list(all_rows(export_of, table, {"start": "int"}, Findings(), "rows_lost"))
+        found = list(all_rows(export_of, table, {"start": "int"}, DiagnosticCounts(), "rows_lost"))
         kept = {start for rows in found for start in rows.column("start").to_pylist()}
         assert readable(path, table) <= kept
 

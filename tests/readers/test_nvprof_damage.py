@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.readers.small import STATUSES, ingest_bytes
 from tests.readers.test_nvprof_text import CONSOLE_TRACE, GPU_TRACE, LAUNCHES, OLD_SUMMARY, SUMMARY
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof import sniff
 from tracelab.readers.nvprof.lines import Block
 from tracelab.readers.nvprof.text_rows import Printed
@@ -29,7 +29,7 @@ form = pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 
 def printed(text: str, *, open_end: bool = False) -> Printed:
     """The text, read without a store."""
-    reader = Printed(Findings())
+    reader = Printed(DiagnosticCounts())
     reader.take(Block(text.splitlines(), open_end=open_end))
     return reader
 

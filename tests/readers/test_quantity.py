@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelab.readers.units import in_base_unit
+from tracelab.readers.units import to_base_unit
 
 SAME = [
     ("4.70", "us", "4700", "ns"),
@@ -42,11 +42,11 @@ SAME = [
 
 @pytest.mark.parametrize(("value", "unit", "expected", "base"), SAME)
 def test_a_quantity_is_the_same_in_its_base_unit(value, unit, expected, base):
-    assert in_base_unit(Decimal(value), unit) == (Decimal(expected), base)
+    assert to_base_unit(Decimal(value), unit) == (Decimal(expected), base)
 
 
 def test_a_number_without_unit_has_none():
-    assert in_base_unit(Decimal("0.97"), "") == (Decimal("0.97"), None)
+    assert to_base_unit(Decimal("0.97"), "") == (Decimal("0.97"), None)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_a_number_without_unit_has_none():
     ],
 )
 def test_only_bytes_are_counted_in_1024(value, unit, expected, base):
-    assert in_base_unit(Decimal(value), unit, kilo=1024) == (Decimal(expected), base)
+    assert to_base_unit(Decimal(value), unit, kilo=1024) == (Decimal(expected), base)
 
 
 def test_a_divisor_that_has_no_last_digit_leaves_the_unit_alone():
-    assert in_base_unit(Decimal(3), "byte/3B") == (Decimal(3), "byte/3B")
+    assert to_base_unit(Decimal(3), "byte/3B") == (Decimal(3), "byte/3B")
 
 
 def test_megahertz_are_no_millihertz_and_milliseconds_no_megaseconds():
-    assert in_base_unit(Decimal(1), "mhz") == (Decimal(10**6), "Hz")
-    assert in_base_unit(Decimal(1), "Ms") == (Decimal(1), "Ms")
+    assert to_base_unit(Decimal(1), "mhz") == (Decimal(10**6), "Hz")
+    assert to_base_unit(Decimal(1), "Ms") == (Decimal(1), "Ms")
 
 
 @given(
@@ -79,4 +79,4 @@ def test_megahertz_are_no_millihertz_and_milliseconds_no_megaseconds():
 )
 def test_scaling_loses_no_digit(value, unit):
     name, exponent = unit
-    assert Fraction(in_base_unit(value, name)[0]) == Fraction(value) * 10**exponent
+    assert Fraction(to_base_unit(value, name)[0]) == Fraction(value) * 10**exponent

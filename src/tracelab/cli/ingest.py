@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracelab.ingest.pipeline import FileResult, Progress, Report
-    from tracelab.readers.base import Diagnostic
+    from tracelab.readers.diagnostics import Diagnostic
 
 _EPILOG = """\b
 Examples:

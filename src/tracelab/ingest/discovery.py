@@ -10,7 +10,7 @@ from pathlib import Path
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError, escape_path
 from tracelab.ingest.hashing import files_of
 from tracelab.readers.base import Probe, Reader
-from tracelab.readers.decompress import unpacked_head
+from tracelab.readers.decompress import read_head
 from tracelab.readers.registry import folder_readers, readers
 
 EXPORTS = {
@@ -35,7 +35,7 @@ class Candidate:
 
     path: Path
     reader: Reader
-    glimpse: Probe
+    probe: Probe
     stamp: Stamp
 
     @property
@@ -87,25 +87,25 @@ def probe_source(item: Path | Refused) -> Candidate | Refused:
 def _looked_at(path: Path) -> Candidate | Refused:
     if path.is_dir():
         whole = next(reader for reader in folder_readers() if reader.is_source(path))
-        return Candidate(path, whole, whole.glimpse(path), stamp(path))
+        return Candidate(path, whole, whole.probe_file(path), stamp(path))
     marked = stamp(path)
     if not path.is_file():
         return Refused(path, f"{escape_path(path)}: is no regular file")
     if marked[0] == 0:
         return Refused(path, f"{escape_path(path)}: the file is empty", readable=True)
-    head = unpacked_head(path)
+    head = read_head(path)
     refusals: list[NotProfilerDataError] = []
     for reader in readers():
         if reader.sniff(head):
             try:
-                return Candidate(path, reader, reader.glimpse(path), marked)
+                return Candidate(path, reader, reader.probe_file(path), marked)
             except NothingToStoreError:
                 raise
             except NotProfilerDataError as error:  # several formats begin alike: SQLite files of different tools
                 refusals.append(error)
     if len(refusals) == 1:
         raise refusals[0]
-    expected = " or ".join(reader.WHAT for reader in readers())
+    expected = " or ".join(reader.DESCRIPTION for reader in readers())
     return Refused(path, f"{escape_path(path)}: no format that tracelab reads; expected {expected}", readable=True)
 
 

@@ -17,7 +17,8 @@ from tracelab.ingest import run_grouping
 from tracelab.ingest.discovery import Candidate, Refused, expand_paths, probe_source, stamp
 from tracelab.ingest.hashing import hashed
 from tracelab.ingest.run_grouping import RunAssignment
-from tracelab.readers.base import Diagnostic, ReadResult
+from tracelab.readers.base import ReadResult
+from tracelab.readers.diagnostics import Diagnostic
 from tracelab.run_names import check_run_name
 from tracelab.store import commit as stores
 from tracelab.store.writer import Sink
@@ -158,7 +159,7 @@ def _read_one(
 ) -> FileResult:
     candidate = item.candidate
     path = candidate.path
-    begun = FileResult(path, "failed", run=item.run, format=candidate.glimpse.format)
+    begun = FileResult(path, "failed", run=item.run, format=candidate.probe.format)
     try:
         if item.sha256 and not replace:
             source = item.sha256[:16]
@@ -199,18 +200,18 @@ def _store(
     sha256.add_done_callback(lambda done: _pass_on(done, source))
     sinks: list[Sink] = []
 
-    def sink_for(rank: int) -> Sink:
+    def open_sink(rank: int) -> Sink:
         sinks.append(Sink(folder, item.run, source, rank))
         return sinks[-1]
 
-    facts = candidate.reader.read(candidate.path, sink_for, workers=workers, progress=progress)
+    facts = candidate.reader.read(candidate.path, open_sink, workers=workers, progress=progress)
     sink = sinks[0]
     sink.add("diagnostics", _diagnostic_rows(facts))
     row = facts.source | {
         "run": item.run,
         "source": source.result(),
         "path": escape_path(candidate.path.absolute()),
-        "format": candidate.glimpse.format,
+        "format": candidate.probe.format,
         "sha256": sha256.result(),
         "size_bytes": candidate.size_bytes,
         "reader_version": candidate.reader.VERSION,
@@ -225,7 +226,7 @@ def _store(
         "stored" if complete else "salvaged",
         run=item.run,
         source=source.result(),
-        format=candidate.glimpse.format,
+        format=candidate.probe.format,
         events_read=_count(facts, "events_read"),
         events_kept=_count(facts, "events_kept"),
         events_skipped=_count(facts, "events_skipped"),

@@ -150,10 +150,10 @@ def groups(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     alike: dict[tuple[Path, str, int | None], list[Candidate]] = {}
     found: list[list[Candidate]] = []
     for candidate in candidates:
-        if candidate.glimpse.rank is None:
+        if candidate.probe.rank is None:
             found.append([candidate])
             continue
-        key = (candidate.path.resolve().parent, candidate.glimpse.format, candidate.glimpse.world_size)
+        key = (candidate.path.resolve().parent, candidate.probe.format, candidate.probe.world_size)
         alike.setdefault(key, []).append(candidate)
     for members in alike.values():
         found += [members] if len(members) == 1 else _recorded_together(members)
@@ -161,14 +161,14 @@ def groups(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
 
 
 def _recorded_together(members: list[Candidate]) -> list[list[Candidate]]:
-    spans = [(member.reader.span(member.path), member) for member in members]
+    spans = [(member.reader.time_span_ns(member.path), member) for member in members]
     found = [[member] for span, member in spans if span is None]
     together: list[Candidate] = []
     latest_start = earliest_end = 0
     timed = [(span, member) for span, member in spans if span is not None]
     for (start, end), member in sorted(timed, key=lambda pair: (pair[0], str(pair[1].path))):
-        ranks = {other.glimpse.rank for other in together}
-        if together and start <= earliest_end and latest_start <= end and member.glimpse.rank not in ranks:
+        ranks = {other.probe.rank for other in together}
+        if together and start <= earliest_end and latest_start <= end and member.probe.rank not in ranks:
             together.append(member)
             latest_start, earliest_end = max(latest_start, start), min(earliest_end, end)
             continue
@@ -182,7 +182,7 @@ def _recorded_together(members: list[Candidate]) -> list[list[Candidate]]:
 
 def _own_name(group: list[Candidate]) -> str | None:
     """The run that the files themselves say they are of."""
-    run = next((item.glimpse.run for item in group if item.glimpse.run), None)
+    run = next((item.probe.run for item in group if item.probe.run), None)
     return legal_run_name(run) if run else None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tracelab.readers.diagnostics import Diagnostic
 from tracelab.store.writer import Sink
 
 
@@ -20,17 +21,6 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Diagnostic:
-    """One row of `diagnostics`, without run and source."""
-
-    severity: str
-    code: str
-    count: int
-    message: str
-    how_to_fix: str | None = None
-
-
-@dataclass(frozen=True)
 class ReadResult:
     """What a reader learnt of a whole file: columns of its row in `sources`, and what it noticed."""
 
@@ -42,20 +32,20 @@ class Reader(Protocol):
     """One family of formats; a module of functions."""
 
     VERSION: str
-    WHAT: str
+    DESCRIPTION: str
     """What it reads, as a message names it: "a Chrome trace as torch.profiler exports it"."""
 
     def sniff(self, head: bytes) -> bool:
         """Whether content that begins like this (unpacked) may be of this family."""
 
-    def glimpse(self, path: Path) -> Probe:
+    def probe_file(self, path: Path) -> Probe:
         """Look at the ends of a file. Raises NotProfilerDataError, and the next reader that may take it is asked."""
 
-    def span(self, path: Path) -> tuple[int, int] | None:
+    def time_span_ns(self, path: Path) -> tuple[int, int] | None:
         """About when the recording began and ended, in ns of the file's clock; None where that cannot be told."""
 
     def read(
-        self, path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]
+        self, path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]
     ) -> ReadResult:
         """Put all rows of the file into the sink made for its rank, as far as it is known.
 

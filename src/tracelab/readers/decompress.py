@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from isal import isal_zlib
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 
 GZIP_MAGIC = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 20
 _UNPACKED_BYTES = 4 << 20
 _CHUNKS_AHEAD = 4
 _FIRST_BYTES = 1 << 18
-SNIFFED_BYTES = 1 << 16  # a text may begin with screens of its program's own output
+SNIFF_BYTES = 1 << 16  # a text may begin with screens of its program's own output
 _Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP = 31  # zlib's window bits for a gzip member
 
@@ -29,19 +29,19 @@ def is_gzip(path: Path) -> bool:
         return file.read(2) == GZIP_MAGIC
 
 
-def unpacked_head(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
     """The first bytes of the content."""
-    with unpacked(path, Findings(), lambda _: None) as stream:
-        return bytes(read_chunk(stream, SNIFFED_BYTES))
+    with open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
+        return bytes(read_chunk(stream, SNIFF_BYTES))
 
 
-def unpacked(path: Path, findings: Findings, progress: Callable[[int], None]) -> io.RawIOBase:
+def open_decompressed(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> io.RawIOBase:
     """The file's content as a stream; of a damaged gzip file what can be unpacked.
 
     `progress` is told of the bytes read, as they stand in the file.
     """
     if is_gzip(path):
-        return _Chunks(_apart(_gunzipped(path, findings, progress)))
+        return _Chunks(_apart(_gunzipped(path, diagnostics, progress)))
     return _Watched(path, progress)
 
 
@@ -120,7 +120,7 @@ def _apart(chunks: Iterator[bytes]) -> Generator[bytes]:
         thread.shutdown(cancel_futures=True)
 
 
-def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) -> Iterator[bytes]:
+def _gunzipped(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Iterator[bytes]:
     """The content of all members, none of it longer than a chunk at a time."""
     with path.open("rb") as file:
 
@@ -133,7 +133,7 @@ def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) 
         while packed:
             if not packed.startswith(GZIP_MAGIC[: len(packed)]):
                 if packed.strip(b"\0"):
-                    findings.note("gzip_trailing", f"{len(packed)} bytes or more behind the last member")
+                    diagnostics.note("gzip_trailing", f"{len(packed)} bytes or more behind the last member")
                 return
             member_start, given = file.tell() - len(packed), 0
             member = isal_zlib.decompressobj(wbits=_GZIP)
@@ -141,7 +141,7 @@ def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) 
                 try:
                     data = member.decompress(packed, _UNPACKED_BYTES)
                 except _Broken as error:
-                    findings.note("gzip_broken", error)
+                    diagnostics.note("gzip_broken", error)
                     yield from _until_break(path, member_start, given)
                     return
                 given += len(data)
@@ -149,7 +149,7 @@ def _gunzipped(path: Path, findings: Findings, progress: Callable[[int], None]) 
                     yield data
                 packed = member.unused_data if member.eof else member.unconsumed_tail or more()
             if not member.eof:
-                findings.note("gzip_cut_off", "the last member has no end")
+                diagnostics.note("gzip_cut_off", "the last member has no end")
                 yield member.flush()
                 return
             packed = packed or more()

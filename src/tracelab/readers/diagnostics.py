@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracelab.readers.base import Diagnostic
-
 SAMPLE_LENGTH = 200
 _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
-Sentences = Mapping[str, tuple[str, str, str | None]]
+Messages = Mapping[str, tuple[str, str, str | None]]
 """By code: severity, message, how to fix it. In a message {n} stands for how often, {sample} for the first, and of
 [event|events] the first is said of one, the second of several."""
 
-COMMON: Sentences = {
+COMMON_MESSAGES: Messages = {
     "gzip_cut_off": (
         "error",
         "The gzip data ends before its end mark; what could be unpacked was kept.",
@@ -43,8 +41,19 @@ COMMON: Sentences = {
 """What a file of any format may leave."""
 
 
+@dataclass(frozen=True)
+class Diagnostic:
+    """One row of `diagnostics`, without `run` and `source`."""
+
+    severity: str
+    code: str
+    count: int
+    message: str
+    how_to_fix: str | None = None
+
+
 @dataclass
-class Findings:
+class DiagnosticCounts:
     """Counts by diagnostic code, with the first sample of each."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -55,21 +64,21 @@ class Findings:
         self.counts[code] += count
         self.samples.setdefault(code, str(sample)[:SAMPLE_LENGTH])
 
-    def add(self, other: "Findings") -> None:
+    def merge(self, other: "DiagnosticCounts") -> None:
         """Take over what another has counted."""
         self.counts.update(other.counts)
         for code, sample in other.samples.items():
             self.samples.setdefault(code, sample)
 
 
-def diagnostics(findings: Findings, sentences: Sentences) -> tuple[Diagnostic, ...]:
+def build_diagnostics(diagnostics: DiagnosticCounts, sentences: Messages) -> tuple[Diagnostic, ...]:
     """What was noticed, as rows of `diagnostics`, in the order of the sentences. Raises KeyError on a code without."""
-    if unknown := set(+findings.counts) - set(sentences):
+    if unknown := set(+diagnostics.counts) - set(sentences):
         raise KeyError(f"no sentence for {sorted(unknown)}")
     rows = []
     for code, (severity, message, how_to_fix) in sentences.items():
-        if count := findings.counts[code]:
-            text = _counted(message, count).replace("{sample}", findings.samples.get(code, ""))
+        if count := diagnostics.counts[code]:
+            text = _counted(message, count).replace("{sample}", diagnostics.samples.get(code, ""))
             rows.append(Diagnostic(severity, code, count, text, how_to_fix))
     return tuple(rows)
 
@@ -79,7 +88,7 @@ def _counted(message: str, count: int) -> str:
     return _ONE_OR_SEVERAL.sub(r"\1" if count == 1 else r"\2", message).replace("{n}", f"{count:,}")
 
 
-def rank_in_name(path: Path) -> int | None:
+def rank_from_name(path: Path) -> int | None:
     """The rank that a file's name says: rank-3, worker0."""
     named = _RANK_IN_NAME.search(path.name)
     return int(named[1]) if named else None

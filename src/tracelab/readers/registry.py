@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     _OF_FOLDERS: tuple[FolderReader, ...] = (nsys,)
 
 NAMES = ("run_folder", "ncu", "kineto", "nvprof", "nsys")
-"""Several may take content by how it begins; the first that finds its own data in it (`glimpse`) reads it."""
+"""Several may take content by how it begins; the first that finds its own data in it (`probe_file`) reads it."""
 
 FOLDER_NAMES = ("nsys",)
 """Those for which a folder can be one source."""

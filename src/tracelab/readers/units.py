@@ -23,19 +23,19 @@ class Scale:
     unit: str | None
 
 
-def in_base_unit(value: Decimal, unit: str, *, kilo: int = 1000) -> tuple[Decimal, str | None]:
+def to_base_unit(value: Decimal, unit: str, *, kilo: int = 1000) -> tuple[Decimal, str | None]:
     """A value in base units, exactly. `kilo` is what the K of a byte unit means: 1000 to ncu, 1024 to nvprof."""
-    scale = scale_of(unit, kilo=kilo)
-    return multiplied(value, scale), scale.unit
+    scale = parse_unit(unit, kilo=kilo)
+    return apply_scale(value, scale), scale.unit
 
 
-def multiplied(value: Decimal, scale: Scale) -> Decimal:
+def apply_scale(value: Decimal, scale: Scale) -> Decimal:
     """A value times the factor of a scale, exactly."""
     return _EXACT.multiply(value, scale.factor)
 
 
 @lru_cache(maxsize=4096)
-def scale_of(unit: str, *, kilo: int = 1000) -> Scale:
+def parse_unit(unit: str, *, kilo: int = 1000) -> Scale:
     """The scale of a unit; an unknown one stays as it is."""
     amount, *per = (part.strip() for part in unit.strip().split("/"))
     scale = _of_amount(amount, kilo)

@@ -36,10 +36,10 @@ class PieceReader:
         try:
             parsed = self._parser.events(piece, self._kinds_of, base_ns=self._base_ns)
         except NotHealthyError:
-            self._add_mended(*repair.events(bytes(piece), self._base_ns, rows.findings), rows)
+            self._add_mended(*repair.events(bytes(piece), self._base_ns, rows.diagnostics), rows)
         else:
             self._add(parsed, rows)
-            self._add_mended(*repair.whole_events(parsed.odd, self._base_ns, rows.findings), rows)
+            self._add_mended(*repair.whole_events(parsed.odd, self._base_ns, rows.diagnostics), rows)
         return rows
 
     def end(self) -> None:
@@ -59,12 +59,12 @@ class PieceReader:
             self._add(parsed, rows)
             for event in parsed.odd:
                 rows.events_skipped += 1
-                rows.findings.note("event_lost", event)
+                rows.diagnostics.note("event_lost", event)
 
     def _add(self, parsed: Parsed, rows: Rows) -> None:
         """Let events wait; those of a kind that enough now wait of are mapped."""
         for unfit in parsed.unfit:
-            rows.findings.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)
+            rows.diagnostics.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)
         for kind, events in parsed.tables.items():
             rows.events_kept += len(events)
             enough = self._waiting.add((kind, _types_of_ids(events)), events)

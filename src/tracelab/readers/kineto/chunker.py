@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracelab.readers.decompress import read_chunk, read_into
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.room import Room
 
@@ -36,7 +36,7 @@ class Trace:
     array_form: bool = False
     has_events: bool = False
     cut_off: bool = False
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
 
 class Pieces:
@@ -65,7 +65,7 @@ class Pieces:
                 return self._last_in(data, self._rest)
             self._rest = data[:filled]
             if filled > _LONGEST_EVENT:
-                self._trace.findings.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
+                self._trace.diagnostics.note("event_lost", f"no event ends within {_LONGEST_EVENT} bytes")
                 self._trace.cut_off, self._rest = True, None
         return None
 
@@ -143,7 +143,7 @@ def _head_by_search(buffer: bytearray, trace: Trace) -> tuple[bytearray, int]:
     found = _EVENTS_KEY.search(buffer)
     if found:
         trace.has_events = True
-        trace.findings.note("header_damaged", buffer[:80])
+        trace.diagnostics.note("header_damaged", buffer[:80])
         return buffer, found.end()
     trace.cut_off = True
     return buffer, len(buffer)
@@ -153,7 +153,7 @@ def _read_tail(buffer: bytes, trace: Trace) -> int:
     """Where the last events end; what stands behind them is read."""
     text = buffer.decode("latin-1")  # one character a byte, as in the head
     end, damaged = 0, False
-    for element in repair.elements(text, Findings()):
+    for element in repair.elements(text, DiagnosticCounts()):
         end, damaged = element.end, element.damage is not None
     position = _skip(buffer, end, extra=b",")
     if position >= len(buffer):
@@ -161,7 +161,7 @@ def _read_tail(buffer: bytes, trace: Trace) -> int:
     elif not trace.array_form:
         _read_keys_behind(buffer[position + 1 :], trace)
     if trace.meta.pop("traceEvents", None):
-        trace.findings.note("events_twice")
+        trace.diagnostics.note("events_twice")
     return end
 
 
@@ -176,7 +176,7 @@ def _read_keys_behind(data: bytes, trace: Trace) -> None:
     try:
         trace.meta |= json.loads(b"{" + behind + b"}", strict=False)
     except (ValueError, RecursionError):
-        trace.findings.note("header_damaged", behind[:80])
+        trace.diagnostics.note("header_damaged", behind[:80])
         if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', data):
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 

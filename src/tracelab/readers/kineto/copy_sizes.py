@@ -3,11 +3,11 @@
 import duckdb
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.store.writer import Sink
 
 
-def add_sizes_from_launches(sink: Sink, findings: Findings) -> None:
+def add_sizes_from_launches(sink: Sink, diagnostics: DiagnosticCounts) -> None:
     """Give copies without a size the bytes of their launch, found by (pid, correlation)."""
     copied, launched = sink.staged("memcpys"), sink.staged("api_calls")
     if copied is None or launched is None:
@@ -31,7 +31,7 @@ def add_sizes_from_launches(sink: Sink, findings: Findings) -> None:
                 "left join launches using (pid, correlation) order by place"
             ).to_arrow_table()
             at = rows.schema.get_field_index("size_bytes")
-            findings.note("size_from_launch", count=rows.column(at).null_count - found.column(0).null_count)
+            diagnostics.note("size_from_launch", count=rows.column(at).null_count - found.column(0).null_count)
             return rows.set_column(at, rows.schema.field(at), found.column(0).cast(pa.int64()))
 
         sink.rewrite("memcpys", sized)

@@ -1,8 +1,8 @@
 """The sentences behind the codes that reading a trace can leave."""
 
-from tracelab.readers.diagnostics import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
-SENTENCES: Sentences = {
+MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends before its events do; what stood before the cut was kept.",
@@ -63,7 +63,7 @@ SENTENCES: Sentences = {
         None,
     ),
     "time_missing": ("warning", "{n} [event with a duration has|events with a duration have] no start.", None),
-    **COMMON,
+    **COMMON_MESSAGES,
     "size_from_launch": (
         "info",
         "{n} [copy has no size of its own; it was taken from its|"

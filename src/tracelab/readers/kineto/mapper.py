@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import arguments, mapping, select
 from tracelab.readers.kineto.connection import Connection
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
@@ -18,7 +18,7 @@ class Rows:
     tables: list[tuple[str, pa.Table]] = field(default_factory=list)
     events_kept: int = 0
     events_skipped: int = 0
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
 
 class Mapper:

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from tracelab import schema
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.chunker import Trace
-from tracelab.readers.kineto.diagnostics import SENTENCES
+from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.mapper import Rows
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
@@ -26,6 +26,9 @@ _ALLOWED_KEYS = {
 }
 """Top-level keys that go into the run's tags; others may name users, jobs and machines."""
 
+_INCOMPLETE = ("header_damaged", "events_twice")
+"""Diagnostic codes that mean that a part of the file was not read."""
+
 
 @dataclass
 class TraceSummary:
@@ -37,7 +40,7 @@ class TraceSummary:
     windows: list[tuple[str, int, int | None]] = field(default_factory=list)
     first_time_ns: int | None = None
     copies_without_size: int = 0
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
     @property
     def events(self) -> int:
@@ -54,7 +57,7 @@ class TraceSummary:
         """Take account of the rows of a piece."""
         self.events_kept += rows.events_kept
         self.events_skipped += rows.events_skipped
-        self.findings.add(rows.findings)
+        self.diagnostics.merge(rows.diagnostics)
         for name, table in rows.tables:
             columns = table.column_names
             if name in _CPU_TABLES:
@@ -74,9 +77,9 @@ class TraceSummary:
     def _note_durations(self, table: pa.Table) -> None:
         dur, start = table.column("dur_ns"), table.column("start_ns")
         if negative := pc.sum(pc.less(dur, 0)).as_py():
-            self.findings.note("negative_duration", count=negative)
+            self.diagnostics.note("negative_duration", count=negative)
         if start.null_count and (missing := pc.sum(pc.and_(pc.is_null(start), pc.is_valid(dur))).as_py()):
-            self.findings.note("time_missing", count=missing)
+            self.diagnostics.note("time_missing", count=missing)
 
     def _note_windows(self, table: pa.Table) -> None:
         """The profiler's own marks: its span, and the instants that begin and end its recording."""
@@ -88,16 +91,18 @@ class TraceSummary:
                 self.windows.append((row["name"], row["start_ns"], row["dur_ns"]))
 
 
-def facts_of(trace: Trace, whole: TraceSummary, *, rank_known: bool) -> ReadResult:
+def build_result(trace: Trace, whole: TraceSummary, *, rank_known: bool) -> ReadResult:
     """The columns of the source's row, and what was noticed."""
     if trace.cut_off:
-        whole.findings.note("cut_off")
+        whole.diagnostics.note("cut_off")
     if not rank_known:
-        whole.findings.note("rank_assumed")
+        whole.diagnostics.note("rank_assumed")
     incomplete = (
         trace.cut_off
         or whole.events_skipped
-        or any(code.startswith("gzip_") or code in ("header_damaged", "events_twice") for code in whole.findings.counts)
+        or any(
+            code.startswith("gzip_") or code in ("header_damaged", "events_twice") for code in whole.diagnostics.counts
+        )
     )
     window = _window(whole.windows)
     unix = "baseTimeNanoseconds" in trace.meta or (whole.first_time_ns or 0) > _UNIX_SINCE_US * mapping.US_PER_TICK
@@ -113,7 +118,7 @@ def facts_of(trace: Trace, whole: TraceSummary, *, rank_known: bool) -> ReadResu
             "window_start_ns": window[0] if window else None,
             "window_dur_ns": window[1] if window else None,
         },
-        diagnostics=diagnostics(whole.findings, SENTENCES),
+        diagnostics=build_diagnostics(whole.diagnostics, MESSAGES),
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import Probe
-from tracelab.readers.diagnostics import Findings, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.kineto import chunker, mapping
 from tracelab.readers.kineto.chunker import Trace
 
 _TAIL_BYTES = 1 << 16
-WHAT = "a Chrome trace as torch.profiler exports it"
+DESCRIPTION = "a Chrome trace as torch.profiler exports it"
 
 _TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
@@ -37,11 +37,11 @@ def sniff(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
-def glimpse(path: Path) -> Probe:
+def probe_file(path: Path) -> Probe:
     """Read the head of a trace, and the tail where the file can be read from its end. Raises SourceError."""
     trace, head, tail = _both_ends(path)
     if not _may_hold_events(trace, head):
-        raise no_events(path, trace.findings)
+        raise no_events(path, trace.diagnostics)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
@@ -52,14 +52,14 @@ def glimpse(path: Path) -> Probe:
     )
 
 
-def no_events(path: Path, findings: Findings) -> SourceError:
+def no_events(path: Path, diagnostics: DiagnosticCounts) -> SourceError:
     """What to raise of a file in which there are none: it is of something else, unless they are what is missing."""
-    if findings.counts["gzip_cut_off"]:
+    if diagnostics.counts["gzip_cut_off"]:
         problem = "is cut off before its first trace event: the gzip data ends before its end mark; copy the file again"
         return SourceError(path, problem)
-    if findings.counts["gzip_broken"]:
+    if diagnostics.counts["gzip_broken"]:
         return SourceError(path, "is damaged before its first trace event: the gzip data breaks; copy the file again")
-    return NotProfilerDataError(path, f"holds no trace events; expected {WHAT}")
+    return NotProfilerDataError(path, f"holds no trace events; expected {DESCRIPTION}")
 
 
 def assumed(path: Path) -> Assumed:
@@ -69,11 +69,11 @@ def assumed(path: Path) -> Assumed:
     return Assumed(rank_of(path, trace.meta) or 0, base_of(trace.meta), int(found[1]) if found else None)
 
 
-def span(path: Path) -> tuple[int, int] | None:
+def time_span_ns(path: Path) -> tuple[int, int] | None:
     """About when a trace began and ended, in ns; reads (and unpacks) the whole file where it is packed."""
     trace, head, tail = _both_ends(path)
     if decompress.is_gzip(path):
-        with decompress.unpacked(path, Findings(), lambda _: None) as stream:
+        with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, chunker.CHUNK_BYTES):
                 tail = (tail + bytes(chunk[-chunker.HEAD_BYTES :]))[-chunker.HEAD_BYTES :]
         trace.meta |= _peeked_keys(tail)
@@ -87,10 +87,10 @@ def span(path: Path) -> tuple[int, int] | None:
 
 def _both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
     """The keys before the events, with the first bytes of the file and, unless it is packed, the last ones."""
-    findings = Findings()
-    with decompress.unpacked(path, findings, lambda _: None) as stream:
+    diagnostics = DiagnosticCounts()
+    with decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
         trace, head = chunker.read_head(stream)
-    trace.findings.add(findings)
+    trace.diagnostics.merge(diagnostics)
     tail = b""
     if not decompress.is_gzip(path):
         with path.open("rb") as file:
@@ -123,7 +123,7 @@ def rank_of(path: Path, meta: dict[str, Any]) -> int | None:
     rank = info.get("rank") if isinstance(info, dict) else None
     if isinstance(rank, int) and 0 <= rank < 1 << 31:
         return rank
-    return rank_in_name(path)
+    return rank_from_name(path)
 
 
 def base_of(meta: dict[str, Any]) -> int:

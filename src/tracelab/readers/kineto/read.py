@@ -14,7 +14,7 @@ from tracelab.readers.kineto.chunk_reader import PieceReader
 from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.connection import connection
 from tracelab.readers.kineto.mapper import Mapper, Rows
-from tracelab.readers.kineto.metadata import TraceSummary, described, facts_of
+from tracelab.readers.kineto.metadata import TraceSummary, build_result, described
 from tracelab.readers.kineto.parser import FAILURES, parser
 from tracelab.readers.kineto.probe import Assumed
 from tracelab.readers.kineto.room import Room
@@ -25,12 +25,12 @@ VERSION = "kineto-5"
 _PACKED_TO = 16  # how much longer a packed trace gets, about
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
+def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a trace into a sink. Raises SourceError where there are no events in it."""
     assumed = probe.assumed(path)
-    sink = sink_for(assumed.rank)
+    sink = open_sink(assumed.rank)
     trace, whole = Trace(), TraceSummary()
-    with decompress.unpacked(path, trace.findings, progress) as stream:
+    with decompress.open_decompressed(path, trace.diagnostics, progress) as stream:
         try:
             _read_pieces(stream, trace, sink, whole, assumed, min(workers, _worth_threads(path)))
         except FAILURES as error:
@@ -38,17 +38,17 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
             raise SourceError(
                 path, f"could not be parsed ({problem}); give more memory, or report this file"
             ) from error
-    whole.findings.add(trace.findings)
+    whole.diagnostics.merge(trace.diagnostics)
     if not whole.events and (trace.array_form or not trace.has_events):
-        raise probe.no_events(path, whole.findings)
+        raise probe.no_events(path, whole.diagnostics)
     rank = probe.rank_of(path, trace.meta)
     for table, rows in described(trace, rank or 0).items():
         sink.put(table, rows)
     sink.close()
     _correct(sink, trace, whole, assumed, rank or 0)
     if whole.copies_without_size:
-        copy_sizes.add_sizes_from_launches(sink, whole.findings)
-    return facts_of(trace, whole, rank_known=rank is not None)
+        copy_sizes.add_sizes_from_launches(sink, whole.diagnostics)
+    return build_result(trace, whole, rank_known=rank is not None)
 
 
 def _worth_threads(path: Path) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
 _LIMIT_NS = 1 << 63
@@ -49,70 +49,70 @@ class Element:
     end: int
 
 
-def elements(text: str, findings: Findings, start: int = 0) -> Iterator[Element]:
+def elements(text: str, diagnostics: DiagnosticCounts, start: int = 0) -> Iterator[Element]:
     """The elements of an event array from `start` until its closing bracket or the end of the text."""
-    decode = _decoder(findings).raw_decode
+    decode = _decoder(diagnostics).raw_decode
     position = _after_space(text, start)
     while position < len(text) and text[position] != "]":
         try:
             value, end = decode(text, position)
         except (ValueError, RecursionError) as error:
-            element = _damaged(text, position, findings, str(error))
+            element = _damaged(text, position, diagnostics, str(error))
         else:
             element = Element(value, None, end)
         yield element
         position = _after_space(text, element.end)
 
 
-def events(piece: bytes, base_ns: int, findings: Findings) -> tuple[list[bytes], int]:
+def events(piece: bytes, base_ns: int, diagnostics: DiagnosticCounts) -> tuple[list[bytes], int]:
     """The events of a piece as JSON lines with times in ns, and how many elements could not be read."""
     lines: list[bytes] = []
     skipped = 0
-    text = decoded(piece, findings)
+    text = decoded(piece, diagnostics)
     position = 0
     while position < len(text):
-        for element in elements(text, findings, position):
+        for element in elements(text, diagnostics, position):
             position = element.end
             if isinstance(element.value, dict):
-                lines.append(_line(element.value, base_ns, findings))
+                lines.append(_line(element.value, base_ns, diagnostics))
             else:
                 skipped += 1
-                findings.note("event_lost" if element.damage else "not_an_object", element.damage or element.value)
+                diagnostics.note("event_lost" if element.damage else "not_an_object", element.damage or element.value)
         position = _after_space(text, position)
         if position < len(text):  # a closing bracket where the array goes on
-            findings.note("stray_bracket", text[position : position + 40])
+            diagnostics.note("stray_bracket", text[position : position + 40])
             position += 1
     return lines, skipped
 
 
-def whole_events(texts: Iterable[bytes], base_ns: int, findings: Findings) -> tuple[list[bytes], int]:
+def whole_events(texts: Iterable[bytes], base_ns: int, diagnostics: DiagnosticCounts) -> tuple[list[bytes], int]:
     """The same of events each of which is known to be a whole object, in UTF-8."""
-    decode = _decoder(findings).decode
+    decode = _decoder(diagnostics).decode
     lines: list[bytes] = []
     skipped = 0
     for text in texts:
         try:
-            lines.append(_line(decode(text.decode()), base_ns, findings))
+            lines.append(_line(decode(text.decode()), base_ns, diagnostics))
         except (ValueError, RecursionError) as error:  # nested too deeply for Python
             skipped += 1
-            findings.note("event_lost", f"{error}: {text[:120].decode(errors='replace')}")
+            diagnostics.note("event_lost", f"{error}: {text[:120].decode(errors='replace')}")
     return lines, skipped
 
 
-def decoded(data: bytes, findings: Findings) -> str:
+def decoded(data: bytes, diagnostics: DiagnosticCounts) -> str:
     """The bytes as text; what is not UTF-8 is replaced, and counted."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        findings.note("invalid_text", error)
+        diagnostics.note("invalid_text", error)
         return data.decode(errors="replace")
 
 
-def _decoder(findings: Findings) -> json.JSONDecoder:
+def _decoder(diagnostics: DiagnosticCounts) -> json.JSONDecoder:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = {_encodable(key): item for key, item in items}
         if len(value) < len(items):
-            findings.note("duplicate_key", [key for key, _ in items if key][:12])
+            diagnostics.note("duplicate_key", [key for key, _ in items if key][:12])
         return value
 
     return json.JSONDecoder(
@@ -129,7 +129,7 @@ def _encodable(key: str) -> str:
     return key if key.isascii() else key.encode(errors="replace").decode()
 
 
-def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element:
+def _damaged(text: str, start: int, diagnostics: DiagnosticCounts, problem: str) -> Element:
     """The damaged element at `start`: repaired where a simple repair makes it whole, else lost up to the next event."""
     boundary = _NEXT_EVENT.search(text, start)
     last = None if boundary else _LAST_EVENT.search(text, start)
@@ -139,28 +139,28 @@ def _damaged(text: str, start: int, findings: Findings, problem: str) -> Element
     whole = boundary or last  # at a cut, a bracket put behind a number would make another number of it
     for repaired in (mended, mended + "}", mended + "}}") if whole else (mended,):
         try:
-            value = _decoder(findings).decode(repaired)
+            value = _decoder(diagnostics).decode(repaired)
         except (ValueError, RecursionError):
             continue
-        findings.note("event_repaired", damaged)
+        diagnostics.note("event_repaired", damaged)
         return Element(value, None, end)
     return Element(None, f"{problem}: {damaged[:120]}", max(end, start + 1))
 
 
-def _line(event: dict[str, Any], base_ns: int, findings: Findings) -> bytes:
-    start_ns = _ns(event.get("ts"), "ts", findings, base_ns)
+def _line(event: dict[str, Any], base_ns: int, diagnostics: DiagnosticCounts) -> bytes:
+    start_ns = _ns(event.get("ts"), "ts", diagnostics, base_ns)
     args = event.get("args")
     line = {
-        **{key: _as_text(event.get(key), findings) for key in _TEXT_KEYS},
+        **{key: _as_text(event.get(key), diagnostics) for key in _TEXT_KEYS},
         "ts": start_ns,
-        "dur": _ns(event.get("dur"), "dur", findings),
-        "args": None if args is None else _as_object(args, findings),
+        "dur": _ns(event.get("dur"), "dur", diagnostics),
+        "args": None if args is None else _as_object(args, diagnostics),
         **{key: value for key, value in event.items() if key not in _OWN_KEYS},
     }
-    return _dumped(line, findings).encode(errors="replace")
+    return _dumped(line, diagnostics).encode(errors="replace")
 
 
-def _ns(us: object, key: str, findings: Findings, base_ns: int = 0) -> int | None:
+def _ns(us: object, key: str, diagnostics: DiagnosticCounts, base_ns: int = 0) -> int | None:
     """Microseconds, as a number or its text, in whole nanoseconds, half to even; counted from `base_ns`."""
     if us is None:
         return None
@@ -172,31 +172,31 @@ def _ns(us: object, key: str, findings: Findings, base_ns: int = 0) -> int | Non
         if abs(rounded) >= _LIMIT_NS:
             raise InvalidOperation
     except ArithmeticError:
-        findings.note("time_unreadable", f"{key}: {'NaN or infinity' if us is _NOT_FINITE else us}")
+        diagnostics.note("time_unreadable", f"{key}: {'NaN or infinity' if us is _NOT_FINITE else us}")
         return None
     return rounded
 
 
-def _as_text(value: object, findings: Findings) -> str | None:
+def _as_text(value: object, diagnostics: DiagnosticCounts) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    text = str(value) if isinstance(value, Decimal) else _dumped(value, findings)
+    text = str(value) if isinstance(value, Decimal) else _dumped(value, diagnostics)
     return None if value is _NOT_FINITE else text
 
 
-def _as_object(value: object, findings: Findings) -> dict[str, Any]:
+def _as_object(value: object, diagnostics: DiagnosticCounts) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    findings.note("arguments_no_object", value)
+    diagnostics.note("arguments_no_object", value)
     return {"args": value}
 
 
-def _dumped(value: object, findings: Findings) -> str:
+def _dumped(value: object, diagnostics: DiagnosticCounts) -> str:
     def plain(other: object) -> object:
         if isinstance(other, Decimal):
             number = float(other)
             return number if abs(number) < float("inf") else str(other)
-        findings.note("value_not_finite")
+        diagnostics.note("value_not_finite")
         return None
 
     return json.dumps(value, default=plain, ensure_ascii=False)

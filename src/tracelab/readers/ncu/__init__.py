@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracelab.readers.base import ReadResult
-from tracelab.readers.ncu.probe import VERSION, WHAT, glimpse, sniff, span
+from tracelab.readers.ncu.probe import DESCRIPTION, VERSION, probe_file, sniff, time_span_ns
 from tracelab.store.writer import Sink
 
-__all__ = ["VERSION", "WHAT", "glimpse", "read", "sniff", "span"]
+__all__ = ["DESCRIPTION", "VERSION", "probe_file", "read", "sniff", "time_span_ns"]
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
+def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
     from tracelab.readers.ncu.read_report import read as read_report
 
-    return read_report(path, sink_for, workers=workers, progress=progress)
+    return read_report(path, open_sink, workers=workers, progress=progress)

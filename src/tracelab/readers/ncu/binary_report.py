@@ -54,14 +54,14 @@ def _module(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no ty
 @contextmanager
 def _as_module_wants(path: Path, report: Report, progress: Callable[[int], None]) -> Iterator[Path]:
     """The report as a file that is not packed by gzip, and whose suffix says whether it is by zstd."""
-    suffix = ".ncu-rep" if decompress.unpacked_head(path).startswith(b"NVR\0") else ".ncu-repz"
+    suffix = ".ncu-rep" if decompress.read_head(path).startswith(b"NVR\0") else ".ncu-repz"
     if path.suffix == suffix and not decompress.is_gzip(path):
         progress(path.stat().st_size)
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
         copy = Path(folder) / f"report{suffix}"
-        with decompress.unpacked(path, report.findings, progress) as stream, copy.open("wb") as out:
+        with decompress.open_decompressed(path, report.diagnostics, progress) as stream, copy.open("wb") as out:
             while chunk := decompress.read_chunk(stream, _COPIED_BYTES):
                 out.write(chunk)
         yield copy

@@ -1,6 +1,6 @@
 """The sentences behind the codes that reading a report can leave, and those that refuse a file without launches."""
 
-from tracelab.readers.diagnostics import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
 EXPORT = "ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
 _PERMISSION = (
@@ -9,7 +9,7 @@ _PERMISSION = (
 )
 _KERNELS = "Look at ncu's filters (--kernel-name, --launch-skip, --profile-from-start) and at --target-processes all."
 
-SENTENCES: Sentences = {
+MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends within a row ({sample}), which is lost unless its first line says enough.",
@@ -64,7 +64,7 @@ SENTENCES: Sentences = {
         None,
     ),
     "ranks_by_pid": ("info", "{sample} processes were profiled; each was given a rank, by process id.", None),
-    **COMMON,
+    **COMMON_MESSAGES,
 }
 """In the order in which they are told."""
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tracelab.readers.base import Probe
-from tracelab.readers.diagnostics import rank_in_name
+from tracelab.readers.diagnostics import rank_from_name
 
 VERSION = "ncu-1"
-WHAT = "a report of Nsight Compute (ncu) as CSV, text or .ncu-rep"
+DESCRIPTION = "a report of Nsight Compute (ncu) as CSV, text or .ncu-rep"
 REPORT_MAGIC = b"NVR\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _OWN_MESSAGE = re.compile(r"==(?:PROF|ERROR|WARNING)==")
@@ -37,12 +37,12 @@ def sniff(head: bytes) -> bool:
     return messages
 
 
-def glimpse(path: Path) -> Probe:
+def probe_file(path: Path) -> Probe:
     """The rank that the file's name says; a report names only processes."""
-    return Probe(format="ncu", rank=rank_in_name(path))
+    return Probe(format="ncu", rank=rank_from_name(path))
 
 
-def span(path: Path) -> tuple[int, int] | None:  # noqa: ARG001 - the contract of readers
+def time_span_ns(path: Path) -> tuple[int, int] | None:  # noqa: ARG001 - the contract of readers
     """Unknown: launches are serialised and replayed, so a report has no times of its own."""
     return None
 

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import diagnostics, rank_in_name
+from tracelab.readers.diagnostics import build_diagnostics, rank_from_name
 from tracelab.readers.ncu import binary_report
 from tracelab.readers.ncu.console import Console
 from tracelab.readers.ncu.csv_pages import Pages
-from tracelab.readers.ncu.diagnostics import SENTENCES, nothing_in_it
+from tracelab.readers.ncu.diagnostics import MESSAGES, nothing_in_it
 from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.probe import is_report
 from tracelab.readers.ncu.report import Report
@@ -24,23 +24,23 @@ from tracelab.store.writer import Sink
 
 def read(
     path: Path,
-    sink_for: Callable[[int], Sink],
+    open_sink: Callable[[int], Sink],
     *,
     workers: int,  # noqa: ARG001 - one thread: what a row means hangs on the rows before it
     progress: Callable[[int], None],
 ) -> ReadResult:
     """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
-    named = rank_in_name(path)
-    sink = sink_for(named or 0)
+    named = rank_from_name(path)
+    sink = open_sink(named or 0)
     report = Report(sink.put)
-    if is_report(decompress.unpacked_head(path)):
+    if is_report(decompress.read_head(path)):
         binary_report.read_report(path, report, progress)
     else:
-        with decompress.unpacked(path, report.findings, progress) as stream:
-            read_text(lines_of(stream, report.findings), report)
+        with decompress.open_decompressed(path, report.diagnostics, progress) as stream:
+            read_text(lines_of(stream, report.diagnostics), report)
     if not report.kept:
         raise NotProfilerDataError(
-            path, nothing_in_it(set(report.findings.counts), report.error, has_header=report.has_header)
+            path, nothing_in_it(set(report.diagnostics.counts), report.error, has_header=report.has_header)
         )
     ranks = _ranks(report, named)
     if (devices := report.devices.table(lambda pid: ranks.get(pid, named or 0))) is not None:
@@ -67,10 +67,10 @@ def _ranks(report: Report, named: int | None) -> Mapping[int | None, int]:
     """The rank of each process: several get one each, by process id; the only one that of the file's name."""
     pids = sorted(pid for pid in report.rows.pids if pid is not None)
     if len(pids) > 1:
-        report.findings.note("ranks_by_pid", f"{len(pids):,}")
+        report.diagnostics.note("ranks_by_pid", f"{len(pids):,}")
         return {pid: rank for rank, pid in enumerate(pids)}
     if named is None:
-        report.findings.note("rank_assumed")
+        report.diagnostics.note("rank_assumed")
     return dict.fromkeys(pids, named or 0)
 
 
@@ -83,7 +83,7 @@ def _with_ranks(rows: pa.Table, *, ranks: Mapping[int | None, int]) -> pa.Table:
 
 def _facts(report: Report) -> ReadResult:
     """Events are rows of the report: launches of a raw page, metrics and advice of the others, device attributes."""
-    told = diagnostics(report.findings, SENTENCES)
+    told = build_diagnostics(report.diagnostics, MESSAGES)
     return ReadResult(
         source={
             "format": "ncu",

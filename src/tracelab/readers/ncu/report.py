@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.ncu.devices import Devices
 from tracelab.readers.ncu.rows import Launch, Metric, Rows
 from tracelab.readers.ncu.rule_results import Advised
@@ -22,7 +22,7 @@ class Report:
     """The state of one file's reading."""
 
     put: Callable[[str, pa.Table], None]
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
     devices: Devices = field(default_factory=Devices)
     clock_control: str | None = None
     version: str | None = None
@@ -35,8 +35,8 @@ class Report:
     """The first error of ncu itself."""
 
     def __post_init__(self) -> None:
-        self.advised = Advised(self.findings)
-        self.rows = Rows(self.put, self.findings, self._describe)
+        self.advised = Advised(self.diagnostics)
+        self.rows = Rows(self.put, self.diagnostics, self._describe)
 
     def keep(self, rows: int = 1) -> None:
         """Count rows that were taken."""
@@ -49,7 +49,7 @@ class Report:
 
     def note_here(self, code: str) -> None:
         """Count something; the sample is its place, for a row names hosts and people's programs."""
-        self.findings.note(code, f"line {self.line:,}")
+        self.diagnostics.note(code, f"line {self.line:,}")
 
     def note_command(self, line: str) -> None:
         """Learn from a command line of ncu's how clocks were set; nothing else of it is kept."""
@@ -69,11 +69,11 @@ class Report:
 
     def _told(self, severity: str, text: str) -> None:
         if _NO_PERMISSION in text:
-            self.findings.note("no_permission", text)
+            self.diagnostics.note("no_permission", text)
         elif _NO_KERNELS in text:
-            self.findings.note("no_kernels", text)
+            self.diagnostics.note("no_kernels", text)
         else:
-            self.findings.note("tool_error" if severity == "ERROR" else "tool_warning", text)
+            self.diagnostics.note("tool_error" if severity == "ERROR" else "tool_warning", text)
         if severity == "ERROR" and not self.error:
             self.error = text
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.ncu.locale_numbers import ENGLISH, Dialect, dialect_of, instances, looks_like_number
 from tracelab.readers.ncu.metric_names import named
-from tracelab.readers.units import Scale, multiplied, scale_of
+from tracelab.readers.units import Scale, apply_scale, parse_unit
 
 _BLOCK_ROWS = 50_000
 Shape = tuple[int | None, int | None, int | None]
@@ -54,7 +54,7 @@ class Metric:
     @cached_property
     def scale(self) -> Scale:
         """How its values are put into base units."""
-        return scale_of("" if self.unit in ("(!) n/a", "n/a") else self.unit)
+        return parse_unit("" if self.unit in ("(!) n/a", "n/a") else self.unit)
 
     @cached_property
     def shift(self) -> str | None:
@@ -78,7 +78,7 @@ class Rows:
     """Takes metrics one by one, with their values as written; `put` gets them as tables, in their order."""
 
     put: Callable[[str, pa.Table], None]
-    findings: Findings
+    diagnostics: DiagnosticCounts
     seen: Callable[[Launch, Metric, str], None]
     """Told of every metric that describes a device."""
     pids: set[int | None] = field(default_factory=set)
@@ -109,7 +109,7 @@ class Rows:
         if self.dialect is None:
             self.dialect = dialect_of(self._texts)
         if self.dialect is not ENGLISH:
-            self.findings.note("decimal_comma", self._texts[0])
+            self.diagnostics.note("decimal_comma", self._texts[0])
         self.put("kernel_metrics", _table(list(self._valued(self.dialect))))
         self._launches, self._metrics, self._texts, self._instances = [], [], [], []
 
@@ -133,14 +133,14 @@ class Rows:
         plain = dialect.plain(text)
         if plain is None:
             if looks_like_number(text):
-                self.findings.note("number_unreadable", f"{metric.written}: {text}")
+                self.diagnostics.note("number_unreadable", f"{metric.written}: {text}")
             return None, text or None
         if metric.shift is not None and "e" not in plain and "E" not in plain:
             value = float(plain + metric.shift)
         else:
-            value = float(multiplied(Decimal(plain), metric.scale))
+            value = float(apply_scale(Decimal(plain), metric.scale))
         if math.isinf(value):
-            self.findings.note("number_unreadable", f"{metric.written}: {text}")
+            self.diagnostics.note("number_unreadable", f"{metric.written}: {text}")
             return None, text
         return value, None
 

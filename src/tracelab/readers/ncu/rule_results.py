@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tracelab.readers.base import Diagnostic
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import Diagnostic, DiagnosticCounts
 from tracelab.readers.ncu.rows import Launch
 
 _KEPT = 10_000  # a report of a whole training run repeats the same advice some hundred thousand times
@@ -28,13 +27,13 @@ class Advice:
 class Advised:
     """All advice of a report, up to a limit; the rest is counted."""
 
-    findings: Findings
+    diagnostics: DiagnosticCounts
     messages: list[Diagnostic] = field(default_factory=list)
 
     def add(self, advice: Advice) -> None:
         """Take one message."""
         if len(self.messages) >= _KEPT:
-            self.findings.note("advice_beyond_limit", advice.text)
+            self.diagnostics.note("advice_beyond_limit", advice.text)
             return
         severity = "warning" if advice.kind.upper() in _WARNINGS else "info"
         self.messages.append(Diagnostic(severity, "ncu_rule", 1, _sentence(advice)))

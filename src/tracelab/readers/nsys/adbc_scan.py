@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from adbc_driver_sqlite import dbapi
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import text_column
 from tracelab.readers.nsys.connection import READABLE_WHERE_CUT, connect, ranged, uri
 from tracelab.readers.nsys.export import ARROW, Array, Columns, Kind, Part
@@ -30,7 +30,7 @@ class UnfitError(Exception):
 
 
 def batches(
-    path: Path, part: Part, columns: Columns, findings: Findings, same: Mapping[str, Plain]
+    path: Path, part: Part, columns: Columns, diagnostics: DiagnosticCounts, same: Mapping[str, Plain]
 ) -> Iterator[tuple[pa.Table, Array]]:
     """Batches through ADBC, each with its row ids. Fails where a cell does not fit the types of the first ones.
 
@@ -53,10 +53,10 @@ def batches(
                 ids = batch.column(batch.num_columns - 1)
                 last = ids[-1].as_py()
                 if pc.min(batch.column(batch.num_columns - 2)).as_py() == len(same):
-                    rows = _typed(batch, differing, findings)
+                    rows = _typed(batch, differing, diagnostics)
                     yield _with_same(rows, columns, same), ids
                 else:
-                    yield from batches(path, Part(part.table, first, last, 0), columns, findings, {})
+                    yield from batches(path, Part(part.table, first, last, 0), columns, diagnostics, {})
                 first = last + 1
 
 
@@ -107,7 +107,7 @@ def _selected(name: str, kind: Kind) -> str:
     return f"coalesce(cast({cell} as blob), x''), {cell} is null" if kind == "text" else cell
 
 
-def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Table:
+def _typed(batch: pa.RecordBatch, columns: Columns, diagnostics: DiagnosticCounts) -> pa.Table:
     arrays, at = {}, 0
     for name, kind in columns.items():
         values = batch.column(at)
@@ -115,7 +115,7 @@ def _typed(batch: pa.RecordBatch, columns: Columns, findings: Findings) -> pa.Ta
             if values.type != pa.binary():
                 raise UnfitError
             absent = batch.column(at + 1).cast(pa.bool_())
-            arrays[name] = text_column(pc.if_else(absent, None, values), findings)
+            arrays[name] = text_column(pc.if_else(absent, None, values), diagnostics)
             at += 2
             continue
         if values.type != ARROW[kind]:

@@ -5,53 +5,53 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import ARROW, Array, Kind
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def column(values: Sequence[object], kind: Kind, name: str, findings: Findings) -> Array:
+def column(values: Sequence[object], kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Values as SQLite gives them one by one (text as bytes) as a column."""
     convert = {"int": _int, "real": _real, "text": _text}[kind]
     cells = []
     for value in values:
         cell = None if value is None else convert(value)
         if cell is None and value is not None:
-            findings.note("value_unfit", f"{name} {_shown(value)}")
+            diagnostics.note("value_unfit", f"{name} {_shown(value)}")
         cells.append(cell)
     if kind == "text":
-        return text_column(pa.array(cells, pa.binary()), findings)
+        return text_column(pa.array(cells, pa.binary()), diagnostics)
     return pa.array(cells, ARROW[kind])
 
 
-def text_column(values: Array, findings: Findings) -> Array:
+def text_column(values: Array, diagnostics: DiagnosticCounts) -> Array:
     """Bytes as text; bytes that are no UTF-8 are replaced, and counted."""
     try:
         text = values.cast(pa.string())
         text.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([_decoded(cell, findings) for cell in values.to_pylist()], pa.string())
+        return pa.array([_decoded(cell, diagnostics) for cell in values.to_pylist()], pa.string())
     return text
 
 
-def narrowed(values: Array, name: str, findings: Findings) -> Array:
+def narrowed(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Integers as 32-bit ones; those beyond are NULL, and counted."""
     try:
         return values.cast(pa.int32())
     except pa.ArrowInvalid:
         fits = pc.and_(pc.less(values, 1 << 31), pc.greater_equal(values, -(1 << 31)))
         beyond = values.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
-        findings.note("value_unfit", f"{name} {beyond[0]}", count=len(beyond))
+        diagnostics.note("value_unfit", f"{name} {beyond[0]}", count=len(beyond))
         return pc.if_else(fits, values, None).cast(pa.int32())
 
 
-def _decoded(cell: bytes | None, findings: Findings) -> str | None:
+def _decoded(cell: bytes | None, diagnostics: DiagnosticCounts) -> str | None:
     if cell is None:
         return None
     text = cell.decode(errors="replace")
     if text.encode() != cell:
-        findings.note("invalid_text", text)
+        diagnostics.note("invalid_text", text)
     return text
 
 

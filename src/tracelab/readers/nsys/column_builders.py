@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import narrowed
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import ARROW, Array, Kind
@@ -52,7 +52,7 @@ class Batch:
     table: str
     rows: pa.Table
     session: Session
-    findings: Findings
+    diagnostics: DiagnosticCounts
 
     def column(self, name: str, kind: Kind = "int") -> Array:
         """A column as it stands; NULL where the table has none."""
@@ -72,7 +72,7 @@ def number(name: str) -> Value:
 
 def small(name: str) -> Value:
     """A number of 32 bits."""
-    return lambda batch: narrowed(batch.column(name), name, batch.findings)
+    return lambda batch: narrowed(batch.column(name), name, batch.diagnostics)
 
 
 def identity(name: str) -> Value:
@@ -82,7 +82,7 @@ def identity(name: str) -> Value:
 
 def device(name: str) -> Value:
     """An ordinal of a device."""
-    return lambda batch: narrowed(_without(batch.column(name), NO_ID), name, batch.findings)
+    return lambda batch: narrowed(_without(batch.column(name), NO_ID), name, batch.diagnostics)
 
 
 def link(name: str) -> Value:
@@ -104,7 +104,7 @@ def time(name: str) -> Value:
     """A time of the session, on the source's clock."""
 
     def shifted(batch: Batch) -> Array:
-        return pc.add(_sane(batch.column(name), name, batch.findings), batch.session.shift_ns)
+        return pc.add(_sane(batch.column(name), name, batch.diagnostics), batch.session.shift_ns)
 
     return shifted
 
@@ -113,8 +113,8 @@ def duration(start: str, end: str) -> Value:
     """From a start to an end."""
 
     def between(batch: Batch) -> Array:
-        starts = _sane(batch.column(start), start, Findings())  # noted where the start becomes a column
-        return pc.subtract(_sane(batch.column(end), end, batch.findings), starts)
+        starts = _sane(batch.column(start), start, DiagnosticCounts())  # noted where the start becomes a column
+        return pc.subtract(_sane(batch.column(end), end, batch.diagnostics), starts)
 
     return between
 
@@ -131,7 +131,7 @@ def named(*names: str, change: Callable[[str], str] | None = None) -> Value:
             if not ids.null_count:
                 break
             ids = pc.coalesce(ids, batch.column(name))
-        return batch.session.strings.coded(ids, batch.findings, change)
+        return batch.session.strings.coded(ids, batch.diagnostics, change)
 
     return looked_up
 
@@ -209,7 +209,7 @@ def _without(values: Array, absent: Array) -> Array:
     return pc.if_else(found, None, values) if found.true_count else values
 
 
-def _sane(times: Array, name: str, findings: Findings) -> Array:
+def _sane(times: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Times within 146 years of 0; further ones are NULL, and counted: differences would leave 64 bits."""
     if times.null_count == len(times):
         return times
@@ -218,5 +218,5 @@ def _sane(times: Array, name: str, findings: Findings) -> Array:
         return times
     fits = pc.and_(pc.greater(times, -_BEYOND), pc.less(times, _BEYOND - (1 << 61)))
     beyond = times.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
-    findings.note("time_unreadable", f"{name} {beyond[0]}", count=len(beyond))
+    diagnostics.note("time_unreadable", f"{name} {beyond[0]}", count=len(beyond))
     return pc.if_else(fits, times, None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import narrowed
 from tracelab.readers.nsys.column_builders import Batch, time
 from tracelab.readers.nsys.export import Columns, Export, records
@@ -20,10 +20,10 @@ Metrics = Mapping[tuple[int, int], str]
 """Names by type and metric."""
 
 
-def metrics(export: Export, findings: Findings) -> Metrics:
+def metrics(export: Export, diagnostics: DiagnosticCounts) -> Metrics:
     """The metrics that the export names."""
     columns: Columns = {"typeId": "int", "metricId": "int", "metricName": "text"}
-    rows = records(export, "TARGET_INFO_GPU_METRICS", columns, findings)
+    rows = records(export, "TARGET_INFO_GPU_METRICS", columns, diagnostics)
     return {
         (row["typeId"], row["metricId"]): row["metricName"]
         for row in rows
@@ -39,7 +39,7 @@ def counters(batch: Batch, known: Metrics) -> pa.Table:
     gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_BITS)
     return pa.table(
         {
-            "device": narrowed(gpu, "typeId", batch.findings),
+            "device": narrowed(gpu, "typeId", batch.diagnostics),
             "time_ns": time("timestamp")(batch),
             "name": pa.array([distinct[key] for key in keys], pa.string()),
             "value": batch.column("value").cast(pa.float64()),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.column_builders import Batch
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import Array, Columns, Export
@@ -68,4 +68,4 @@ def _has_others(export: Export, table: str, own: Array) -> bool:
 def _rows(export: Export, table: str, columns: Columns) -> Iterator[pa.Table]:
     """Rows that are read again as events, and what is wrong with them is noted then."""
     for part in export.parts(table):
-        yield from export.batches(part, columns, Findings(), "rows_lost")
+        yield from export.batches(part, columns, DiagnosticCounts(), "rows_lost")

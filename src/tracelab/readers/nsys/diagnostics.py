@@ -1,8 +1,8 @@
 """The sentences behind the codes that reading an export can leave."""
 
-from tracelab.readers.diagnostics import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
-SENTENCES: Sentences = {
+MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file is shorter than it says; what stood before the cut was kept.",
@@ -102,7 +102,7 @@ SENTENCES: Sentences = {
         "The export holds no events: nothing was traced, or nothing of it exported.",
         "Record with `nsys profile --trace=cuda,nvtx`.",
     ),
-    **COMMON,
+    **COMMON_MESSAGES,
 }
 
 DAMAGE = ("cut_off", "rows_lost", "strings_lost", "description_lost", "structure_damaged", "table_lost")

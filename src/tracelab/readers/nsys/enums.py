@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Export, records
 
 _FALLBACK: Mapping[str, tuple[str, Mapping[int, str]]] = {
@@ -54,11 +54,11 @@ Enums = Mapping[str, Mapping[int, str]]
 """By table and number: the name without its prefix."""
 
 
-def read(export: Export, findings: Findings) -> Enums:
+def read(export: Export, diagnostics: DiagnosticCounts) -> Enums:
     """The names of those tables that are used."""
     found = {}
     for table, (prefix, fallback) in _FALLBACK.items():
-        rows = records(export, table, {"id": "int", "name": "text"}, findings)
+        rows = records(export, table, {"id": "int", "name": "text"}, diagnostics)
         own = {
             row["id"]: row["name"].removeprefix(prefix)
             for row in rows

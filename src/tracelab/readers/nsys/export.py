@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 
 Array: TypeAlias = Any
 """A column; the stubs of pyarrow know too little of what its functions take and give."""
@@ -51,7 +51,7 @@ class Export(Protocol):
         """The whole table in parts."""
 
     def batches(
-        self, part: Part, columns: Columns, findings: Findings, lost: str, steady: Collection[str] = ()
+        self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str, steady: Collection[str] = ()
     ) -> Iterator[pa.Table]:
         """The rows of a part in order; a cell that is not of its kind is NULL, and noted.
 
@@ -60,18 +60,20 @@ class Export(Protocol):
         """
 
 
-def all_rows(export: Export, table: str, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+def all_rows(
+    export: Export, table: str, columns: Columns, diagnostics: DiagnosticCounts, lost: str
+) -> Iterator[pa.Table]:
     """Those of the columns that the table has, of all its rows; nothing where the export has no such table."""
     present = {name: kind for name, kind in columns.items() if name in export.tables.get(table, {})}
     if present:
         for part in export.parts(table):
-            yield from export.batches(part, present, findings, lost)
+            yield from export.batches(part, present, diagnostics, lost)
 
 
-def records(export: Export, table: str, columns: Columns, findings: Findings) -> list[dict[str, object]]:
+def records(export: Export, table: str, columns: Columns, diagnostics: DiagnosticCounts) -> list[dict[str, object]]:
     """The rows of a small table that describes the recording; columns it lacks are None."""
     empty = dict.fromkeys(columns)
-    found = all_rows(export, table, columns, findings, "description_lost")
+    found = all_rows(export, table, columns, diagnostics, "description_lost")
     return [empty | row for rows in found for row in rows.to_pylist()]
 
 

@@ -1,51 +1,51 @@
 """What an export as a whole tells: its row in `sources`, and what was noticed."""
 
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.nsys import connection, folder, metadata, sqlite
 from tracelab.readers.nsys.column_builders import Session
-from tracelab.readers.nsys.diagnostics import DAMAGE, SENTENCES
+from tracelab.readers.nsys.diagnostics import DAMAGE, MESSAGES
 from tracelab.readers.nsys.export import Export, records
 
 _SEVERE = {"Warning": "profiler_warning", "Error": "profiler_error"}
 
 
-def note_tables(export: Export, findings: Findings) -> None:
+def note_tables(export: Export, diagnostics: DiagnosticCounts) -> None:
     """Note what was left where it is, and what cannot be read."""
     stacks = [table for table in export.tables if table.endswith("_CALLCHAINS") and export.parts(table)]
-    findings.note("call_stacks", count=len(stacks))
+    diagnostics.note("call_stacks", count=len(stacks))
     if isinstance(export, sqlite.SqliteExport) and export.cut:
-        findings.note("cut_off")
-    elif isinstance(export, sqlite.SqliteExport) and not any(findings.counts[code] for code in DAMAGE):
-        findings.note("structure_damaged", count=sqlite.seems_damaged(export.path))
+        diagnostics.note("cut_off")
+    elif isinstance(export, sqlite.SqliteExport) and not any(diagnostics.counts[code] for code in DAMAGE):
+        diagnostics.note("structure_damaged", count=sqlite.seems_damaged(export.path))
     if isinstance(export, sqlite.SqliteExport) and connection.has_unmerged_rows(export.path):
-        findings.note("log_beside", f"{export.path.name}-wal")
+        diagnostics.note("log_beside", f"{export.path.name}-wal")
     if isinstance(export, folder.FolderExport):
         for table in export.broken:
-            findings.note("table_lost", table)
+            diagnostics.note("table_lost", table)
 
 
-def note_profiler(export: Export, session: Session, findings: Findings) -> None:
+def note_profiler(export: Export, session: Session, diagnostics: DiagnosticCounts) -> None:
     """Note what nsys itself warned of."""
     levels = session.enums["ENUM_DIAGNOSTIC_SEVERITY_LEVEL"]
-    for row in records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, findings):
+    for row in records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, diagnostics):
         level = levels.get(row["severity"]) if isinstance(row["severity"], int) else None
         if level in _SEVERE:
-            findings.note(_SEVERE[level], str(row["text"] or "").strip().split("\n", 1)[0].rstrip(". "))
+            diagnostics.note(_SEVERE[level], str(row["text"] or "").strip().split("\n", 1)[0].rstrip(". "))
 
 
-def facts_of(
-    export: Export, session: Session, findings: Findings, events_kept: int, *, start_known: bool
+def build_result(
+    export: Export, session: Session, diagnostics: DiagnosticCounts, events_kept: int, *, start_known: bool
 ) -> ReadResult:
     """The columns of the source's row, and what was noticed."""
-    note_profiler(export, session, findings)
+    note_profiler(export, session, diagnostics)
     if not start_known:
-        findings.note("session_start_unknown")
+        diagnostics.note("session_start_unknown")
     if not events_kept:
-        findings.note("no_events")
-    told = metadata.versions(export, findings)
+        diagnostics.note("no_events")
+    told = metadata.versions(export, diagnostics)
     version, schema = told.get("EXPORT_PRODUCT_VERSION"), told.get("EXPORT_SCHEMA_VERSION")
-    skipped = findings.counts["rows_lost"]
+    skipped = diagnostics.counts["rows_lost"]
     return ReadResult(
         source={
             "producer": "Nsight Systems",
@@ -53,10 +53,10 @@ def facts_of(
             "events_read": events_kept + skipped,
             "events_kept": events_kept,
             "events_skipped": skipped,
-            "complete": not any(findings.counts[code] for code in DAMAGE),
+            "complete": not any(diagnostics.counts[code] for code in DAMAGE),
             "clock": "unix" if start_known else "session",
             "window_start_ns": session.shift_ns if session.dur_ns is not None else None,
             "window_dur_ns": session.dur_ns,
         },
-        diagnostics=diagnostics(findings, SENTENCES),
+        diagnostics=build_diagnostics(diagnostics, MESSAGES),
     )

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab.errors import NotProfilerDataError
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import column, text_column
 from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, is_export
-from tracelab.readers.nsys.sqlite import WHAT
+from tracelab.readers.nsys.sqlite import DESCRIPTION
 
 _BATCH_ROWS = 1 << 16
 _SUFFIX = ".parquet"
@@ -37,7 +37,7 @@ class FolderExport:
         self,
         part: Part,
         columns: Columns,
-        findings: Findings,
+        diagnostics: DiagnosticCounts,
         lost: str,
         steady: Collection[str] = (),  # noqa: ARG002 - Parquet stores such a column as one value anyway
     ) -> Iterator[pa.Table]:
@@ -48,11 +48,11 @@ class FolderExport:
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns)):
                     yield pa.table(
-                        {name: _fitting(batch.column(name), kind, name, findings) for name, kind in columns.items()}
+                        {name: _fitting(batch.column(name), kind, name, diagnostics) for name, kind in columns.items()}
                     )
                     read += batch.num_rows
             except (OSError, pa.ArrowException):
-                findings.note(lost, part.table, count=wanted - read)
+                diagnostics.note(lost, part.table, count=wanted - read)
 
     def _file(self, table: str) -> Path:
         return self.path / f"{table}{_SUFFIX}"
@@ -80,7 +80,7 @@ def opened(folder: Path) -> FolderExport:
         # a column of Arrow's type null holds nothing, and whoever asks for one that is not there gets its kind
         tables[file.stem] = {field.name: _kind(field.type) for field in schema if not pa.types.is_null(field.type)}
     if not is_export(tables):
-        raise NotProfilerDataError(folder, f"none of its files can be read; expected {WHAT}")
+        raise NotProfilerDataError(folder, f"none of its files can be read; expected {DESCRIPTION}")
     return FolderExport(folder, tables, tuple(broken))
 
 
@@ -90,14 +90,14 @@ def _kind(declared: pa.DataType) -> Kind:
     return "int" if pa.types.is_integer(declared) or pa.types.is_boolean(declared) else "text"
 
 
-def _fitting(values: Array, kind: Kind, name: str, findings: Findings) -> Array:
+def _fitting(values: Array, kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
     """A column in the type of its kind, cell by cell where it does not go as a whole."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     try:
         if kind == "text":
-            return text_column(values.cast(pa.binary()), findings)
+            return text_column(values.cast(pa.binary()), diagnostics)
         return values.cast(ARROW[kind])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         cells = (cell.encode() if isinstance(cell, str) else cell for cell in values.to_pylist())
-        return column(list(cells), kind, name, findings)
+        return column(list(cells), kind, name, diagnostics)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Columns, Export, all_rows, records
 
 Record = dict[str, object]
@@ -41,25 +41,25 @@ _PROCESSES = {
 }
 
 
-def session_start_ns(export: Export, findings: Findings) -> int | None:
+def session_start_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
     """When the session started, in unix ns."""
-    rows = records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, findings)
+    rows = records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, diagnostics)
     starts = [row["utcEpochNs"] for row in rows if isinstance(row["utcEpochNs"], int)]
     return next((start for start in starts if 0 < start < 1 << 61), None)
 
 
-def session_dur_ns(export: Export, findings: Findings) -> int | None:
+def session_dur_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
     """How long it lasted."""
-    rows = records(export, "ANALYSIS_DETAILS", {"duration": "int"}, findings)
+    rows = records(export, "ANALYSIS_DETAILS", {"duration": "int"}, diagnostics)
     durations = [row["duration"] for row in rows if isinstance(row["duration"], int)]
     return max((dur for dur in durations if 0 < dur < 1 << 61), default=None)
 
 
-def versions(export: Export, findings: Findings) -> dict[str, str]:
+def versions(export: Export, diagnostics: DiagnosticCounts) -> dict[str, str]:
     """The versions of the program and of its schema; nothing else is read there, for it names users and machines."""
     found = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
-        for row in records(export, table, {"name": "text", "value": "text"}, findings):
+        for row in records(export, table, {"name": "text", "value": "text"}, diagnostics):
             if row["name"] in _VERSIONS and row["value"]:
                 found[str(row["name"])] = str(row["value"])
     return found
@@ -69,7 +69,7 @@ def gpu_processes(export: Export) -> list[int]:
     """The processes that had a CUDA context, as far as the small tables tell; in order."""
     found: set[int] = set()
     for table, column in _PROCESSES.items():
-        rows = records(export, table, {column: "int"}, Findings())
+        rows = records(export, table, {column: "int"}, DiagnosticCounts())
         found |= {row[column] for row in rows if isinstance(row[column], int) and row[column]}  # type: ignore[misc]
     return sorted(found)
 
@@ -87,16 +87,18 @@ def event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
 
 
 def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[EventKey, dict[str, Any]]]:
-    for rows in all_rows(export, table, columns, Findings(), "description_lost"):
+    for rows in all_rows(export, table, columns, DiagnosticCounts(), "description_lost"):
         for row in rows.to_pylist():
             if row["globalPid"] is not None and row["eventSyncId"] and row["eventId"] is not None:
                 yield ((row["globalPid"] >> 24) & 0xFFFFFF, row["eventId"], row["eventSyncId"]), row
 
 
-def device_rows(export: Export, ranks: Mapping[int, int], used: set[int], findings: Findings) -> list[Record]:
+def device_rows(
+    export: Export, ranks: Mapping[int, int], used: set[int], diagnostics: DiagnosticCounts
+) -> list[Record]:
     """Rows of `devices`: those that a process calls its own, where the export says so, else all of the machine."""
-    cards = records(export, "TARGET_INFO_GPU", _GPU, findings)
-    named = records(export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, findings)
+    cards = records(export, "TARGET_INFO_GPU", _GPU, diagnostics)
+    named = records(export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, diagnostics)
     by_id = {card["id"]: card for card in cards}
     told = [
         _device(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
@@ -107,7 +109,7 @@ def device_rows(export: Export, ranks: Mapping[int, int], used: set[int], findin
         return told
     ordinals = _ordinals(cards)
     if cards and None in ordinals and used:
-        findings.note("device_unknown", count=len(cards))
+        diagnostics.note("device_unknown", count=len(cards))
     return [
         _device(card, ordinal) | {"rank": rank}
         for rank in sorted(set(ranks.values()) or {0})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.column_builders import Batch, Session, arguments, duration, outside, pid, tid, time
 from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import collectives
@@ -65,7 +65,7 @@ def names(export: Export, strings: Strings, types: Mapping[int, str]) -> Names:
 
 def _read(export: Export, part: Part, columns: Columns) -> Iterator[pa.Table]:
     """Rows that are read again as events, and what is wrong with them is noted then."""
-    return export.batches(part, columns, Findings(), "rows_lost")
+    return export.batches(part, columns, DiagnosticCounts(), "rows_lost")
 
 
 def _naming(rows: pa.Table, codes: Array) -> pa.Table:
@@ -75,7 +75,7 @@ def _naming(rows: pa.Table, codes: Array) -> pa.Table:
 def _note(row: dict[str, object], kind: str, strings: Strings, found: Names) -> None:
     text, where, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
     if text is None and isinstance(row.get("textId"), int):
-        text = strings.of(pa.array([row["textId"]], pa.int64()), Findings())[0].as_py()
+        text = strings.of(pa.array([row["textId"]], pa.int64()), DiagnosticCounts())[0].as_py()
     if not isinstance(text, str) or not isinstance(domain, int):
         return
     process = (where >> 24) & 0xFFFFFF if isinstance(where, int) else None
@@ -94,11 +94,11 @@ def tables(batch: Batch, extras: list[str]) -> Iterator[tuple[str, pa.Table]]:
     codes = pa.array([code for code, name in types.items() if name in RANGES], pa.int64())
     ranged = pc.is_in(batch.column("eventType"), value_set=codes)
     ranges, others = (
-        Batch(batch.table, batch.rows.filter(mask), batch.session, batch.findings)
+        Batch(batch.table, batch.rows.filter(mask), batch.session, batch.diagnostics)
         for mask in (ranged, pc.invert(ranged))
     )
     if ranges.rows.num_rows:
-        batch.findings.note("outside_session", count=outside(ranges))
+        batch.diagnostics.note("outside_session", count=outside(ranges))
         annotations = _annotations(ranges, extras)
         yield "annotations", annotations
         if (noted := collectives(annotations)) is not None:
@@ -156,7 +156,7 @@ def _text(batch: Batch) -> Array:
     own = batch.column("text", "text")
     if not own.null_count:
         return own
-    return pc.coalesce(own, batch.session.strings.of(batch.column("textId"), batch.findings))
+    return pc.coalesce(own, batch.session.strings.of(batch.column("textId"), batch.diagnostics))
 
 
 def _domain(batch: Batch) -> Array:
@@ -198,7 +198,7 @@ def _payload(batch: Batch) -> Array:
     """The payload as JSON: the decoded object, else the number."""
     written = batch.column("jsonText", "text")
     if "jsonTextId" in batch.rows.column_names:
-        written = pc.coalesce(written, batch.session.strings.of(batch.column("jsonTextId"), batch.findings))
+        written = pc.coalesce(written, batch.session.strings.of(batch.column("jsonTextId"), batch.diagnostics))
     for name in _VALUES:
         values = batch.column(name)
         if values.null_count < len(values):

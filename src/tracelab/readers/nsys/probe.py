@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from tracelab.readers.base import Probe
-from tracelab.readers.diagnostics import Findings, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nsys import folder, metadata, report, sqlite
 from tracelab.readers.nsys.export import Export
-from tracelab.readers.nsys.sqlite import WHAT
+from tracelab.readers.nsys.sqlite import DESCRIPTION
 
-__all__ = ["WHAT", "glimpse", "is_source", "sniff", "span"]
+__all__ = ["DESCRIPTION", "is_source", "probe_file", "sniff", "time_span_ns"]
 
 FORMAT = "nsys"
 
@@ -23,20 +23,23 @@ def is_source(path: Path) -> bool:
     return folder.is_source(path)
 
 
-def glimpse(path: Path) -> Probe:
+def probe_file(path: Path) -> Probe:
     """The rank that the name says; none where several processes used a GPU, for each is a rank then."""
     if report.is_report(path):
-        return Probe(FORMAT, rank_in_name(path))
+        return Probe(FORMAT, rank_from_name(path))
     several = len(metadata.gpu_processes(opened(path))) > 1
-    return Probe(FORMAT, None if several else rank_in_name(path))
+    return Probe(FORMAT, None if several else rank_from_name(path))
 
 
-def span(path: Path) -> tuple[int, int] | None:
+def time_span_ns(path: Path) -> tuple[int, int] | None:
     """When the session began and ended, in unix ns; of a report that is not exported nothing."""
     if report.is_report(path):
         return None
     export = opened(path)
-    start_ns, dur_ns = metadata.session_start_ns(export, Findings()), metadata.session_dur_ns(export, Findings())
+    start_ns, dur_ns = (
+        metadata.session_start_ns(export, DiagnosticCounts()),
+        metadata.session_dur_ns(export, DiagnosticCounts()),
+    )
     return (start_ns, start_ns + (dur_ns or 0)) if start_ns is not None else None
 
 

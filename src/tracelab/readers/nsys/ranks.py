@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import Findings, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nsys.export import Array
 from tracelab.readers.nsys.strings import by_distinct
 
@@ -33,18 +33,18 @@ class Ranks:
         return by_distinct(pids, ranked).fill_null(self.first)
 
 
-def ranks_of(pids: Iterable[int], path: Path, mpi: Mapping[int, int], findings: Findings) -> Ranks:
+def ranks_of(pids: Iterable[int], path: Path, mpi: Mapping[int, int], diagnostics: DiagnosticCounts) -> Ranks:
     """The ranks of the processes that used a GPU: MPI's, else by process id; of a single one what the name says."""
     used = sorted(pids)
     if len(used) > 1:
         told = {pid: mpi[pid] for pid in used if pid in mpi}
         if len(set(told.values())) == len(used):
             return Ranks(told, None)
-        findings.note("ranks_by_pid", count=len(used))
+        diagnostics.note("ranks_by_pid", count=len(used))
         return Ranks({pid: rank for rank, pid in enumerate(used)}, None)
     said = mpi.get(used[0]) if used else next(iter(mpi.values()), None) if len(mpi) == 1 else None
-    rank = rank_in_name(path) if said is None else said
+    rank = rank_from_name(path) if said is None else said
     if rank is None:
-        findings.note("rank_assumed")
+        diagnostics.note("rank_assumed")
     only = rank or 0
     return Ranks(dict.fromkeys(used, only), only)

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from tracelab.ingest.hashing import files_of
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report, strings
 from tracelab.readers.nsys.column_builders import Batch, Session, arguments, outside
 from tracelab.readers.nsys.export import Columns, Export, Part
-from tracelab.readers.nsys.facts import facts_of, note_tables
+from tracelab.readers.nsys.facts import build_result, note_tables
 from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of, other
 from tracelab.readers.nsys.nvtx import Names
 from tracelab.readers.nsys.probe import opened
@@ -36,7 +36,7 @@ Mapped = Iterator[tuple[str, pa.Table]]
 class Whole:
     """What all tables together have told."""
 
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
     events_kept: int = 0
     gpu_pids: set[int] = field(default_factory=set)
     first_device: int | None = None
@@ -52,27 +52,27 @@ class Task:
     mapped: Callable[[Batch], Mapped]
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
+def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of an export, or of a report that nsys can export, into a sink."""
     with contextlib.ExitStack() as stack:
         at = stack.enter_context(report.exported(path)) if report.is_report(path) else path
-        return _read(opened(at), path, sink_for, workers, progress)
+        return _read(opened(at), path, open_sink, workers, progress)
 
 
 def _read(
-    export: Export, path: Path, sink_for: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
+    export: Export, path: Path, open_sink: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
 ) -> ReadResult:
     whole = Whole()
-    start_ns = metadata.session_start_ns(export, whole.findings)
-    session, names = _session(export, start_ns, whole.findings)
-    assumed = ranks_of(metadata.gpu_processes(export), path, names.mpi_ranks, Findings())
-    sink = sink_for(assumed.first)
-    tasks = list(_tasks(export, whole.findings))
+    start_ns = metadata.session_start_ns(export, whole.diagnostics)
+    session, names = _session(export, start_ns, whole.diagnostics)
+    assumed = ranks_of(metadata.gpu_processes(export), path, names.mpi_ranks, DiagnosticCounts())
+    sink = open_sink(assumed.first)
+    tasks = list(_tasks(export, whole.diagnostics))
     crew = _Crew(export, session, sink, whole, None if assumed.only is not None else assumed)
     crew.work(tasks, workers, _progress(path, tasks, progress))
-    note_tables(export, whole.findings)
-    ranks = ranks_of(whole.gpu_pids, path, names.mpi_ranks, whole.findings)
-    devices = metadata.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.findings)
+    note_tables(export, whole.diagnostics)
+    ranks = ranks_of(whole.gpu_pids, path, names.mpi_ranks, whole.diagnostics)
+    devices = metadata.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.diagnostics)
     sink.put("devices", metadata.table("devices", [{"rank": ranks.first} | row for row in devices]))
     run = {"profiler": "nsys", "gpu": next((row["name"] for row in devices if row["name"]), None)}
     several = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
@@ -80,18 +80,18 @@ def _read(
     sink.close()
     if ranks != assumed:
         _correct_ranks(sink, assumed, ranks)
-    return facts_of(export, session, whole.findings, whole.events_kept, start_known=start_ns is not None)
+    return build_result(export, session, whole.diagnostics, whole.events_kept, start_known=start_ns is not None)
 
 
-def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[Session, Names]:
-    texts, numbers = strings.read(export, findings), enums.read(export, findings)
+def _session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts) -> tuple[Session, Names]:
+    texts, numbers = strings.read(export, diagnostics), enums.read(export, diagnostics)
     names = nvtx.names(export, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
     return (
         Session(
             strings=texts,
             enums=numbers,
             shift_ns=start_ns or 0,
-            dur_ns=metadata.session_dur_ns(export, findings),
+            dur_ns=metadata.session_dur_ns(export, diagnostics),
             domains=names.domains,
             categories=names.categories,
             records=metadata.event_records(export),
@@ -101,9 +101,9 @@ def _session(export: Export, start_ns: int | None, findings: Findings) -> tuple[
     )
 
 
-def _tasks(export: Export, findings: Findings) -> Iterator[Task]:
+def _tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[Task]:
     """What there is to read, the largest tables first."""
-    metrics = counters.metrics(export, findings)
+    metrics = counters.metrics(export, diagnostics)
     found: list[Task] = []
     for table, columns in export.tables.items():
         mapped = _how(table, columns, metrics)
@@ -111,7 +111,7 @@ def _tasks(export: Export, findings: Findings) -> Iterator[Task]:
             continue
         parts = export.parts(table)
         if isinstance(mapped, Mapping) and mapped.table == "other_events":
-            parts = _bounded(parts, findings)
+            parts = _bounded(parts, diagnostics)
         wanted, extras, become = _reading(table, columns, mapped, metrics)
         found += [Task(part, wanted, extras, become) for part in parts]
     yield from sorted(found, key=lambda task: -task.part.rows)
@@ -147,7 +147,7 @@ def _once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, 
         yield from _mapped(batch, *first)
         return
     repeated = dedup_api_calls.is_again(batch)
-    batch.findings.note("call_twice", count=pc.sum(repeated).as_py() or 0)
+    batch.diagnostics.note("call_twice", count=pc.sum(repeated).as_py() or 0)
     for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, again)):
         part = replace(batch, rows=batch.rows.filter(mask))
         if part.rows.num_rows:
@@ -156,19 +156,19 @@ def _once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, 
 
 def _mapped(batch: Batch, mapping: Mapping, extras: list[str]) -> Mapped:
     columns = {name: value(batch) for name, value in mapping.columns.items()}
-    batch.findings.note("outside_session", count=outside(batch))
+    batch.diagnostics.note("outside_session", count=outside(batch))
     if mapping.table == "graph_launches":
-        batch.findings.note("graph_whole", count=batch.rows.num_rows)
+        batch.diagnostics.note("graph_whole", count=batch.rows.num_rows)
     if mapping.table != "memory_events" or extras:
         columns["args"] = arguments(batch, extras, keep_zero=mapping.keep_zero)
     yield mapping.table, pa.table(columns)
 
 
-def _bounded(parts: list[Part], findings: Findings) -> list[Part]:
+def _bounded(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]:
     kept, rows = [], 0
     for part in parts:
         if rows >= _OTHER_ROWS:
-            findings.note("other_left_out", part.table, count=part.rows)
+            diagnostics.note("other_left_out", part.table, count=part.rows)
         else:
             kept.append(part)
         rows += part.rows
@@ -202,19 +202,19 @@ class _Crew:
             future.result()
 
     def _do(self, task: Task, progress: Callable[[int], None]) -> None:
-        findings = Findings()
-        for rows in self._export.batches(task.part, task.columns, findings, "rows_lost", task.steady):
+        diagnostics = DiagnosticCounts()
+        for rows in self._export.batches(task.part, task.columns, diagnostics, "rows_lost", task.steady):
             if self._stop.is_set():
                 return
-            for table, part in task.mapped(Batch(task.part.table, rows, self._session, findings)):
-                self._put(table, part, findings)
+            for table, part in task.mapped(Batch(task.part.table, rows, self._session, diagnostics)):
+                self._put(table, part, diagnostics)
             progress(rows.num_rows)
         with self._adding:
-            self._whole.findings.add(findings)
+            self._whole.diagnostics.merge(diagnostics)
 
-    def _put(self, table: str, rows: pa.Table, findings: Findings) -> None:
+    def _put(self, table: str, rows: pa.Table, diagnostics: DiagnosticCounts) -> None:
         if "dur_ns" in rows.column_names and table != "collectives":
-            findings.note("negative_duration", count=pc.sum(pc.less(rows.column("dur_ns"), 0)).as_py() or 0)
+            diagnostics.note("negative_duration", count=pc.sum(pc.less(rows.column("dur_ns"), 0)).as_py() or 0)
         pids = rows.column("pid").combine_chunks() if "pid" in rows.column_names else None
         with self._adding:
             self._whole.events_kept += 0 if table == "collectives" else rows.num_rows

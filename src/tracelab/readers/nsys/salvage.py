@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Part
 from tracelab.readers.nsys.rowid_order import quoted
 
@@ -30,7 +30,7 @@ def some(rows: Iterator[Row], count: int) -> list[Row]:
     return list(itertools.islice(rows, count))
 
 
-def rows(con: sqlite3.Connection, columns: str, part: Part, findings: Findings, lost: str) -> Iterator[Row]:
+def rows(con: sqlite3.Connection, columns: str, part: Part, diagnostics: DiagnosticCounts, lost: str) -> Iterator[Row]:
     """All rows of a part that can be read, each behind its row id; the others are noted.
 
     nsys numbers rows without a gap, so a scan is believed where the next row has the next id: behind a damaged id
@@ -45,11 +45,11 @@ def rows(con: sqlite3.Connection, columns: str, part: Part, findings: Findings, 
             kept, inner = kept + 1, misses
             yield row
     if part.counted:
-        findings.note(lost, part.table, count=max(part.rows - kept, 0))
+        diagnostics.note(lost, part.table, count=max(part.rows - kept, 0))
     elif part.last == LAST:  # behind the last row there may have been more
-        findings.note(lost, part.table, count=max(inner, 1))
+        diagnostics.note(lost, part.table, count=max(inner, 1))
     else:
-        findings.note(lost, part.table, count=misses if table.is_dense() else min(misses, 1))
+        diagnostics.note(lost, part.table, count=misses if table.is_dense() else min(misses, 1))
 
 
 def _at_each_place(table: "_Table", part: Part) -> Iterator[Row | None]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import NotProfilerDataError, SourceError
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import adbc_scan, salvage
 from tracelab.readers.nsys.coerce import column
 from tracelab.readers.nsys.connection import can_be_asked_for, columns_of, connect, is_cut, ranged, text_of
@@ -20,7 +20,7 @@ from tracelab.readers.nsys.export import Columns, Part, is_export
 from tracelab.readers.nsys.rowid_order import follow, is_whole, number, quoted, stands_beyond
 
 MAGIC = b"SQLite format 3\0"
-WHAT = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
+DESCRIPTION = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
 
 _CHECKED_BYTES = 64 << 20
 _PART_ROWS = 1 << 17
@@ -66,34 +66,34 @@ class SqliteExport:
         return self.sound[table]
 
     def batches(
-        self, part: Part, columns: Columns, findings: Findings, lost: str, steady: Collection[str] = ()
+        self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str, steady: Collection[str] = ()
     ) -> Iterator[pa.Table]:
         """The rows of a part, fast; from where that breaks, or leaves out row ids of a damaged table, one by one."""
         start = part.first
         try:
             same = adbc_scan.likely_same(self.path, part, {name: columns[name] for name in steady})
-            for rows, ids in adbc_scan.batches(self.path, part, columns, findings, same):
+            for rows, ids in adbc_scan.batches(self.path, part, columns, diagnostics, same):
                 if not follow(ids, start) and not self.is_sound(part.table):
                     break
                 start = ids[-1].as_py() + 1
-                yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+                yield _without_zeros(rows, part.table, diagnostics, lost) if self.cut else rows
             if start > part.last or self.is_sound(part.table):
                 return
         except (*adbc_scan.BROKEN, adbc_scan.UnfitError):
             if start > part.last:
                 return
-        for rows in self._slow(_from(part, start), columns, findings, lost):
-            yield _without_zeros(rows, part.table, findings, lost) if self.cut else rows
+        for rows in self._slow(_from(part, start), columns, diagnostics, lost):
+            yield _without_zeros(rows, part.table, diagnostics, lost) if self.cut else rows
 
-    def _slow(self, part: Part, columns: Columns, findings: Findings, lost: str) -> Iterator[pa.Table]:
+    def _slow(self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str) -> Iterator[pa.Table]:
         """Batches of rows read one by one, around places that cannot be read."""
         names = ", ".join(map(quoted, columns))
         with contextlib.closing(connect(self.path)) as con:
-            found = self._found(con, names, part, findings, lost)
+            found = self._found(con, names, part, diagnostics, lost)
             while cells := salvage.some(found, adbc_scan.BATCH_ROWS):
                 yield pa.table(
                     {
-                        name: column(values, kind, name, findings)
+                        name: column(values, kind, name, diagnostics)
                         for (name, kind), values in zip(
                             columns.items(), list(zip(*cells, strict=True))[1:], strict=True
                         )
@@ -101,7 +101,7 @@ class SqliteExport:
                 )
 
     def _found(
-        self, con: sqlite3.Connection, names: str, part: Part, findings: Findings, lost: str
+        self, con: sqlite3.Connection, names: str, part: Part, diagnostics: DiagnosticCounts, lost: str
     ) -> Iterator[salvage.Row]:
         """Rows behind their ids: as they stand while nothing is wrong with the table, then those that can be saved."""
         start = part.first
@@ -114,7 +114,7 @@ class SqliteExport:
                 self.sound[part.table] = False
             else:
                 return
-        yield from salvage.rows(con, names, _from(part, start), findings, lost)
+        yield from salvage.rows(con, names, _from(part, start), diagnostics, lost)
 
 
 def _from(part: Part, start: int) -> Part:
@@ -122,12 +122,12 @@ def _from(part: Part, start: int) -> Part:
     return replace(part, first=start, rows=max(part.rows - (start - part.first), 0))
 
 
-def _without_zeros(rows: pa.Table, table: str, findings: Findings, lost: str) -> pa.Table:
+def _without_zeros(rows: pa.Table, table: str, diagnostics: DiagnosticCounts, lost: str) -> pa.Table:
     """The rows but for those of which nothing is left: SQLite reads zeros behind the end of a file cut in a page."""
     if not all(column.null_count for column in rows.columns):
         return rows
     held = functools.reduce(pc.or_, (pc.is_valid(column) for column in rows.columns))
-    findings.note(lost, table, count=rows.num_rows - (pc.sum(held).as_py() or 0))
+    diagnostics.note(lost, table, count=rows.num_rows - (pc.sum(held).as_py() or 0))
     return rows.filter(held)
 
 
@@ -150,5 +150,5 @@ def opened(path: Path) -> SqliteExport:
         raise SourceError(path, f"the SQLite file is damaged ({error}); export the report again") from error
     tables = {name: columns for name, columns in tables.items() if columns}
     if not is_export(tables):
-        raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {WHAT}")
+        raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {DESCRIPTION}")
     return SqliteExport(path, tables, is_cut(path))

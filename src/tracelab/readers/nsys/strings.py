@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Array, Export, all_rows
 
 
@@ -18,31 +18,31 @@ class Strings:
     ids: Array
     texts: Array
 
-    def of(self, ids: Array, findings: Findings, change: Callable[[str], str] | None = None) -> Array:
+    def of(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """The texts of the ids, each changed; NULL where the id is, or has none."""
-        return by_distinct(ids, lambda distinct: self._looked_up(distinct, findings, change))
+        return by_distinct(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
 
-    def coded(self, ids: Array, findings: Findings, change: Callable[[str], str] | None = None) -> Array:
+    def coded(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """The same as a dictionary."""
-        return coded_by_distinct(ids, lambda distinct: self._looked_up(distinct, findings, change))
+        return coded_by_distinct(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
 
-    def _looked_up(self, ids: Array, findings: Findings, change: Callable[[str], str] | None) -> Array:
+    def _looked_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None) -> Array:
         wanted = ids.to_numpy(zero_copy_only=False)
         places = np.searchsorted(self.ids, wanted)
         places[places == len(self.ids)] = 0
         found = self.ids[places] == wanted if len(self.ids) else np.zeros(len(wanted), bool)
         if not found.all():
             missing = wanted[~found]
-            findings.note("string_missing", missing[0], count=len(missing))
+            diagnostics.note("string_missing", missing[0], count=len(missing))
         texts = self.texts.take(pa.array(places, mask=~found)).combine_chunks()
         if change is None:
             return texts
         return pa.array([None if text is None else change(text) for text in texts.to_pylist()], pa.string())
 
 
-def read(export: Export, findings: Findings) -> Strings:
+def read(export: Export, diagnostics: DiagnosticCounts) -> Strings:
     """All strings of the export; of an id that stands twice the first."""
-    parts = list(all_rows(export, "StringIds", {"id": "int", "value": "text"}, findings, "strings_lost"))
+    parts = list(all_rows(export, "StringIds", {"id": "int", "value": "text"}, diagnostics, "strings_lost"))
     empty = pa.table({"id": pa.array([], pa.int64()), "value": pa.array([], pa.string())})
     table = pa.concat_tables([part for part in parts if part.num_columns == empty.num_columns] or [empty])
     table = table.filter(pc.is_valid(table.column("id")))

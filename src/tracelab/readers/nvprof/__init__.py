@@ -1,6 +1,6 @@
 """What nvprof wrote: its database, its traces and summaries as CSV, and what it printed on a console."""
 
-from tracelab.readers.nvprof.probe import WHAT, glimpse, sniff, span
+from tracelab.readers.nvprof.probe import DESCRIPTION, probe_file, sniff, time_span_ns
 from tracelab.readers.nvprof.read import VERSION, read
 
-__all__ = ["VERSION", "WHAT", "glimpse", "read", "sniff", "span"]
+__all__ = ["DESCRIPTION", "VERSION", "probe_file", "read", "sniff", "time_span_ns"]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof.summaries import Where
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
@@ -56,14 +56,14 @@ def heading(text: str, pid: int | None, where: Where) -> Where | None:
     return None
 
 
-def note(text: str, findings: Findings) -> None:
+def note(text: str, diagnostics: DiagnosticCounts) -> None:
     """Count what nvprof says that went wrong; paths in it are not kept."""
     for code, pattern in _TROUBLE:
         if found := pattern.search(text):
-            findings.note(code, _PATH.sub("…", found[found.lastindex or 0]))
+            diagnostics.note(code, _PATH.sub("…", found[found.lastindex or 0]))
             return
 
 
-def status_of(findings: Findings) -> str | None:
+def status_of(diagnostics: DiagnosticCounts) -> str | None:
     """The run's status, where something went wrong."""
-    return next((status for code, status in _STATUS.items() if findings.counts[code]), None)
+    return next((status for code, status in _STATUS.items() if diagnostics.counts[code]), None)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 
-from tracelab.readers.diagnostics import Findings
-from tracelab.readers.units import in_base_unit, scale_of
+from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.units import parse_unit, to_base_unit
 
 KILO = 1024
 """What the K of nvprof's KB, MB and GB stands for, in rates too."""
@@ -41,7 +41,7 @@ def amount(text: str, unit: str = "") -> Amount | None:
         found = _NUMBER.fullmatch(text.replace(",", "."))
     if not found:
         return None
-    number, base = in_base_unit(Decimal(found[1]), found[2] or unit, kilo=KILO)
+    number, base = to_base_unit(Decimal(found[1]), found[2] or unit, kilo=KILO)
     return Amount(number, base) if number.is_finite() and number.adjusted() < _MOST_DIGITS else None
 
 
@@ -60,7 +60,7 @@ def resolution_ns(text: str, unit: str) -> Decimal:
     exponent = Decimal(found[1]).as_tuple().exponent if found else None
     if not found or not isinstance(exponent, int) or abs(exponent) > _DIGITS_OF_INT:
         return Decimal(0)
-    return scale_of(found[2] or unit, kilo=KILO).factor.scaleb(exponent)
+    return parse_unit(found[2] or unit, kilo=KILO).factor.scaleb(exponent)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -94,7 +94,7 @@ class Cells:
     """One row: the cells that hold something, by the names of their columns."""
 
     units: dict[str, str]
-    findings: Findings
+    diagnostics: DiagnosticCounts
     held: dict[str, str] = field(default_factory=dict)
 
     def take(self, columns: tuple[str, ...], fields: list[str]) -> None:
@@ -148,4 +148,4 @@ class Cells:
         return next((each.unit for each in found if each and each.unit), None)
 
     def _note_unfit(self, name: str, text: str, code: str = "value_unfit") -> None:
-        self.findings.note("value_invalid" if text in _INVALID else code, f"{name} {text}")
+        self.diagnostics.note("value_invalid" if text in _INVALID else code, f"{name} {text}")

@@ -1,8 +1,8 @@
 """The sentences behind the codes that reading an nvprof file can leave."""
 
-from tracelab.readers.diagnostics import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
-SENTENCES: Sentences = {
+MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends in the middle of a row; the rows before it were kept.",
@@ -90,5 +90,5 @@ SENTENCES: Sentences = {
         "The file holds {n} [process|processes] ({sample}); [its rank is its|their ranks are their] order.",
         "Let nvprof write a file for each (--log-file rank-%q{RANK}.csv) where ranks matter.",
     ),
-    **COMMON,
+    **COMMON_MESSAGES,
 }

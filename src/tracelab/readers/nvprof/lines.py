@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tracelab.readers import decompress
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 
 _BLOCK_BYTES = 1 << 20
 LONGEST = 1 << 20
@@ -50,7 +50,7 @@ def lines_of(text: str) -> list[str]:
     return _BREAK.split(text)
 
 
-def blocks(stream: io.RawIOBase, findings: Findings) -> Iterator[Block]:
+def blocks(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Block]:
     """The lines of a stream; characters that are not in its encoding are replaced, and counted."""
     data = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     encoding, skipped = encoding_of(data[:4096])
@@ -58,21 +58,21 @@ def blocks(stream: io.RawIOBase, findings: Findings) -> Iterator[Block]:
     data, begun, dropping = data[skipped:], "", False
     while data:
         text = decoder.decode(data)
-        _note_replaced(text, findings)
+        _note_replaced(text, diagnostics)
         *lines, begun = _BREAK.split(begun + text)
         if dropping and lines:
             lines, dropping = lines[1:], False
         if dropping or len(begun) > LONGEST:
-            findings.note("line_too_long", count=0 if dropping else 1)
+            diagnostics.note("line_too_long", count=0 if dropping else 1)
             begun, dropping = "", True
         yield Block(lines)
         data = bytes(decompress.read_chunk(stream, _BLOCK_BYTES))
     text = decoder.decode(b"", final=True)
-    _note_replaced(text, findings)
+    _note_replaced(text, diagnostics)
     if begun + text:
         yield Block([(begun + text).rstrip("\r")], open_end=not begun.endswith("\r"))
 
 
-def _note_replaced(text: str, findings: Findings) -> None:
+def _note_replaced(text: str, diagnostics: DiagnosticCounts) -> None:
     if replaced := text.count("\ufffd"):
-        findings.note("invalid_text", count=replaced)
+        diagnostics.note("invalid_text", count=replaced)

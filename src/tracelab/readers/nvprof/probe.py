@@ -11,13 +11,13 @@ from pathlib import Path
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers import decompress
 from tracelab.readers.base import Probe
-from tracelab.readers.diagnostics import Findings, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nvprof import database, sqlite
 from tracelab.readers.nvprof.activities import PREFIX
 from tracelab.readers.nvprof.layout import layout_of
 from tracelab.readers.nvprof.lines import blocks, decoded, encoding_of, lines_of
 
-WHAT = "nvprof's database or printed result"
+DESCRIPTION = "nvprof's database or printed result"
 _SEARCHED_BYTES = 64 << 20
 _OWN = re.compile(
     r"==\d+== (?:NVPROF is profiling|Profiling (?:application|result)|Generated result file|[A-Z]\w* result:)"
@@ -33,25 +33,25 @@ def sniff(head: bytes) -> bool:
     if _has_own_line(lines_of(text)):
         return True
     is_text = encoding_of(head)[0] != "utf-8" or b"\0" not in head
-    return is_text and len(head) >= decompress.SNIFFED_BYTES and text.lstrip()[:1] not in ("{", "[")
+    return is_text and len(head) >= decompress.SNIFF_BYTES and text.lstrip()[:1] not in ("{", "[")
 
 
-def glimpse(path: Path) -> Probe:
+def probe_file(path: Path) -> Probe:
     """Look for nvprof's tables, or for lines of its own. Raises NotProfilerDataError."""
     if is_database(path):
-        with as_file(path, Findings()) as file, closing(database.opened(file)) as con:
+        with as_file(path, DiagnosticCounts()) as file, closing(database.opened(file)) as con:
             sqlite.tables_of(path, con)
     elif not _has_own_lines(path):
-        raise NotProfilerDataError(path, f"holds no profiler data; expected {WHAT}")
-    return Probe(format="nvprof", rank=rank_in_name(path))
+        raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
+    return Probe(format="nvprof", rank=rank_from_name(path))
 
 
-def span(path: Path) -> tuple[int, int] | None:
+def time_span_ns(path: Path) -> tuple[int, int] | None:
     """About when a database's recording began and ended: its first and last rows; printed times have no date."""
     if not is_database(path):
         return None
     times: list[int] = []
-    with as_file(path, Findings()) as file, closing(database.opened(file)) as con:
+    with as_file(path, DiagnosticCounts()) as file, closing(database.opened(file)) as con:
         for kind in _TIMED:
             for order in ("asc", "desc"):
                 with contextlib.suppress(sqlite3.DatabaseError):
@@ -63,18 +63,18 @@ def span(path: Path) -> tuple[int, int] | None:
 
 def is_database(path: Path) -> bool:
     """Whether the content, unpacked, is an SQLite file."""
-    return decompress.unpacked_head(path).startswith(database.MAGIC)
+    return decompress.read_head(path).startswith(database.MAGIC)
 
 
 @contextlib.contextmanager
-def as_file(path: Path, findings: Findings) -> Iterator[Path]:
+def as_file(path: Path, diagnostics: DiagnosticCounts) -> Iterator[Path]:
     """A database as SQLite can open it: where it is packed, unpacked elsewhere."""
     if not decompress.is_gzip(path):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
         file = Path(folder) / "unpacked.nvprof"
-        with file.open("wb") as out, decompress.unpacked(path, findings, lambda _: None) as stream:
+        with file.open("wb") as out, decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, 4 << 20):
                 out.write(chunk)
         yield file
@@ -83,8 +83,8 @@ def as_file(path: Path, findings: Findings) -> Iterator[Path]:
 def _has_own_lines(path: Path) -> bool:
     """Whether one of the first lines is nvprof's, or names the columns of one of its tables."""
     seen = 0
-    with decompress.unpacked(path, Findings(), lambda _: None) as stream:
-        for block in blocks(stream, Findings()):
+    with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
+        for block in blocks(stream, DiagnosticCounts()):
             if _has_own_line(block.lines):
                 return True
             seen += sum(map(len, block.lines))

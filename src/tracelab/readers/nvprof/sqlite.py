@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from tracelab import schema
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings, diagnostics, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, rank_from_name
 from tracelab.readers.nvprof import database, metadata
 from tracelab.readers.nvprof.activities import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
 from tracelab.readers.nvprof.database import Lost, quoted
-from tracelab.readers.nvprof.diagnostics import SENTENCES
+from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.metadata import Tables
 from tracelab.readers.nvprof.table_queries import kinds, questions
 from tracelab.store.writer import Sink
@@ -36,7 +36,7 @@ class Source:
 
     file: Path
     given: Path
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Whole:
     lost: int = 0
     first_ns: int | None = None
     broken: bool = False
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
     def note_times(self, rows: pa.Table) -> None:
         """Take account of the times of some rows."""
@@ -59,18 +59,18 @@ class Whole:
         if "dur_ns" in rows.column_names:
             dur = rows.column("dur_ns")
             if negative := pc.sum(pc.less(dur, 0)).as_py():
-                self.findings.note("negative_duration", count=negative)
+                self.diagnostics.note("negative_duration", count=negative)
 
 
-def read(source: Source, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
+def read(source: Source, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
-    rank = rank_in_name(source.given)
-    whole = Whole(findings=source.findings, broken=database.is_cut(source.file))
+    rank = rank_from_name(source.given)
+    whole = Whole(diagnostics=source.diagnostics, broken=database.is_cut(source.file))
     if whole.broken:
-        whole.findings.note("database_cut")
+        whole.diagnostics.note("database_cut")
     if rank is None:
-        whole.findings.note("rank_assumed")
-    sink = sink_for(rank or 0)
+        whole.diagnostics.note("rank_assumed")
+    sink = open_sink(rank or 0)
     with closing(database.opened(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
         tables = tables_of(source.given, con)
         _prepare(engine, con, tables)
@@ -197,11 +197,11 @@ def _literal(text: str) -> str:
 
 def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
     if lost.values:
-        whole.findings.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
+        whole.diagnostics.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
     if lost.broken:
         whole.broken = True
         whole.lost += max(1, lost.rows)
-        whole.findings.note("table_broken", f"{kind} ({lost.broken})")
+        whole.diagnostics.note("table_broken", f"{kind} ({lost.broken})")
 
 
 def _facts(whole: Whole, version: str | None) -> ReadResult:
@@ -212,8 +212,8 @@ def _facts(whole: Whole, version: str | None) -> ReadResult:
             "events_read": whole.events + whole.lost,
             "events_kept": whole.events,
             "events_skipped": whole.lost,
-            "complete": not (whole.broken or any(code.startswith("gzip_") for code in whole.findings.counts)),
+            "complete": not (whole.broken or any(code.startswith("gzip_") for code in whole.diagnostics.counts)),
             "clock": "unix" if (whole.first_ns or 0) > UNIX_SINCE_NS else "session",
         },
-        diagnostics=diagnostics(whole.findings, SENTENCES),
+        diagnostics=build_diagnostics(whole.diagnostics, MESSAGES),
     )

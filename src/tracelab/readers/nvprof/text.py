@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from tracelab import schema
 from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings, diagnostics, rank_in_name
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, rank_from_name
 from tracelab.readers.nvprof import banners
-from tracelab.readers.nvprof.diagnostics import SENTENCES
+from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.lines import blocks
 from tracelab.readers.nvprof.summaries import Row
 from tracelab.readers.nvprof.text_rows import Printed
@@ -20,18 +20,18 @@ from tracelab.store.writer import Sink
 _WAITING_ROWS = 32_768
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
+def read(path: Path, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a printed result into a sink."""
-    rank, findings = rank_in_name(path), Findings()
-    sink = sink_for(rank or 0)
-    printed = Printed(findings)
-    with decompress.unpacked(path, findings, progress) as stream:
-        for block in blocks(stream, findings):
+    rank, diagnostics = rank_from_name(path), DiagnosticCounts()
+    sink = open_sink(rank or 0)
+    printed = Printed(diagnostics)
+    with decompress.open_decompressed(path, diagnostics, progress) as stream:
+        for block in blocks(stream, diagnostics):
             printed.take(block)
             if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
                 _put(printed, sink)
     _put(printed, sink)
-    ranks = _ranks(printed, rank, findings)
+    ranks = _ranks(printed, rank, diagnostics)
     for table, rows in _described(printed, ranks, rank or 0).items():
         sink.put(table, rows)
     sink.close()
@@ -55,14 +55,14 @@ def as_table(table: str, rows: list[Row]) -> pa.Table:
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
-def _ranks(printed: Printed, rank: int | None, findings: Findings) -> dict[int, int]:
+def _ranks(printed: Printed, rank: int | None, diagnostics: DiagnosticCounts) -> dict[int, int]:
     """The rank of each process: one that the file's name says, or their order where there are several."""
     pids = sorted({pid for pid, _, _ in printed.launches.devices if pid is not None} | printed.pids)
     if len(pids) > 1:
-        findings.note("several_processes", ", ".join(map(str, pids)), len(pids))
+        diagnostics.note("several_processes", ", ".join(map(str, pids)), len(pids))
         return dict(zip(pids, range(len(pids)), strict=True))
     if rank is None:
-        findings.note("rank_assumed")
+        diagnostics.note("rank_assumed")
     return dict.fromkeys(pids, rank or 0)
 
 
@@ -79,7 +79,7 @@ def _described(printed: Printed, ranks: dict[int, int], rank: int) -> dict[str, 
     run: Row = {
         "profiler": "nvprof",
         "gpu": devices[0]["name"] if devices else None,
-        "status": banners.status_of(printed.findings),
+        "status": banners.status_of(printed.diagnostics),
     }
     return {"devices": as_table("devices", devices), "runs": as_table("runs", [run])}
 
@@ -92,12 +92,12 @@ def _ranked(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
 
 
 def _facts(printed: Printed) -> ReadResult:
-    findings = printed.findings
+    diagnostics = printed.diagnostics
     if not printed.tables:
-        findings.note("no_result")
+        diagnostics.note("no_result")
     if printed.coarsest_ns > 1:
-        findings.note("printed_digits", f"{printed.coarsest_ns.normalize():f} ns")
-    broken = any(code.startswith("gzip_") for code in findings.counts)
+        diagnostics.note("printed_digits", f"{printed.coarsest_ns.normalize():f} ns")
+    broken = any(code.startswith("gzip_") for code in diagnostics.counts)
     return ReadResult(
         source={
             "producer": "nvprof",
@@ -107,5 +107,5 @@ def _facts(printed: Printed) -> ReadResult:
             "complete": not (printed.lost or broken or not printed.tables),
             "clock": "session",
         },
-        diagnostics=diagnostics(findings, SENTENCES),
+        diagnostics=build_diagnostics(diagnostics, MESSAGES),
     )

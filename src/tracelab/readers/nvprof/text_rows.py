@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof import banners
 from tracelab.readers.nvprof.banners import MARK
 from tracelab.readers.nvprof.cells import Cells, resolution_ns
@@ -25,7 +25,7 @@ _LEGEND = re.compile(r"\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType|SSMem|Unifie
 class Printed:
     """Reads lines one after the other; what it made of them waits in `rows`, by table."""
 
-    findings: Findings
+    diagnostics: DiagnosticCounts
     launches: Launches = field(default_factory=Launches)
     rows: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
     kept: int = 0
@@ -58,7 +58,7 @@ class Printed:
         if layout := layout_of(line):
             self._open(layout)
         elif not self._is_lost(line, is_cut=is_cut) and not _LEGEND.match(line):
-            self.findings.note("program_output")
+            self.diagnostics.note("program_output")
 
     def _told(self, line: str) -> bool:
         """Whether this line is nvprof's own, and what it says is known now."""
@@ -82,16 +82,16 @@ class Printed:
             self.kept += 1
             return True
         if mark or text.startswith("No "):
-            before = sum(self.findings.counts.values())
-            banners.note(text, self.findings)
-            return bool(mark) or sum(self.findings.counts.values()) > before
+            before = sum(self.diagnostics.counts.values())
+            banners.note(text, self.diagnostics)
+            return bool(mark) or sum(self.diagnostics.counts.values()) > before
         return False
 
     def _open(self, layout: Layout) -> None:
         self._layout, self._begun, self._type = layout, False, ""
         self.tables += 1
         self.started = True
-        self._cells = Cells({}, self.findings)
+        self._cells = Cells({}, self.diagnostics)
 
     def _is_row(self, line: str) -> bool:
         """Whether this line is a row of the table that is open; it is kept then."""
@@ -108,7 +108,7 @@ class Printed:
             return False
         self._begun = True
         if repaired:
-            self.findings.note("row_repaired")
+            self.diagnostics.note("row_repaired")
         cells.take(layout.columns, fields)
         self.kept += 1
         for table, row in rows_of(layout, self._where, cells, self.launches):
@@ -127,7 +127,7 @@ class Printed:
         self.rows[table].append(row)
         name = row.get("name") or row.get("kernel")
         if isinstance(name, str) and name.endswith("..."):
-            self.findings.note("name_cut", name)
+            self.diagnostics.note("name_cut", name)
 
     def _note_digits(self, layout: Layout, cells: Cells) -> None:
         sampled = self.kept % 64 == 1  # a printed table has the same digits in all its rows, or about
@@ -140,7 +140,7 @@ class Printed:
             return False
         self.lost += 1
         self.cut = self.cut or is_cut
-        self.findings.note(*(("cut_off",) if is_cut else ("row_lost", self._line)))
+        self.diagnostics.note(*(("cut_off",) if is_cut else ("row_lost", self._line)))
         return True
 
 

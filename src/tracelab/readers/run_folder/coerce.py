@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 
 Row = dict[str, object]
 _BITS = {"int32": 31, "int64": 63}
@@ -28,7 +28,7 @@ def loads(text: str) -> Any:  # noqa: ANN401  whatever JSON holds
         raise ValueError("nested too deeply") from error
 
 
-def fitted(table: str, fields: Mapping[str, object], findings: Findings) -> Row:
+def fitted(table: str, fields: Mapping[str, object], diagnostics: DiagnosticCounts) -> Row:
     """One row of a table; fields without a column stand in `args`, where the table has it."""
     columns = {column.name: column.type for column in schema.BY_NAME[table].columns}
     row: Row = {}
@@ -39,12 +39,12 @@ def fitted(table: str, fields: Mapping[str, object], findings: Findings) -> Row:
             continue
         row[name] = fit(value, columns[name])
         if row[name] is None and value is not None:
-            findings.note("value_unfit", f"{name} {shown(value)}")
+            diagnostics.note("value_unfit", f"{name} {shown(value)}")
     if rest and "args" in columns:
         row["args"] = clean(json.dumps(rest, ensure_ascii=False))
     else:
         for name, value in rest.items():
-            findings.note("field_unknown", f"{name} {shown(value)}")
+            diagnostics.note("field_unknown", f"{name} {shown(value)}")
     return row
 
 

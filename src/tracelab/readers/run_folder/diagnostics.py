@@ -1,8 +1,8 @@
 """The sentences behind the codes that reading a run folder can leave."""
 
-from tracelab.readers.diagnostics import COMMON, Sentences
+from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
-SENTENCES: Sentences = {
+MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends in the middle of a line; the lines before it were kept.",
@@ -60,5 +60,5 @@ SENTENCES: Sentences = {
         "Neither the text nor the file's name says which collective was measured.",
         "Name the file after the program, as all_reduce_perf.txt.",
     ),
-    **COMMON,
+    **COMMON_MESSAGES,
 }

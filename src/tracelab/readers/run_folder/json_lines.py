@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tracelab.readers import decompress
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.run_folder.coerce import loads
 
 _PIECE_BYTES = 1 << 20
@@ -21,7 +21,7 @@ class Line:
     whole: bool = True
 
 
-def lines_of(stream: io.RawIOBase, findings: Findings) -> Iterator[Line]:
+def lines_of(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Line]:
     """The lines of a stream, one at a time in memory; those beyond all reason are counted and left out."""
     held, skipping = bytearray(), False
     while piece := decompress.read_chunk(stream, _PIECE_BYTES):
@@ -29,7 +29,7 @@ def lines_of(stream: io.RawIOBase, findings: Findings) -> Iterator[Line]:
         for number, part in enumerate(ended):
             content = bytes(held + part) if number == 0 else bytes(part)
             if (skipping and number == 0) or len(content) > _LONGEST_BYTES:
-                findings.note("line_too_long")
+                diagnostics.note("line_too_long")
             else:
                 yield Line(content)
             held, skipping = bytearray(), False
@@ -37,17 +37,17 @@ def lines_of(stream: io.RawIOBase, findings: Findings) -> Iterator[Line]:
         if skipping or len(held) > _LONGEST_BYTES:
             held, skipping = bytearray(), True
     if skipping:
-        findings.note("line_too_long")
+        diagnostics.note("line_too_long")
     elif held:
         yield Line(bytes(held), whole=False)
 
 
-def objects_of(stream: io.RawIOBase, findings: Findings) -> Iterator[Mapping[str, object] | None]:
+def objects_of(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Mapping[str, object] | None]:
     """The objects of a file, one a line; None for a line that is lost."""
-    for line in lines_of(stream, findings):
+    for line in lines_of(stream, diagnostics):
         content = line.content.strip(_BLANK)
         if b"\0" in (line.content[:1], line.content[-1:]):
-            findings.note("nul_bytes")
+            diagnostics.note("nul_bytes")
         if not content:
             continue
         try:
@@ -58,7 +58,7 @@ def objects_of(stream: io.RawIOBase, findings: Findings) -> Iterator[Mapping[str
             yield value
             continue
         if line.whole:
-            findings.note("line_lost", content[:80].decode(errors="replace"))
+            diagnostics.note("line_lost", content[:80].decode(errors="replace"))
         else:
-            findings.note("cut_off")
+            diagnostics.note("cut_off")
         yield None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracelab import schema
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.run_folder.coerce import Row, clean, fit, shown
 
 _COLUMNS = {column.name: column.type for column in schema.BY_NAME["runs"].own}
@@ -19,7 +19,7 @@ _PLACES = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weight
 """Options that say where, not what; and those that have columns or tags of their own."""
 
 
-def row_of(described: Mapping[str, object], folder: Path, findings: Findings) -> Row:
+def row_of(described: Mapping[str, object], folder: Path, diagnostics: DiagnosticCounts) -> Row:
     """The row of one run; of one of a sweep, with the number of runs that the sweep's record beside it lists."""
     row: Row = {}
     for name, kind in _COLUMNS.items():
@@ -27,10 +27,10 @@ def row_of(described: Mapping[str, object], folder: Path, findings: Findings) ->
         if name != "tags":
             row[name] = fit(value, kind)
             if value is not None and row[name] is None:
-                findings.note("value_unfit", f"{name} {shown(value)}")
+                diagnostics.note("value_unfit", f"{name} {shown(value)}")
     count = cells(folder) if row.get("sweep") else None
     counted = {} if count is None else {"sweep.cells": str(count)}
-    row["tags"] = sorted((_derived(described) | _own(described, findings) | counted).items()) or None
+    row["tags"] = sorted((_derived(described) | _own(described, diagnostics) | counted).items()) or None
     return row
 
 
@@ -54,10 +54,10 @@ def cells(folder: Path) -> int | None:
     return len(listed) if isinstance(listed, list) and str(content.get("tracelab")).startswith("sweep/") else None
 
 
-def _own(described: Mapping[str, object], findings: Findings) -> dict[str, str]:
+def _own(described: Mapping[str, object], diagnostics: DiagnosticCounts) -> dict[str, str]:
     tags = described.get("tags")
     if tags is not None and not isinstance(tags, Mapping):
-        findings.note("value_unfit", f"tags {shown(tags)}")
+        diagnostics.note("value_unfit", f"tags {shown(tags)}")
     return dict(_flat("", tags)) if isinstance(tags, Mapping) else {}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.run_folder.coerce import Row
 
 SETTINGS = re.compile(r"#\s*nThread\s+\d+\s+nGpus\s+\d+\s+minBytes\s+\d+")
@@ -41,7 +41,7 @@ _UNKNOWN = "collective"
 class Report:
     """What was read of one file so far."""
 
-    findings: Findings
+    diagnostics: DiagnosticCounts
     version: str | None = None
     lost: int = 0
     _collective: str | None = None
@@ -72,17 +72,17 @@ class Report:
     def _figures(self, found: re.Match[str]) -> Iterator[Row]:
         words = found[6].split()
         if self._collective is None:
-            self.findings.note("collective_unknown")
+            self.diagnostics.note("collective_unknown")
         for place, placement in enumerate(_PLACEMENTS):
             figures = words[place * _FIGURES : (place + 1) * _FIGURES]
             if not figures:
                 continue
             if len(figures) < _FIGURES:
                 self.lost += 1
-                self.findings.note("line_lost", found[0].strip()[:80])
+                self.diagnostics.note("line_lost", found[0].strip()[:80])
                 continue
             if figures[3] not in ("0", "N/A", "0e+00"):
-                self.findings.note("wrong_results", f"{self._collective}, {found[1]} bytes, {placement}")
+                self.diagnostics.note("wrong_results", f"{self._collective}, {found[1]} bytes, {placement}")
             yield from self._row(found, placement, figures)
 
     def _row(self, found: re.Match[str], placement: str, figures: list[str]) -> Iterator[Row]:
@@ -90,7 +90,7 @@ class Report:
         for name, text, counted in (("algbw", figures[1], "S / t"), ("busbw", figures[2], "bytes each link moves / t")):
             value = _number(text)
             if value is None:
-                self.findings.note("value_unfit", f"{name} {text[:40]!r}")
+                self.diagnostics.note("value_unfit", f"{name} {text[:40]!r}")
                 self.lost += 1
                 continue
             yield {

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracelab.readers.diagnostics import Findings
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.run_folder.coerce import Row, shown
 
 TITLE = "nvbandwidth"
@@ -18,7 +18,7 @@ _UNSAID_MIB, _UNSAID_SAMPLES = 512, 3
 """nvbandwidth's defaults; its JSON names them only since some version."""
 
 
-def rows(content: Mapping[str, Any], findings: Findings) -> Iterator[Row]:
+def rows(content: Mapping[str, Any], diagnostics: DiagnosticCounts) -> Iterator[Row]:
     """A row for each figure of each test."""
     told = content.get(TITLE)
     told = told if isinstance(told, Mapping) else {}
@@ -26,14 +26,14 @@ def rows(content: Mapping[str, Any], findings: Findings) -> Iterator[Row]:
     tests = told.get("testcases")
     for test in tests if isinstance(tests, list) else []:
         if not isinstance(test, Mapping):
-            findings.note("test_failed", shown(test))
+            diagnostics.note("test_failed", shown(test))
         elif not isinstance(test.get("bandwidth_matrix"), list):
             if test.get("status") != "Waived":  # this machine has not what it is about
-                findings.note("test_failed", f"{test.get('name')}: {test.get('error') or test.get('status')}")
+                diagnostics.note("test_failed", f"{test.get('name')}: {test.get('error') or test.get('status')}")
         else:
-            yield from _of_test(test, {**told, **test}, devices, findings)
+            yield from _of_test(test, {**told, **test}, devices, diagnostics)
     if told.get("error"):
-        findings.note("test_failed", told["error"])
+        diagnostics.note("test_failed", told["error"])
 
 
 def version(content: Mapping[str, Any]) -> str | None:
@@ -44,7 +44,7 @@ def version(content: Mapping[str, Any]) -> str | None:
 
 
 def _of_test(
-    test: Mapping[str, Any], options: Mapping[str, Any], devices: dict[int, str], findings: Findings
+    test: Mapping[str, Any], options: Mapping[str, Any], devices: dict[int, str], diagnostics: DiagnosticCounts
 ) -> Iterator[Row]:
     name, about = str(test.get("name")), str(test.get("bandwidth_description") or "")
     unit = next((unit for mark, unit in _UNITS if mark in about), None)
@@ -56,7 +56,7 @@ def _of_test(
                 continue
             value = _number(text)
             if value is None or unit is None:
-                findings.note("value_unfit", f"{name} {shown(text)}")
+                diagnostics.note("value_unfit", f"{name} {shown(text)}")
                 continue
             gpus = sorted({index for index, mark in ((i, "GPU(row)"), (j, "GPU(column)")) if mark in about})
             yield {

@@ -7,11 +7,11 @@ from pathlib import Path
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import Probe
-from tracelab.readers.diagnostics import rank_in_name
+from tracelab.readers.diagnostics import rank_from_name
 from tracelab.readers.run_folder import nccl_tests, nvbandwidth
 from tracelab.readers.run_folder.coerce import loads
 
-WHAT = "a file that `tracelab collect` wrote, or the output of nvbandwidth or nccl-tests"
+DESCRIPTION = "a file that `tracelab collect` wrote, or the output of nvbandwidth or nccl-tests"
 
 LINES = {name: name for name in ("steps", "memory_peaks", "host_samples", "ceilings")}
 """Kinds of files of JSON lines, and the tables that their lines are rows of."""
@@ -38,23 +38,23 @@ def sniff(head: bytes) -> bool:
     return bool(_kind_name(head))
 
 
-def glimpse(path: Path) -> Probe:
+def probe_file(path: Path) -> Probe:
     """Look at the head of a file. Raises NotProfilerDataError."""
     kind = kind_of(path)
     return Probe(format="run", rank=kind.rank, run=kind.run)
 
 
-def span(path: Path) -> tuple[int, int] | None:  # noqa: ARG001
+def time_span_ns(path: Path) -> tuple[int, int] | None:  # noqa: ARG001
     """Not needed: the files of a run folder say which run they are of."""
     return None
 
 
 def kind_of(path: Path) -> Kind:
     """The kind of a file. Raises SourceError for one that a newer tracelab wrote, NotProfilerDataError for no run's."""
-    head = decompress.unpacked_head(path)
+    head = decompress.read_head(path)
     name = _kind_name(head)
     if name is None:
-        raise NotProfilerDataError(path, f"holds no profiler data; expected {WHAT}")
+        raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
     marked = _MARK.match(_text(head))
     if marked is None:
         return Kind(name)
@@ -64,7 +64,7 @@ def kind_of(path: Path) -> Kind:
         raise SourceError(path, f"is of a newer tracelab ({name}/{marked[2]}); this one reads {name}/{_VERSION}")
     start = _text(head).split("\n", 1)[0] if name in LINES else _text(head)[:_HEAD_BYTES]
     run, rank = _RUN.search(start), _RANK.search(start) if name != "run" else None
-    return Kind(name, _name(run[1]) if run else None, int(rank[1]) if rank else rank_in_name(path))
+    return Kind(name, _name(run[1]) if run else None, int(rank[1]) if rank else rank_from_name(path))
 
 
 def _kind_name(head: bytes) -> str | None:

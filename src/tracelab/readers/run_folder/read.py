@@ -9,10 +9,10 @@ from typing import Any
 from tracelab.errors import SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Findings, diagnostics
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.run_folder import metadata, nccl_tests, nvbandwidth
 from tracelab.readers.run_folder.coerce import Row, as_table, fitted, loads
-from tracelab.readers.run_folder.diagnostics import SENTENCES
+from tracelab.readers.run_folder.diagnostics import MESSAGES
 from tracelab.readers.run_folder.json_lines import lines_of, objects_of
 from tracelab.readers.run_folder.probe import LINES, Kind, kind_of
 from tracelab.store.writer import Sink
@@ -31,8 +31,8 @@ _LOSSES = ("line_lost", "line_too_long", "cut_off", "gzip_cut_off", "gzip_broken
 class _Counted:
     """Puts rows into a sink and counts them."""
 
-    def __init__(self, sink: Sink, findings: Findings) -> None:
-        self.sink, self.findings, self.kept, self.lost = sink, findings, 0, 0
+    def __init__(self, sink: Sink, diagnostics: DiagnosticCounts) -> None:
+        self.sink, self.diagnostics, self.kept, self.lost = sink, diagnostics, 0, 0
 
     def put(self, table: str, rows: Iterable[Row]) -> None:
         """Take all rows, some at a time."""
@@ -42,12 +42,12 @@ class _Counted:
             self.sink.put(table, as_table(table, some))
 
 
-def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:  # noqa: ARG001
+def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:  # noqa: ARG001
     """Put the rows of a file into a sink. Raises SourceError."""
-    kind, findings = kind_of(path), Findings()
+    kind, diagnostics = kind_of(path), DiagnosticCounts()
     if kind.rank is None and kind.name in ("steps", "memory_peaks", "ops"):
-        findings.note("rank_assumed")
-    counted = _Counted(sink_for(kind.rank or 0), findings)
+        diagnostics.note("rank_assumed")
+    counted = _Counted(open_sink(kind.rank or 0), diagnostics)
     version = _READ_BY.get(kind.name, _read_lines)(path, kind, counted, progress)
     counted.sink.close()
     return ReadResult(
@@ -57,10 +57,10 @@ def read(path: Path, sink_for: Callable[[int], Sink], *, workers: int, progress:
             "events_read": counted.kept + counted.lost,
             "events_kept": counted.kept,
             "events_skipped": counted.lost,
-            "complete": not counted.lost and not any(findings.counts[code] for code in _LOSSES),
+            "complete": not counted.lost and not any(diagnostics.counts[code] for code in _LOSSES),
             "clock": "unix" if kind.name in _TIMED else None,
         },
-        diagnostics=diagnostics(findings, SENTENCES),
+        diagnostics=build_diagnostics(diagnostics, MESSAGES),
     )
 
 
@@ -68,13 +68,13 @@ def _read_lines(path: Path, kind: Kind, counted: _Counted, progress: Callable[[i
     table, renamed = LINES[kind.name], _RENAMED_KEYS.get(kind.name, {})
 
     def rows() -> Iterator[Row]:
-        with decompress.unpacked(path, counted.findings, progress) as stream:
-            for number, fields in enumerate(objects_of(stream, counted.findings)):
+        with decompress.open_decompressed(path, counted.diagnostics, progress) as stream:
+            for number, fields in enumerate(objects_of(stream, counted.diagnostics)):
                 if fields is None:
                     counted.lost += 1
                 elif number and "tracelab" not in fields:  # a header may stand again where a run went on
                     yield fitted(
-                        table, {renamed.get(key, key): value for key, value in fields.items()}, counted.findings
+                        table, {renamed.get(key, key): value for key, value in fields.items()}, counted.diagnostics
                     )
 
     counted.put(table, rows())
@@ -82,56 +82,56 @@ def _read_lines(path: Path, kind: Kind, counted: _Counted, progress: Callable[[i
 
 
 def _read_run(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:  # noqa: ARG001
-    content = _content(path, counted.findings, progress)
-    counted.put("runs", [metadata.row_of(content, path.parent, counted.findings)])
+    content = _content(path, counted.diagnostics, progress)
+    counted.put("runs", [metadata.row_of(content, path.parent, counted.diagnostics)])
     for name in metadata.missing(content, path.parent):
-        counted.findings.note("expected_missing", name)
+        counted.diagnostics.note("expected_missing", name)
     if content.get("status") == "not_run":
-        counted.findings.note("not_finished")
+        counted.diagnostics.note("not_finished")
     versions = content.get("versions")
     version = versions.get("tracelab") if isinstance(versions, Mapping) else None
     return version if isinstance(version, str) else None
 
 
 def _read_ops(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:  # noqa: ARG001
-    content = _content(path, counted.findings, progress)
+    content = _content(path, counted.diagnostics, progress)
     listed = content.get("ops")
 
     def rows() -> Iterator[Row]:
         for fields in listed if isinstance(listed, list) else []:
             if not isinstance(fields, Mapping):
                 counted.lost += 1
-                counted.findings.note("line_lost", repr(fields)[:80])
+                counted.diagnostics.note("line_lost", repr(fields)[:80])
                 continue
             shapes = fields.get("input_shapes")
             text = shapes if isinstance(shapes, str) or shapes is None else json.dumps(shapes, ensure_ascii=False)
             kind_of_summary = content.get("kind", "key_averages")
-            yield fitted("summaries", {"kind": kind_of_summary, **fields, "input_shapes": text}, counted.findings)
+            yield fitted("summaries", {"kind": kind_of_summary, **fields, "input_shapes": text}, counted.diagnostics)
 
     counted.put("summaries", rows())
     return None
 
 
 def _read_nvbandwidth(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:  # noqa: ARG001
-    content = _content(path, counted.findings, progress)
-    counted.put("ceilings", nvbandwidth.rows(content, counted.findings))
-    counted.lost += counted.findings.counts["value_unfit"]
+    content = _content(path, counted.diagnostics, progress)
+    counted.put("ceilings", nvbandwidth.rows(content, counted.diagnostics))
+    counted.lost += counted.diagnostics.counts["value_unfit"]
     return nvbandwidth.version(content)
 
 
 def _read_nccl_tests(path: Path, kind: Kind, counted: _Counted, progress: Callable[[int], None]) -> str | None:  # noqa: ARG001
-    report = nccl_tests.Report(counted.findings)
+    report = nccl_tests.Report(counted.diagnostics)
     report.named(path)
-    with decompress.unpacked(path, counted.findings, progress) as stream:
-        text = (line.content.decode("utf-8", errors="replace") for line in lines_of(stream, counted.findings))
+    with decompress.open_decompressed(path, counted.diagnostics, progress) as stream:
+        text = (line.content.decode("utf-8", errors="replace") for line in lines_of(stream, counted.diagnostics))
         counted.put("ceilings", report.rows(text))
     counted.lost += report.lost
     return report.version
 
 
-def _content(path: Path, findings: Findings, progress: Callable[[int], None]) -> Mapping[str, Any]:
+def _content(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Mapping[str, Any]:
     """A file that is one object. Such files are written whole or not at all, so a damaged one is refused."""
-    with decompress.unpacked(path, findings, progress) as stream:
+    with decompress.open_decompressed(path, diagnostics, progress) as stream:
         data = decompress.read_chunk(stream, _LARGEST_BYTES)
     try:
         content = loads(data.decode("utf-8-sig"))
