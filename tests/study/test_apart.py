@@ -81,7 +81,7 @@ def test_bytes_of_a_broadcast_count_where_the_recording_tells_them(tmp_path: Pat
         run = RUN | {"run": f"b{batch}", "batch_size": batch, "parameter_bytes": 4000}
         part = shares(run, "ncclKernel_Broadcast_RING_LL", 100, 900)
         own = {"run": run["run"], "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 100}
-        part["collectives"] = [own | {"on": "kernel", "collective": "broadcast", "size_bytes": size}]
+        part["collectives"] = [own | {"origin": "kernel", "collective": "broadcast", "size_bytes": size}]
         parts.append(part)
     assert told("S3-07", store_of(tmp_path, *parts)).verdict == (
         "net: from batch 4 to 64 broadcasts go from 10.0 % to 10.0 % of the activity, a step's take 1.00 times as "

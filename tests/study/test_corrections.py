@@ -51,7 +51,7 @@ def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_pa
             for device, rank in ranks.items()
         ],
         "collectives": [
-            {"rank": rank, "device": device, "on": "kernel", "collective": "broadcast", "size_bytes": 4000}
+            {"rank": rank, "device": device, "origin": "kernel", "collective": "broadcast", "size_bytes": 4000}
             for device, rank in ranks.items()
         ],
     }
