@@ -19,14 +19,12 @@ from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
 from tracelab.readers.kineto.parser import NotHealthyError, Parser
 from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import MESSAGES as OF_NCU
-from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.read_report import read_text
-from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.report_builder import Report
 from tracelab.readers.nvprof import sniff as sniff_nvprof
 from tracelab.readers.nvprof.diagnostics import MESSAGES as OF_NVPROF
-from tracelab.readers.nvprof.lines import blocks
-from tracelab.readers.nvprof.text import as_table
-from tracelab.readers.nvprof.text_rows import Printed
+from tracelab.readers.nvprof.read_text import as_table
+from tracelab.readers.nvprof.table_parser import Printed
 from tracelab.readers.run_folder import nccl_tests, nvbandwidth
 from tracelab.readers.run_folder import sniff as sniff_run
 from tracelab.readers.run_folder.coerce import as_table as run_table
@@ -35,6 +33,7 @@ from tracelab.readers.run_folder.diagnostics import MESSAGES as OF_RUNS
 from tracelab.readers.run_folder.json_lines import Line, objects_of
 from tracelab.readers.run_folder.json_lines import lines_of as lines_of_run
 from tracelab.readers.run_folder.metadata import missing, row_of
+from tracelab.readers.text_lines import iter_blocks, iter_lines
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def ncu_text(data: bytes) -> None:
     probe.sniff(data)
     probe.probe_file(Path("x.csv"))
     report = Report(lambda name, rows: rows.validate(full=True))
-    read_text(lines_of(io.BytesIO(data), report.diagnostics), report)
+    read_text(iter_lines(io.BytesIO(data), report.diagnostics), report)
     report.devices.table(lambda _: 0)
     build_diagnostics(report.diagnostics, OF_NCU)
 
@@ -60,7 +59,7 @@ def nvprof_text(data: bytes) -> None:
     """All of a printed result but for the store."""
     sniff_nvprof(data)
     printed = Printed(DiagnosticCounts())
-    for block in blocks(io.BytesIO(data), printed.diagnostics):
+    for block in iter_blocks(io.BytesIO(data), printed.diagnostics):
         printed.take(block)
     for table, rows in printed.rows.items():
         as_table(table, rows).validate(full=True)

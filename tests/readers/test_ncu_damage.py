@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, raw_csv
 from tests.readers.small import ingest_bytes
-from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.read_report import read_text
-from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.text_lines import iter_lines
 
 KERNELS = [Kernel("void axpy<float, 4>(float *, float)", at) for at in range(4)]
 CELLS = [Cell("dram__bytes.sum", "Kbyte", "32.77"), Cell("Elapsed Cycles", "cycle", "830,424", "GPU Speed Of Light")]
@@ -30,7 +30,7 @@ def read(content: str | bytes) -> tuple[list[dict[str, object]], Report]:
     tables: list[object] = []
     report = Report(lambda _, table: tables.append(table))
     data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
-    read_text(lines_of(io.BytesIO(data), report.diagnostics), report)
+    read_text(iter_lines(io.BytesIO(data), report.diagnostics), report)
     return [row for table in tables for row in table.to_pylist()], report
 
 

@@ -14,7 +14,7 @@ from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, 
 from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
 from tracelab.errors import SourceError
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys import sqlite
+from tracelab.readers.nsys import sqlite_export
 from tracelab.readers.nsys.export import all_rows
 
 KERNELS, COPIES, CALLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "RUNTIME"))
@@ -240,7 +240,7 @@ def test_no_damage_costs_a_row_that_sqlite_reads_by_its_row_id(
     path = tmp_path_factory.mktemp("written_over") / "report.sqlite"
     path.write_bytes(written_over(whole.read_bytes(), blocks))
     try:
-        export_of = sqlite.opened(path)
+        export_of = sqlite_export.opened(path)
     except SourceError:
         return
     for table in (KERNELS, COPIES, CALLS):

@@ -14,8 +14,8 @@ from tests.readers.small import STATUSES, ingest_bytes
 from tests.readers.test_nvprof_text import CONSOLE_TRACE, GPU_TRACE, LAUNCHES, OLD_SUMMARY, SUMMARY
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof import sniff
-from tracelab.readers.nvprof.lines import Block
-from tracelab.readers.nvprof.text_rows import Printed
+from tracelab.readers.nvprof.table_parser import Printed
+from tracelab.readers.text_lines import Block
 
 FORMS = {
     "csv trace": GPU_TRACE,

@@ -14,8 +14,8 @@ from tracelab.readers import decompress
 from tracelab.readers.ncu.csv_pages import integer, shape
 from tracelab.readers.ncu.diagnostics import EXPORT
 from tracelab.readers.ncu.locale_numbers import ENGLISH
-from tracelab.readers.ncu.report import Report
-from tracelab.readers.ncu.rows import Launch, Metric
+from tracelab.readers.ncu.metric_rows import Launch, Metric
+from tracelab.readers.ncu.report_builder import Report
 from tracelab.readers.ncu.rule_results import Advice
 
 _MODULE = "ncu_report"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tracelab.readers.ncu.csv_pages import described, integer, shape
-from tracelab.readers.ncu.report import Report
-from tracelab.readers.ncu.rows import Launch, Metric
+from tracelab.readers.ncu.metric_rows import Launch, Metric
+from tracelab.readers.ncu.report_builder import Report
 from tracelab.readers.ncu.rule_results import Advice
 
 _PROCESS = re.compile(r"\s*\[(\d+)\] (?:\S.*)?@\S*")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from tracelab.readers.ncu.csv_columns import Layout, layout_of, units_of
 from tracelab.readers.ncu.devices import Devices
-from tracelab.readers.ncu.report import Report
-from tracelab.readers.ncu.rows import Launch, Metric, Shape
+from tracelab.readers.ncu.metric_rows import Launch, Metric, Shape
+from tracelab.readers.ncu.report_builder import Report
 from tracelab.readers.ncu.rule_results import Advice
 
 _LONGEST_ROW = 8 << 20

@@ -25,10 +25,10 @@ def sniff(head: bytes) -> bool:
         return False
     from tracelab.readers.ncu import console
     from tracelab.readers.ncu.csv_columns import layout_of
-    from tracelab.readers.ncu.lines import head_lines
+    from tracelab.readers.text_lines import lines_of_head
 
     messages = False
-    for line in head_lines(head):
+    for line in lines_of_head(head):
         if _NVPROF.match(line):
             return False
         if layout_of(line) or _SESSION.match(line) or console.begins(line):

@@ -15,10 +15,10 @@ from tracelab.readers.ncu import binary_report
 from tracelab.readers.ncu.console import Console
 from tracelab.readers.ncu.csv_pages import Pages
 from tracelab.readers.ncu.diagnostics import MESSAGES, nothing_in_it
-from tracelab.readers.ncu.lines import lines_of
 from tracelab.readers.ncu.probe import is_report
-from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.report_builder import Report
 from tracelab.readers.ncu.session_page import Session
+from tracelab.readers.text_lines import iter_lines
 from tracelab.store.writer import Sink
 
 
@@ -37,7 +37,7 @@ def read(
         binary_report.read_report(path, report, progress)
     else:
         with decompress.open_decompressed(path, report.diagnostics, progress) as stream:
-            read_text(lines_of(stream, report.diagnostics), report)
+            read_text(iter_lines(stream, report.diagnostics), report)
     if not report.kept:
         raise NotProfilerDataError(
             path, nothing_in_it(set(report.diagnostics.counts), report.error, has_header=report.has_header)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from tracelab.readers.diagnostics import Diagnostic, DiagnosticCounts
-from tracelab.readers.ncu.rows import Launch
+from tracelab.readers.ncu.metric_rows import Launch
 
 _KEPT = 10_000  # a report of a whole training run repeats the same advice some hundred thousand times
 _KERNEL_LENGTH = 120

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from tracelab.readers.ncu.csv_columns import split
-from tracelab.readers.ncu.report import Report
+from tracelab.readers.ncu.report_builder import Report
 
 _TITLES = ("Launch Settings", "Session Info", "Processes", "Device Attributes")
 _RULE = re.compile(r"-+(?: -+)*\s*")

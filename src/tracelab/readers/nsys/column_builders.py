@@ -14,7 +14,7 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import narrowed
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import ARROW, Array, Kind
-from tracelab.readers.nsys.strings import Strings, coded_by_distinct, coded_text
+from tracelab.readers.nsys.string_table import Strings, coded_by_distinct, coded_text
 
 NO_ID = pa.array([-1, (1 << 32) - 1])
 """What stands in a field of an id where there is none: -1, signed or as 32 unsigned bits."""

@@ -26,7 +26,7 @@ from tracelab.readers.nsys.column_builders import (
 )
 from tracelab.readers.nsys.dedup_api_calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
-from tracelab.readers.nsys.strings import by_distinct
+from tracelab.readers.nsys.string_table import by_distinct
 
 GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
 """Rows of these make a process one that uses a GPU."""

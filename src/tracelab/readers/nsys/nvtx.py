@@ -11,7 +11,7 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.column_builders import Batch, Session, arguments, duration, outside, pid, tid, time
 from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import collectives
-from tracelab.readers.nsys.strings import Strings, by_distinct
+from tracelab.readers.nsys.string_table import Strings, by_distinct
 
 TABLES = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
 RANGES = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
-from tracelab.readers.nsys import folder, metadata, report, sqlite
+from tracelab.readers.nsys import metadata, parquet_export, report_export, sqlite_export
 from tracelab.readers.nsys.export import Export
-from tracelab.readers.nsys.sqlite import DESCRIPTION
+from tracelab.readers.nsys.sqlite_export import DESCRIPTION
 
 __all__ = ["DESCRIPTION", "is_source", "probe_file", "sniff", "time_span_ns"]
 
@@ -15,17 +15,17 @@ FORMAT = "nsys"
 
 def sniff(head: bytes) -> bool:
     """Whether content that begins like this may be an export, or a report."""
-    return head.startswith((sqlite.MAGIC, report.MAGIC))
+    return head.startswith((sqlite_export.MAGIC, report_export.MAGIC))
 
 
 def is_source(path: Path) -> bool:
     """Whether a folder is one export."""
-    return folder.is_source(path)
+    return parquet_export.is_source(path)
 
 
 def probe_file(path: Path) -> Probe:
     """The rank that the name says; none where several processes used a GPU, for each is a rank then."""
-    if report.is_report(path):
+    if report_export.is_report(path):
         return Probe(FORMAT, rank_from_name(path))
     several = len(metadata.gpu_processes(opened(path))) > 1
     return Probe(FORMAT, None if several else rank_from_name(path))
@@ -33,7 +33,7 @@ def probe_file(path: Path) -> Probe:
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
     """When the session began and ended, in unix ns; of a report that is not exported nothing."""
-    if report.is_report(path):
+    if report_export.is_report(path):
         return None
     export = opened(path)
     start_ns, dur_ns = (
@@ -45,4 +45,4 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
 
 def opened(path: Path) -> Export:
     """An export that is there, in a file or a folder. Raises NotProfilerDataError, SourceError."""
-    return folder.opened(path) if path.is_dir() else sqlite.opened(path)
+    return parquet_export.opened(path) if path.is_dir() else sqlite_export.opened(path)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nsys.export import Array
-from tracelab.readers.nsys.strings import by_distinct
+from tracelab.readers.nsys.string_table import by_distinct
 
 
 @dataclass(frozen=True)

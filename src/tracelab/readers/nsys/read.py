@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from tracelab.ingest.hashing import files_of
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report, strings
+from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report_export, string_table
 from tracelab.readers.nsys.column_builders import Batch, Session, arguments, outside
 from tracelab.readers.nsys.export import Columns, Export, Part
-from tracelab.readers.nsys.facts import build_result, note_tables
 from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of, other
 from tracelab.readers.nsys.nvtx import Names
 from tracelab.readers.nsys.probe import opened
 from tracelab.readers.nsys.ranks import Ranks, ranks_of
+from tracelab.readers.nsys.source_row import build_result, note_tables
 from tracelab.store.writer import Sink
 
 VERSION = "nsys-1"
@@ -55,7 +55,7 @@ class Task:
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of an export, or of a report that nsys can export, into a sink."""
     with contextlib.ExitStack() as stack:
-        at = stack.enter_context(report.exported(path)) if report.is_report(path) else path
+        at = stack.enter_context(report_export.exported(path)) if report_export.is_report(path) else path
         return _read(opened(at), path, open_sink, workers, progress)
 
 
@@ -84,7 +84,7 @@ def _read(
 
 
 def _session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts) -> tuple[Session, Names]:
-    texts, numbers = strings.read(export, diagnostics), enums.read(export, diagnostics)
+    texts, numbers = string_table.read(export, diagnostics), enums.read(export, diagnostics)
     names = nvtx.names(export, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
     return (
         Session(

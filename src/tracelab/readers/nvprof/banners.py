@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nvprof.summaries import Where
+from tracelab.readers.nvprof.summary_mapping import Where
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
 """What nvprof's lines begin with: their process between equals signs, or none."""

@@ -4,7 +4,7 @@ import sqlite3
 
 import pyarrow as pa
 
-from tracelab.readers.nvprof.activities import PREFIX
+from tracelab.readers.nvprof.activity_mapping import PREFIX
 
 Tables = dict[str, dict[str, str]]
 """The columns of each table, with their declared types."""

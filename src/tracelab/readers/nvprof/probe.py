@@ -12,10 +12,10 @@ from tracelab.errors import NotProfilerDataError
 from tracelab.readers import decompress
 from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
-from tracelab.readers.nvprof import database, sqlite
-from tracelab.readers.nvprof.activities import PREFIX
-from tracelab.readers.nvprof.layout import layout_of
-from tracelab.readers.nvprof.lines import blocks, decoded, encoding_of, lines_of
+from tracelab.readers.nvprof import read_database, sqlite_scan
+from tracelab.readers.nvprof.activity_mapping import PREFIX
+from tracelab.readers.nvprof.table_layout import layout_of
+from tracelab.readers.text_lines import decode_head, detect_encoding, iter_blocks, split_lines
 
 DESCRIPTION = "nvprof's database or printed result"
 _SEARCHED_BYTES = 64 << 20
@@ -27,20 +27,20 @@ _TIMED = ("KERNEL", "CONCURRENT_KERNEL", "MEMCPY", "RUNTIME", "DRIVER")
 
 def sniff(head: bytes) -> bool:
     """Whether content that begins like this may be nvprof's: an SQLite file, its lines, or long output before them."""
-    if head.startswith(database.MAGIC):
+    if head.startswith(sqlite_scan.MAGIC):
         return True
-    text = decoded(head)
-    if _has_own_line(lines_of(text)):
+    text = decode_head(head)
+    if _has_own_line(split_lines(text)):
         return True
-    is_text = encoding_of(head)[0] != "utf-8" or b"\0" not in head
+    is_text = detect_encoding(head)[0] != "utf-8" or b"\0" not in head
     return is_text and len(head) >= decompress.SNIFF_BYTES and text.lstrip()[:1] not in ("{", "[")
 
 
 def probe_file(path: Path) -> Probe:
     """Look for nvprof's tables, or for lines of its own. Raises NotProfilerDataError."""
     if is_database(path):
-        with as_file(path, DiagnosticCounts()) as file, closing(database.opened(file)) as con:
-            sqlite.tables_of(path, con)
+        with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.opened(file)) as con:
+            read_database.tables_of(path, con)
     elif not _has_own_lines(path):
         raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
     return Probe(format="nvprof", rank=rank_from_name(path))
@@ -51,11 +51,11 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
     if not is_database(path):
         return None
     times: list[int] = []
-    with as_file(path, DiagnosticCounts()) as file, closing(database.opened(file)) as con:
+    with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.opened(file)) as con:
         for kind in _TIMED:
             for order in ("asc", "desc"):
                 with contextlib.suppress(sqlite3.DatabaseError):
-                    table = database.quoted(PREFIX + kind)
+                    table = sqlite_scan.quoted(PREFIX + kind)
                     rows = con.execute(f'select start, "end" from {table} order by rowid {order} limit 1').fetchall()
                     times += [time for row in rows for time in row if isinstance(time, int) and time > 0]
     return (min(times), max(times)) if times else None
@@ -63,7 +63,7 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
 
 def is_database(path: Path) -> bool:
     """Whether the content, unpacked, is an SQLite file."""
-    return decompress.read_head(path).startswith(database.MAGIC)
+    return decompress.read_head(path).startswith(sqlite_scan.MAGIC)
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def _has_own_lines(path: Path) -> bool:
     """Whether one of the first lines is nvprof's, or names the columns of one of its tables."""
     seen = 0
     with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
-        for block in blocks(stream, DiagnosticCounts()):
+        for block in iter_blocks(stream, DiagnosticCounts()):
             if _has_own_line(block.lines):
                 return True
             seen += sum(map(len, block.lines))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nvprof import probe, sqlite, text
+from tracelab.readers.nvprof import probe, read_database, read_text
 from tracelab.store.writer import Sink
 
 VERSION = "nvprof-1"
@@ -14,7 +14,7 @@ VERSION = "nvprof-1"
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:  # noqa: ARG001
     """Put the rows of a file into a sink. Raises NotProfilerDataError."""
     if not probe.is_database(path):
-        return text.read(path, open_sink, progress=progress)
+        return read_text.read(path, open_sink, progress=progress)
     diagnostics = DiagnosticCounts()
     with probe.as_file(path, diagnostics) as file:
-        return sqlite.read(sqlite.Source(file, path, diagnostics), open_sink, progress=progress)
+        return read_database.read(read_database.Source(file, path, diagnostics), open_sink, progress=progress)

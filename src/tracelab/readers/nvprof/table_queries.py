@@ -2,8 +2,8 @@
 
 import sqlite3
 
-from tracelab.readers.nvprof.activities import FILE_NAMES, MAPPINGS, PREFIX, TEXT_IDS
-from tracelab.readers.nvprof.database import Field, Question, quoted
+from tracelab.readers.nvprof.activity_mapping import FILE_NAMES, MAPPINGS, PREFIX, TEXT_IDS
+from tracelab.readers.nvprof.sqlite_scan import Field, Question, quoted
 
 _KEPT_BLOB = 64
 """Bytes of the longest blob that is kept: ids and values are shorter, machine code is longer."""

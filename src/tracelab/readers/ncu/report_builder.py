@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.ncu.devices import Devices
-from tracelab.readers.ncu.rows import Launch, Metric, Rows
+from tracelab.readers.ncu.metric_rows import Launch, Metric, Rows
 from tracelab.readers.ncu.rule_results import Advised
 
 _STATUS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==\s*(.*)")

@@ -9,11 +9,11 @@ from decimal import Decimal
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof import banners
 from tracelab.readers.nvprof.banners import MARK
-from tracelab.readers.nvprof.cells import Cells, resolution_ns
-from tracelab.readers.nvprof.layout import Layout, begins_like_a_row, cells_of, layout_of, units_of
-from tracelab.readers.nvprof.lines import Block
-from tracelab.readers.nvprof.rows import Launches, rows_of
-from tracelab.readers.nvprof.summaries import Row, Where
+from tracelab.readers.nvprof.cell_values import Cells, resolution_ns
+from tracelab.readers.nvprof.row_mapping import Launches, rows_of
+from tracelab.readers.nvprof.summary_mapping import Row, Where
+from tracelab.readers.nvprof.table_layout import Layout, begins_like_a_row, cells_of, layout_of, units_of
+from tracelab.readers.text_lines import Block
 
 _TYPED = re.compile(r"\s*((?:GPU activities|API calls|Range|Open[A-Z]+[^:]*)):\s")
 _UNTYPED = re.compile(r"\s*\d[\d.]*%\s")

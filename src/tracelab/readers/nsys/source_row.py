@@ -2,7 +2,7 @@
 
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
-from tracelab.readers.nsys import connection, folder, metadata, sqlite
+from tracelab.readers.nsys import connection, metadata, parquet_export, sqlite_export
 from tracelab.readers.nsys.column_builders import Session
 from tracelab.readers.nsys.diagnostics import DAMAGE, MESSAGES
 from tracelab.readers.nsys.export import Export, records
@@ -14,13 +14,13 @@ def note_tables(export: Export, diagnostics: DiagnosticCounts) -> None:
     """Note what was left where it is, and what cannot be read."""
     stacks = [table for table in export.tables if table.endswith("_CALLCHAINS") and export.parts(table)]
     diagnostics.note("call_stacks", count=len(stacks))
-    if isinstance(export, sqlite.SqliteExport) and export.cut:
+    if isinstance(export, sqlite_export.SqliteExport) and export.cut:
         diagnostics.note("cut_off")
-    elif isinstance(export, sqlite.SqliteExport) and not any(diagnostics.counts[code] for code in DAMAGE):
-        diagnostics.note("structure_damaged", count=sqlite.seems_damaged(export.path))
-    if isinstance(export, sqlite.SqliteExport) and connection.has_unmerged_rows(export.path):
+    elif isinstance(export, sqlite_export.SqliteExport) and not any(diagnostics.counts[code] for code in DAMAGE):
+        diagnostics.note("structure_damaged", count=sqlite_export.seems_damaged(export.path))
+    if isinstance(export, sqlite_export.SqliteExport) and connection.has_unmerged_rows(export.path):
         diagnostics.note("log_beside", f"{export.path.name}-wal")
-    if isinstance(export, folder.FolderExport):
+    if isinstance(export, parquet_export.FolderExport):
         for table in export.broken:
             diagnostics.note("table_lost", table)
 

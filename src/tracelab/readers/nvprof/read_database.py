@@ -17,11 +17,11 @@ from tracelab import schema
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, rank_from_name
-from tracelab.readers.nvprof import database, metadata
-from tracelab.readers.nvprof.activities import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
-from tracelab.readers.nvprof.database import Lost, quoted
+from tracelab.readers.nvprof import metadata, sqlite_scan
+from tracelab.readers.nvprof.activity_mapping import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
 from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.metadata import Tables
+from tracelab.readers.nvprof.sqlite_scan import Lost, quoted
 from tracelab.readers.nvprof.table_queries import kinds, questions
 from tracelab.store.writer import Sink
 
@@ -65,13 +65,13 @@ class Whole:
 def read(source: Source, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
     rank = rank_from_name(source.given)
-    whole = Whole(diagnostics=source.diagnostics, broken=database.is_cut(source.file))
+    whole = Whole(diagnostics=source.diagnostics, broken=sqlite_scan.is_cut(source.file))
     if whole.broken:
         whole.diagnostics.note("database_cut")
     if rank is None:
         whole.diagnostics.note("rank_assumed")
     sink = open_sink(rank or 0)
-    with closing(database.opened(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
+    with closing(sqlite_scan.opened(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
         tables = tables_of(source.given, con)
         _prepare(engine, con, tables)
         size_bytes = source.given.stat().st_size
@@ -89,7 +89,7 @@ def read(source: Source, open_sink: Callable[[int], Sink], *, progress: Callable
 def tables_of(path: Path, con: sqlite3.Connection) -> Tables:
     """The file's tables with their columns. Raises NotProfilerDataError where they are not nvprof's."""
     try:
-        tables = database.columns_of(con)
+        tables = sqlite_scan.columns_of(con)
     except sqlite3.DatabaseError as error:
         raise NotProfilerDataError(path, f"this SQLite file cannot be opened ({error}); copy it again") from error
     if "StringTable" not in tables or not any(name.startswith(PREFIX) for name in tables):
@@ -129,12 +129,12 @@ def _read_tables(
     source: Source, con: sqlite3.Connection, tables: Tables, put: Callable[[str, pa.Table], None], whole: Whole
 ) -> Iterator[float]:
     """Read all tables of events, batch by batch; tells each time which share of the rows it was."""
-    weights = {kind: database.rows_about(con, PREFIX + kind) for kind in kinds(tables) if kind not in NOT_EVENTS}
+    weights = {kind: sqlite_scan.rows_about(con, PREFIX + kind) for kind in kinds(tables) if kind not in NOT_EVENTS}
     total = max(1, sum(weights.values()))
     for kind in weights:
         for question in questions(con, tables, kind):
             lost = Lost()
-            for batch in database.batches(source.file, question, lost):
+            for batch in sqlite_scan.batches(source.file, question, lost):
                 whole.events += batch.num_rows
                 put(kind, batch)
                 yield batch.num_rows / total

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracelab.output.plain_values import json_text
-from tracelab.readers.nvprof.cells import Cells
+from tracelab.readers.nvprof.cell_values import Cells
 
 Row = dict[str, Any]
 LETTERS = frozenset(map(chr, range(ord("A"), ord("z") + 1)))

@@ -12,9 +12,9 @@ from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, rank_from_name
 from tracelab.readers.nvprof import banners
 from tracelab.readers.nvprof.diagnostics import MESSAGES
-from tracelab.readers.nvprof.lines import blocks
-from tracelab.readers.nvprof.summaries import Row
-from tracelab.readers.nvprof.text_rows import Printed
+from tracelab.readers.nvprof.summary_mapping import Row
+from tracelab.readers.nvprof.table_parser import Printed
+from tracelab.readers.text_lines import iter_blocks
 from tracelab.store.writer import Sink
 
 _WAITING_ROWS = 32_768
@@ -26,7 +26,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, progress: Callable[[in
     sink = open_sink(rank or 0)
     printed = Printed(diagnostics)
     with decompress.open_decompressed(path, diagnostics, progress) as stream:
-        for block in blocks(stream, diagnostics):
+        for block in iter_blocks(stream, diagnostics):
             printed.take(block)
             if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
                 _put(printed, sink)

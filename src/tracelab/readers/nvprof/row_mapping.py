@@ -5,9 +5,9 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from tracelab.output.plain_values import json_text
-from tracelab.readers.nvprof.cells import Cells, count_of, device_of
-from tracelab.readers.nvprof.layout import TRACE_COLUMNS, Layout
-from tracelab.readers.nvprof.summaries import LETTERS, SUMMARIES, Row, Where
+from tracelab.readers.nvprof.cell_values import Cells, count_of, device_of
+from tracelab.readers.nvprof.summary_mapping import LETTERS, SUMMARIES, Row, Where
+from tracelab.readers.nvprof.table_layout import TRACE_COLUMNS, Layout
 
 _INT32 = 1 << 31
 _BYTES_PER_GB = 10**9

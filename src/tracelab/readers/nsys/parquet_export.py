@@ -11,7 +11,7 @@ from tracelab.errors import NotProfilerDataError
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import column, text_column
 from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, is_export
-from tracelab.readers.nsys.sqlite import DESCRIPTION
+from tracelab.readers.nsys.sqlite_export import DESCRIPTION
 
 _BATCH_ROWS = 1 << 16
 _SUFFIX = ".parquet"
