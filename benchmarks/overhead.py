@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tracelab.collect.machine import cards
+from tracelab.collect.machine import list_gpus
 from tracelab.collect.nvidia import CaptureError
-from tracelab.collect.nvidia.tool import find
+from tracelab.collect.nvidia.tool import find_tool
 
 ROUNDS, STEPS = 3, 10
 WORKLOADS = (["image_classification", "--batch-size", "8"], ["transformer", "--batch-size", "8"])
@@ -51,11 +51,11 @@ def main() -> None:
 def is_here(tool: str) -> bool:
     """Whether a profiler of NVIDIA's can be measured; says why not."""
     try:
-        find(tool, os.environ)
+        find_tool(tool, os.environ)
     except CaptureError as error:
         print(f"without {tool}: {error}", file=sys.stderr)
         return False
-    if tool == "ncu" and not cards():
+    if tool == "ncu" and not list_gpus():
         print("without ncu: there is no GPU", file=sys.stderr)
         return False
     return True

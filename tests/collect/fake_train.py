@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tracelab.collect.folder import RUN_JSON, described, taken, write_json
+from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, read_run_json, write_json
 
 arguments = dict(zip(sys.argv[2::1], sys.argv[3::1], strict=False))
 folder = Path(arguments["--out"]) / arguments["--run"]
@@ -27,7 +27,7 @@ def stopped(number: int, frame: object) -> None:
     sys.exit(128 + number)
 
 
-with taken(folder, force="--force" in sys.argv):
+with claim_run_folder(folder, force="--force" in sys.argv):
     before = {"tracelab": "run/1", "run": folder.name, "status": "not_run"}
     write_json(folder / RUN_JSON, before)
     (folder / "steps.rank0.jsonl").write_text('{"tracelab": "steps/1", "run": "x", "rank": 0}\n')
@@ -41,4 +41,4 @@ with taken(folder, force="--force" in sys.argv):
         case "hang":
             time.sleep(60)
         case _:
-            write_json(folder / RUN_JSON, (described(folder) or {}) | {"status": deed, "error": None})
+            write_json(folder / RUN_JSON, (read_run_json(folder) or {}) | {"status": deed, "error": None})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect.settings import Settings, as_json, changed, from_json, words
-from tracelab.collect.workloads import find, workloads
+from tracelab.collect.settings import Settings, as_json, command_words, from_json, non_default_options
+from tracelab.collect.workloads import find_workload, list_workloads
 from tracelab.errors import UsageError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -70,17 +70,17 @@ def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> No
 
 def test_the_workloads_are_the_files_that_have_one() -> None:
     ours = {"collectives", "copies", "gemm", "image_classification", "streams", "transformer", "triad"}
-    assert (set(workloads()), all(each.about for each in workloads().values())) == (ours, True)
+    assert (set(list_workloads()), all(each.about for each in list_workloads().values())) == (ours, True)
 
 
 def test_a_misspelt_workload_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no workload 'transfomer'; did you mean 'transformer'"):
-        find("transfomer")
+        find_workload("transfomer")
 
 
-@pytest.mark.parametrize("workload", workloads())
+@pytest.mark.parametrize("workload", list_workloads())
 def test_a_workload_is_short(workload: str) -> None:
-    assert len(find(workload).path.read_text("utf-8").splitlines()) <= 70
+    assert len(find_workload(workload).path.read_text("utf-8").splitlines()) <= 70
 
 
 def test_settings_survive_the_way_to_another_process() -> None:
@@ -90,5 +90,5 @@ def test_settings_survive_the_way_to_another_process() -> None:
 
 def test_the_command_line_of_a_run_holds_what_was_changed_and_no_folders() -> None:
     asked = Settings("gemm", set={"size": "8"}, data_root=Path("/home/someone/cifar"), pin_memory=True, batch_size=8)
-    assert words(asked) == ["gemm", "--set", "size=8", "--data-root", "cifar", "--pin-memory"]
-    assert changed(asked, leaving_out=("set", "data_root")) == {"pin_memory": True}
+    assert command_words(asked) == ["gemm", "--set", "size=8", "--data-root", "cifar", "--pin-memory"]
+    assert non_default_options(asked, leaving_out=("set", "data_root")) == {"pin_memory": True}

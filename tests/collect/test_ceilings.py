@@ -12,7 +12,7 @@ from tests.readers.small import ingest_paths
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.run import at_work
 from tracelab.collect.ceilings.sizes import SIZES, Sizes
-from tracelab.collect.machine import Card
+from tracelab.collect.machine import Gpu
 from tracelab.store import session
 
 CHECKOUT = Path(__file__).parents[2]
@@ -45,10 +45,12 @@ def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
 
 def test_fit_finds_the_latency_and_the_bandwidth_that_times_were_made_of() -> None:
     times = {size: 2000 + size / 50 for size in (4096, 65_536, 1 << 20, 256 << 20)}
-    latency_ns, gb_per_s = rows.fit(times) or (0, 0)
+    latency_ns, gb_per_s = rows.fit_copy_times(times) or (0, 0)
     assert math.isclose(latency_ns, 2000, rel_tol=1e-9)
     assert math.isclose(gb_per_s, 50, rel_tol=1e-9)
-    found = {row["metric"]: (round(row["best"], 6), row["unit"], row["size_bytes"]) for row in rows.fitted("x", times)}
+    found = {
+        row["metric"]: (round(row["best"], 6), row["unit"], row["size_bytes"]) for row in rows.fitted_rows("x", times)
+    }
     assert found == {
         "x_fit": (50.0, "gb_per_s", None),
         "x_latency": (2000.0, "ns", None),
@@ -58,14 +60,14 @@ def test_fit_finds_the_latency_and_the_bandwidth_that_times_were_made_of() -> No
 
 def test_fit_weighs_small_and_large_copies_alike() -> None:
     times = {1000: 200.0, 2000: 300.0, 1_000_000_000: 1.05e8}  # 100 ns + 0.1 ns a byte; the large one is off by 5 %
-    latency_ns, gb_per_s = rows.fit(times) or (0, 0)
+    latency_ns, gb_per_s = rows.fit_copy_times(times) or (0, 0)
     assert math.isclose(latency_ns, 93.97281475, rel_tol=1e-8)  # numpy's least squares of relative errors
     assert math.isclose(1 / gb_per_s, 0.10460902, rel_tol=1e-7)
 
 
 @pytest.mark.parametrize("times", [{}, {4: 1.0}, {4: 2.0, 8: 2.0}, {4: 3.0, 8: 2.0}])
 def test_times_that_do_not_grow_are_not_fitted(times: dict[int, float]) -> None:
-    assert rows.fitted("x", times) == []
+    assert rows.fitted_rows("x", times) == []
 
 
 def test_arrays_are_larger_than_any_cache_of_a_gpu() -> None:
@@ -83,7 +85,7 @@ def test_a_clock_is_that_of_the_work_and_not_of_rest_before_or_behind_it() -> No
         (1710, "sw_power_cap, hw_thermal_slowdown"),
         (345, "gpu_idle"),
     ]
-    seen = [Card(0, "nvml", sm_clock_hz=mhz * 1_000_000, throttle_reasons=reasons) for mhz, reasons in said]
+    seen = [Gpu(0, "nvml", sm_clock_hz=mhz * 1_000_000, throttle_reasons=reasons) for mhz, reasons in said]
     assert at_work(seen) == (1_755_000_000, {"sw_power_cap", "hw_thermal_slowdown"})
 
 
@@ -104,9 +106,9 @@ def test_a_card_that_nobody_looked_at_has_no_clock() -> None:
 )
 def test_work_goes_on_until_a_card_has_come_to_its_limits(one_s: float, least_s: float, repeats: int) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from tracelab.collect.ceilings.kernels import repetitions
+    from tracelab.collect.ceilings.kernels import count_repetitions
 
-    assert repetitions(SIZES["cuda", False], one_s, least_s) == repeats
+    assert count_repetitions(SIZES["cuda", False], one_s, least_s) == repeats
 
 
 def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:

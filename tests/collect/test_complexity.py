@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="counting FLOPs needs torch: make venv")
 pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
 
-from tracelab.collect.complexity import complexity  # noqa: E402  torch first
-from tracelab.collect.workloads import filled, find, loaded  # noqa: E402
+from tracelab.collect.training.model_cost import count_model_cost  # noqa: E402  torch first
+from tracelab.collect.workloads import build_settings, find_workload, load_module  # noqa: E402
 from tracelab.errors import UsageError  # noqa: E402
 
 
@@ -20,10 +20,10 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counted(workload: str, known: dict[str, Any], **own: str) -> tuple[int, int, int | None]:
-    module = loaded(find(workload))
-    settings = filled(module, known, own)
+    module = load_module(find_workload(workload))
+    settings = build_settings(module, known, own)
     sample = module.data(settings, train=True)[0]
-    found = complexity(torch, lambda: module.model(settings), module.workload, sample)
+    found = count_model_cost(torch, lambda: module.model(settings), module.workload, sample)
     return found.parameters, found.parameter_bytes, found.flop_per_sample
 
 
@@ -54,7 +54,7 @@ def test_what_torch_cannot_count_is_absent_and_explained() -> None:
     def step(_: Any) -> None:
         raise NotImplementedError("no meta kernel")
 
-    found = complexity(torch, lambda: torch.nn.Linear(2, 3), lambda _: step, (torch.ones(2),))
+    found = count_model_cost(torch, lambda: torch.nn.Linear(2, 3), lambda _: step, (torch.ones(2),))
     assert (found.parameters, found.flop_per_sample, found.problem) == (9, None, "FLOPs not counted: no meta kernel")
 
 
@@ -62,16 +62,16 @@ def test_a_model_that_looks_at_numbers_while_it_is_built_is_counted(recwarn: pyt
     def build() -> Any:
         return torch.nn.Linear(2, 1 + int(torch.linspace(0, 2, 3)[-1].item()))
 
-    found = complexity(torch, build, lambda network: network, (torch.ones(2),))
+    found = count_model_cost(torch, build, lambda network: network, (torch.ones(2),))
     assert (found.parameters, found.flop_per_sample, found.problem) == (9, 2 * 2 * 3, None)
 
 
 @pytest.mark.parametrize("model", ["googlenet", "inception_v3"])
 @pytest.mark.filterwarnings("ignore:The default weight initialization:FutureWarning")
 def test_heads_half_way_count_in_the_loss(model: str) -> None:
-    module = loaded(find("image_classification"))
+    module = load_module(find_workload("image_classification"))
     with torch.device("meta"):
-        network = module.model(filled(module, {"model": model, "image_size": 299}, {}))
+        network = module.model(build_settings(module, {"model": model, "image_size": 299}, {}))
         loss, accuracy = module.workload(network)(torch.randn(2, 3, 299, 299), torch.zeros(2, dtype=torch.int64))
     assert (loss.shape, accuracy.shape) == ((), ())
 
@@ -85,15 +85,15 @@ def test_heads_half_way_count_in_the_loss(model: str) -> None:
     ],
 )
 def test_a_model_that_cannot_be_is_refused_with_a_reason(model: str, size: int, sentence: str) -> None:
-    module = loaded(find("image_classification"))
+    module = load_module(find_workload("image_classification"))
     with pytest.raises(ValueError, match=sentence):
-        module.model(filled(module, {"model": model, "image_size": size}, {}))
+        module.model(build_settings(module, {"model": model, "image_size": size}, {}))
 
 
 def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
-    module = loaded(find("image_classification"))
+    module = load_module(find_workload("image_classification"))
     with torch.device("meta"):
-        network = module.model(filled(module, {"model": "vit_b_16", "image_size": 32}, {}))
+        network = module.model(build_settings(module, {"model": "vit_b_16", "image_size": 32}, {}))
         loss, _ = module.workload(network)(torch.randn(2, 3, 32, 32), torch.zeros(2, dtype=torch.int64))
     assert loss.shape == ()
 
@@ -107,9 +107,9 @@ def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
     ],
 )
 def test_a_data_set_that_is_not_there_is_told_with_what_to_do(tmp_path: Path, data: str, sentence: str) -> None:
-    module = loaded(find("image_classification"))
+    module = load_module(find_workload("image_classification"))
     with pytest.raises(ValueError, match=sentence):
-        module.data(filled(module, {"data": data, "data_root": str(tmp_path)}, {}), train=True)
+        module.data(build_settings(module, {"data": data, "data_root": str(tmp_path)}, {}), train=True)
 
 
 @pytest.mark.parametrize("size", [32, 96])
@@ -118,26 +118,26 @@ def test_pictures_of_a_folder_are_square_whatever_they_were(tmp_path: Path, size
     for name, shape in {"wide": (80, 40), "tall": (30, 90)}.items():
         (tmp_path / "train" / name).mkdir(parents=True)
         image.new("RGB", shape).save(tmp_path / "train" / name / "picture.png")
-    module = loaded(find("image_classification"))
+    module = load_module(find_workload("image_classification"))
     known = {"data": "folder", "data_root": str(tmp_path), "image_size": size}
-    data = module.data(filled(module, known, {}), train=True)
+    data = module.data(build_settings(module, known, {}), train=True)
     assert [tuple(picture.shape) for picture, _ in data] == [(3, size, size)] * 2
 
 
 def test_a_setting_that_a_workload_lacks_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no setting of the workload 'contxt'; did you mean 'context'"):
-        filled(loaded(find("transformer")), {}, {"contxt": "8"})
+        build_settings(load_module(find_workload("transformer")), {}, {"contxt": "8"})
 
 
 def test_a_setting_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(UsageError, match="--set width=wide: not like 128"):
-        filled(loaded(find("transformer")), {}, {"width": "wide"})
+        build_settings(load_module(find_workload("transformer")), {}, {"width": "wide"})
 
 
 def test_several_numbers_stand_between_commas() -> None:
-    copies = loaded(find("copies"))
-    assert filled(copies, {"device": "cpu"}, {"sizes": "1,22"}).sizes == (1, 22)
+    copies = load_module(find_workload("copies"))
+    assert build_settings(copies, {"device": "cpu"}, {"sizes": "1,22"}).sizes == (1, 22)
 
 
 def test_workloads_stand_where_the_wheel_takes_them_from() -> None:
-    assert find("gemm").path == Path(__file__).parents[2] / "collectors" / "gemm.py"
+    assert find_workload("gemm").path == Path(__file__).parents[2] / "collectors" / "gemm.py"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect.disk import Places, full, unwritten
-from tracelab.collect.folder import Lines, write_json
+from tracelab.collect.disk_errors import WritePaths, describe_full_scratch, missing_export_error
+from tracelab.collect.run_folder import JsonLines, write_json
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def small_files() -> Iterator[None]:
 
 def test_a_scratch_folder_that_takes_nothing_is_the_reason_of_a_rank_s_silence(tmp_path: Path) -> None:
     with small_files():
-        said = full(Places(tmp_path / "r", tmp_path))
+        said = describe_full_scratch(WritePaths(tmp_path / "r", tmp_path))
     assert said == (
         "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
         "raise it (ulimit -f) and run it again"
@@ -33,7 +33,7 @@ def test_a_scratch_folder_that_takes_nothing_is_the_reason_of_a_rank_s_silence(t
 
 
 def test_a_scratch_folder_with_room_is_no_reason(tmp_path: Path) -> None:
-    assert (full(Places(tmp_path / "r", tmp_path)), list(tmp_path.iterdir())) == (None, [])
+    assert (describe_full_scratch(WritePaths(tmp_path / "r", tmp_path)), list(tmp_path.iterdir())) == (None, [])
 
 
 @pytest.mark.parametrize(("left_bytes", "number"), [(2000, errno.EFBIG), (1999, errno.ENOSPC)])
@@ -42,12 +42,12 @@ def test_what_torch_left_of_a_trace_tells_why_there_is_none_and_goes(
 ) -> None:
     (tmp_path / "trace.json.tmp").write_bytes(b"x" * left_bytes)
     with small_files():
-        error = unwritten(tmp_path / "trace.json")
+        error = missing_export_error(tmp_path / "trace.json")
     assert (error.errno, error.filename, list(tmp_path.iterdir())) == (number, str(tmp_path / "trace.json"), [])
 
 
 def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
-    lines = Lines(tmp_path / "steps.rank0.jsonl", "steps/1", "r", 0)
+    lines = JsonLines(tmp_path / "steps.rank0.jsonl", "steps/1", "r", 0)
     with small_files():
         with pytest.raises(OSError, match="File too large") as whole:
             write_json(tmp_path / "run.json", "x" * 3000)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect import export
-from tracelab.collect.export import looked
+from tracelab.collect.profiling import trace_check
+from tracelab.collect.profiling.trace_check import check_trace
 
 EVENTS = [{"ph": "X", "cat": "kernel", "name": 'a "b"'}, {"ph": "X", "cat": "cpu_op", "args": {"x": [1, {"y": "]}"}]}}]
 
@@ -19,7 +19,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_events_are_counted_by_category(tmp_path: Path) -> None:
     text = json.dumps({"schemaVersion": 1, "traceEvents": [*EVENTS, EVENTS[0]], "traceName": "x", "n": 12})
-    seen = looked(written(tmp_path, text))
+    seen = check_trace(written(tmp_path, text))
     assert (seen.problem, dict(seen.categories), seen.kernels) == (None, {"kernel": 2, "cpu_op": 1}, 2)
 
 
@@ -27,9 +27,9 @@ def test_events_are_counted_by_category(tmp_path: Path) -> None:
 def test_a_trace_is_the_same_in_whatever_pieces_it_is_read(
     tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "_PIECE", piece)
+    monkeypatch.setattr(trace_check, "_PIECE", piece)
     text = json.dumps({"n": 1234567, "traceEvents": EVENTS, "last": -1.5e3}, indent=1)
-    seen = looked(written(tmp_path, text))
+    seen = check_trace(written(tmp_path, text))
     assert (seen.problem, seen.categories.total()) == (None, 2)
 
 
@@ -45,22 +45,22 @@ def test_a_trace_is_the_same_in_whatever_pieces_it_is_read(
     ],
 )
 def test_what_is_no_json_is_said_to_be_none(tmp_path: Path, text: str) -> None:
-    assert looked(written(tmp_path, text)).problem is not None
+    assert check_trace(written(tmp_path, text)).problem is not None
 
 
 def test_events_before_the_damage_are_counted(tmp_path: Path) -> None:
-    seen = looked(written(tmp_path, '{"traceEvents": [{"cat": "kernel"}, {"cat": "kernel"}, {"cat" oops'))
+    seen = check_trace(written(tmp_path, '{"traceEvents": [{"cat": "kernel"}, {"cat": "kernel"}, {"cat" oops'))
     assert (seen.kernels, seen.problem is None) == (2, False)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"traceEvents": []}', '{"traceEvents": null}'])
 def test_a_trace_without_events_is_json(tmp_path: Path, text: str) -> None:
-    seen = looked(written(tmp_path, text))
+    seen = check_trace(written(tmp_path, text))
     assert (seen.problem, seen.categories.total()) == (None, 0)
 
 
 def test_copies_and_fills_are_work_of_a_gpu(tmp_path: Path) -> None:
     categories = ["gpu_memcpy", "gpu_memcpy", "gpu_memset", "cuda_runtime"]
     text = json.dumps({"traceEvents": [{"ph": "X", "cat": name, "name": "x"} for name in categories]})
-    seen = looked(written(tmp_path, text))
+    seen = check_trace(written(tmp_path, text))
     assert (seen.kernels, seen.copies) == (0, 3)

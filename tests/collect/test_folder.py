@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect.folder import LOCK, Lines, aside, described, release, taken, write_gzip, write_json
+from tracelab.collect.run_folder import (
+    LOCK,
+    JsonLines,
+    atomic_file,
+    claim_run_folder,
+    read_run_json,
+    release_reserve,
+    write_gzip,
+    write_json,
+)
 from tracelab.collect.sweep.state import is_running
 from tracelab.errors import UsageError
 
@@ -25,7 +34,7 @@ def run_json(folder: Path, status: str) -> None:
 
 def test_a_file_that_fails_on_the_way_leaves_the_old_one(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"old": 1})
-    with pytest.raises(RuntimeError, match="on the way"), aside(tmp_path / "run.json") as file:
+    with pytest.raises(RuntimeError, match="on the way"), atomic_file(tmp_path / "run.json") as file:
         file.write(b"half")
         raise RuntimeError("on the way")
     assert ([path.name for path in tmp_path.iterdir()], json.loads((tmp_path / "run.json").read_text())) == (
@@ -40,7 +49,7 @@ def test_a_number_that_json_lacks_is_never_written(tmp_path: Path) -> None:
 
 
 def test_lines_are_on_the_disk_before_the_file_is_closed(tmp_path: Path) -> None:
-    lines = Lines(tmp_path / "steps.rank3.jsonl", "steps/1", "r", 3)
+    lines = JsonLines(tmp_path / "steps.rank3.jsonl", "steps/1", "r", 3)
     lines.append({"step": 0})
     text = (tmp_path / "steps.rank3.jsonl").read_text()
     lines.close()
@@ -56,7 +65,7 @@ def test_a_compressed_file_holds_the_same(tmp_path: Path) -> None:
 def test_a_run_that_never_ended_is_taken_over_with_all_that_it_left(tmp_path: Path) -> None:
     run_json(tmp_path / "r", "not_run")
     (tmp_path / "r" / "steps.rank0.jsonl").write_text("half")
-    with taken(tmp_path / "r", force=False):
+    with claim_run_folder(tmp_path / "r", force=False):
         assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [".reserve", ".running"]
     assert list((tmp_path / "r").iterdir()) == []
 
@@ -65,39 +74,42 @@ def test_a_run_that_ended_stays(tmp_path: Path) -> None:
     run_json(tmp_path / "r", "oom")
     with (
         pytest.raises(UsageError, match=r"holds a run that ended \(oom\); add --force"),
-        taken(tmp_path / "r", force=False),
+        claim_run_folder(tmp_path / "r", force=False),
     ):
         pass
-    assert described(tmp_path / "r") == {"tracelab": "run/1", "run": "r", "status": "oom"}
+    assert read_run_json(tmp_path / "r") == {"tracelab": "run/1", "run": "r", "status": "oom"}
 
 
 def test_a_run_that_ended_is_replaced_by_force(tmp_path: Path) -> None:
     run_json(tmp_path / "r", "ok")
-    with taken(tmp_path / "r", force=True):
-        assert described(tmp_path / "r") is None
+    with claim_run_folder(tmp_path / "r", force=True):
+        assert read_run_json(tmp_path / "r") is None
 
 
 def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match="files that are no run"), taken(tmp_path, force=True):
+    with pytest.raises(UsageError, match="files that are no run"), claim_run_folder(tmp_path, force=True):
         pass
     assert (tmp_path / "thesis.tex").read_text() == "years"
 
 
 def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
-    with taken(tmp_path / "r", force=True):
-        with pytest.raises(UsageError, match="a run is being written there"), taken(tmp_path / "r", force=True):
+    with claim_run_folder(tmp_path / "r", force=True):
+        with (
+            pytest.raises(UsageError, match="a run is being written there"),
+            claim_run_folder(tmp_path / "r", force=True),
+        ):
             pass
         assert (tmp_path / "r" / ".running").exists()
 
 
 ABANDONED = """
 import os, pathlib, sys
-from tracelab.collect.folder import taken
-from tracelab.collect.launch import launch
+from tracelab.collect.run_folder import claim_run_folder
+from tracelab.collect.process.launch import launch
 
 folder = pathlib.Path(sys.argv[1])
-with taken(folder, force=False):
+with claim_run_folder(folder, force=False):
     worker = launch([sys.executable, "-c", "import time; time.sleep(600)"], os.environ, 0, folder.parent / "scratch")
     print(worker.process.pid, flush=True)
     os._exit(9)
@@ -109,14 +121,17 @@ def test_a_folder_is_its_run_s_as_long_as_a_rank_lives(tmp_path: Path) -> None:
     rank = int(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     try:
         assert is_running(tmp_path / "r")
-        with pytest.raises(UsageError, match="a run is being written there"), taken(tmp_path / "r", force=True):
+        with (
+            pytest.raises(UsageError, match="a run is being written there"),
+            claim_run_folder(tmp_path / "r", force=True),
+        ):
             pass
     finally:
         os.kill(rank, signal.SIGKILL)
     until = time.monotonic() + 60
     while is_running(tmp_path / "r") and time.monotonic() < until:
         time.sleep(0.05)
-    with taken(tmp_path / "r", force=False):
+    with claim_run_folder(tmp_path / "r", force=False):
         pass
 
 
@@ -125,12 +140,12 @@ def test_a_run_begins_although_a_sweep_looks_at_its_folder(tmp_path: Path) -> No
     with (tmp_path / "r" / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         threading.Timer(0.15, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
-        with taken(tmp_path / "r", force=False):
+        with claim_run_folder(tmp_path / "r", force=False):
             assert is_running(tmp_path / "r")
 
 
 def test_space_is_kept_back_until_it_is_needed(tmp_path: Path) -> None:
-    with taken(tmp_path / "r", force=False):
+    with claim_run_folder(tmp_path / "r", force=False):
         kept = (tmp_path / "r" / ".reserve").stat().st_size
-        release(tmp_path / "r")
+        release_reserve(tmp_path / "r")
         assert (kept, (tmp_path / "r" / ".reserve").exists()) == (262_144, False)

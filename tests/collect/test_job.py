@@ -2,8 +2,8 @@
 
 import pytest
 
-from tracelab.collect.launcher_env import first_host, from_environment
-from tracelab.collect.placement import plan
+from tracelab.collect.process.launcher_env import first_host, read_launcher_env
+from tracelab.collect.process.placement import place_ranks
 from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 
@@ -29,41 +29,41 @@ SRUN = {
 
 
 def test_without_a_launcher_there_is_no_job() -> None:
-    assert from_environment({"RANK": "1", "WORLD_SIZE": "2"}) is None
+    assert read_launcher_env({"RANK": "1", "WORLD_SIZE": "2"}) is None
 
 
 def test_torchrun_tells_the_rank() -> None:
-    job = from_environment(TORCHRUN)
+    job = read_launcher_env(TORCHRUN)
     assert job is not None
     assert (job.rank, job.local_rank, job.world_size, job.host_index, job.meeting) == (5, 1, 8, 1, ())
 
 
 def test_srun_tells_the_rank_and_where_to_meet() -> None:
-    job = from_environment(SRUN)
+    job = read_launcher_env(SRUN)
     assert job is not None
     assert (job.rank, job.local_rank, job.world_size, job.local_world_size, job.host_index) == (6, 2, 8, 4, 1)
     assert dict(job.meeting) == {"MASTER_ADDR": "gpu003", "MASTER_PORT": str(20_000 + 4711 * 7 % 10_000)}
 
 
 def test_a_batch_script_is_no_rank() -> None:
-    assert from_environment({name: value for name, value in SRUN.items() if not name.startswith("SLURM_STEP")}) is None
+    assert read_launcher_env({name: value for name, value in SRUN.items() if not name.startswith("SLURM_STEP")}) is None
 
 
 def test_an_interactive_shell_is_no_rank() -> None:
-    assert from_environment(SRUN | {"SLURM_STEP_ID": "4294967290"}) is None
+    assert read_launcher_env(SRUN | {"SLURM_STEP_ID": "4294967290"}) is None
 
 
 def test_all_ranks_of_a_launch_share_a_token_and_the_next_launch_has_another() -> None:
-    tokens = {from_environment(each).token for each in (TORCHRUN, TORCHRUN | {"RANK": "0", "LOCAL_RANK": "0"})}  # type: ignore[union-attr]
-    again = from_environment(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"})
+    tokens = {read_launcher_env(each).token for each in (TORCHRUN, TORCHRUN | {"RANK": "0", "LOCAL_RANK": "0"})}  # type: ignore[union-attr]
+    again = read_launcher_env(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"})
     assert (len(tokens), again is not None and again.token in tokens) == (1, False)
 
 
 def test_two_launches_by_the_same_port_have_two_tokens() -> None:
     one = TORCHRUN | {"WORLD_SIZE": "4", "RANK": "1"}
     files = ("/logs/torchelastic_a/none_x/attempt_0/1/error.json", "/logs/torchelastic_a/none_x/attempt_0/3/error.json")
-    ranks = [from_environment(one | {"TORCHELASTIC_ERROR_FILE": file}) for file in files]
-    later = from_environment(one | {"TORCHELASTIC_ERROR_FILE": "/logs/torchelastic_b/none_y/attempt_0/1/error.json"})
+    ranks = [read_launcher_env(one | {"TORCHELASTIC_ERROR_FILE": file}) for file in files]
+    later = read_launcher_env(one | {"TORCHELASTIC_ERROR_FILE": "/logs/torchelastic_b/none_y/attempt_0/1/error.json"})
     assert ranks[0] is not None and ranks[1] is not None and later is not None
     assert (ranks[0].token == ranks[1].token, ranks[0].token == later.token) == (True, False)
 
@@ -78,26 +78,26 @@ def test_the_first_of_slurms_hosts(nodes: str, first: str) -> None:
 
 def test_tasks_that_do_not_divide_evenly_are_refused() -> None:
     with pytest.raises(UsageError, match="--ntasks-per-node"):
-        from_environment(SRUN | {"SLURM_STEP_NUM_TASKS": "7"})
+        read_launcher_env(SRUN | {"SLURM_STEP_NUM_TASKS": "7"})
 
 
 def test_a_launched_process_starts_its_own_rank_alone() -> None:
-    decided = plan(Settings("transformer", device="cpu", parallel="ddp"), TORCHRUN)
+    decided = place_ranks(Settings("transformer", device="cpu", parallel="ddp"), TORCHRUN)
     assert (decided.ranks, decided.world_size, decided.job_of(5).local_rank, decided.gpus) == ((5,), 8, 1, 0)
 
 
 def test_ranks_without_parallelism_are_refused() -> None:
     with pytest.raises(UsageError, match="torchrun started 8 processes, and --parallel none is for one; use ddp"):
-        plan(Settings("transformer", device="cpu"), TORCHRUN)
+        place_ranks(Settings("transformer", device="cpu"), TORCHRUN)
 
 
 def test_local_ranks_are_as_many_as_asked() -> None:
-    decided = plan(Settings("transformer", device="cpu", parallel="fsdp", gpus=3), {})
+    decided = place_ranks(Settings("transformer", device="cpu", parallel="fsdp", gpus=3), {})
     assert (decided.ranks, [decided.job_of(rank).local_rank for rank in decided.ranks]) == ((0, 1, 2), [0, 1, 2])
 
 
 def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
-    assert plan(Settings("transformer", device="cpu", parallel="ddp"), {}).world_size == 1
+    assert place_ranks(Settings("transformer", device="cpu", parallel="ddp"), {}).world_size == 1
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
 )
 def test_what_contradicts_itself_is_refused_before_anything_runs(settings: Settings, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        plan(settings, {})
+        place_ranks(settings, {})

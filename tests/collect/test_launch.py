@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect import launch
-from tracelab.collect.launch import Interrupted, Worker, interruptible, supervise
+from tracelab.collect.process import launch
+from tracelab.collect.process.launch import Interrupted, Worker, raise_on_signals, supervise
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -51,7 +51,7 @@ def test_a_process_that_ignores_the_time_limit_is_killed(tmp_path: Path) -> None
 
 
 def test_a_process_that_writes_what_it_recorded_gets_the_time_for_it(tmp_path: Path) -> None:
-    mark = tmp_path / "0" / launch.BUSY
+    mark = tmp_path / "0" / launch.SAVING
     code = f"import pathlib; {STUBBORN.replace('60', '2')}; pathlib.Path({str(mark)!r}).unlink()"
     worker = started(tmp_path, 0, code)
     mark.touch()
@@ -63,7 +63,7 @@ def test_a_process_that_writes_what_it_recorded_gets_the_time_for_it(tmp_path: P
 def test_a_process_that_never_ends_writing_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "SAVE_S", 1.0)
     worker = started(tmp_path, 0, STUBBORN)
-    (tmp_path / "0" / launch.BUSY).touch()
+    (tmp_path / "0" / launch.SAVING).touch()
     awaited(worker.log, "up")
     (end,) = supervise([worker], 0.1)
     assert (end.code, end.why) == (-signal.SIGKILL, "timeout")
@@ -100,10 +100,10 @@ def test_a_process_hears_when_its_parent_is_gone(tmp_path: Path) -> None:
 
 ORPHAN = """
 import time, pathlib
-from tracelab.collect import worker
-from tracelab.collect.stop import Stop
+from tracelab.collect.training import worker
+from tracelab.collect.process.cancellation import Cancellation
 worker.GRACE_S = 0.5
-worker._end_with_parent(Stop(), pathlib.Path({scratch!r}))
+worker._end_with_parent(Cancellation(), pathlib.Path({scratch!r}))
 print("up", flush=True)
 while True:
     try:
@@ -118,7 +118,7 @@ def test_a_rank_that_takes_no_notice_ends_soon_after_its_parent_is_gone(tmp_path
     awaited(worker.log, "up")
     with worker.log.open() as log:  # it clears up behind itself
         worker.held.close()
-        assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nStoppedError\n", False)
+        assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nCancelledError\n", False)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def hangup() -> Iterator[Callable[[signal.Handlers], object]]:
 
 def test_a_terminal_that_is_gone_ends_a_run(hangup: Callable[[signal.Handlers], object]) -> None:
     hangup(signal.SIG_DFL)
-    with pytest.raises(Interrupted) as raised, interruptible():
+    with pytest.raises(Interrupted) as raised, raise_on_signals():
         os.kill(os.getpid(), signal.SIGHUP)
         time.sleep(1)
     assert raised.value.number == signal.SIGHUP
@@ -139,13 +139,13 @@ def test_a_terminal_that_is_gone_ends_a_run(hangup: Callable[[signal.Handlers], 
 
 def test_under_nohup_a_terminal_may_go(hangup: Callable[[signal.Handlers], object]) -> None:
     hangup(signal.SIG_IGN)
-    with interruptible():
+    with raise_on_signals():
         os.kill(os.getpid(), signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_ctrl_c_is_raised_once_and_ignored_while_cleaning_up() -> None:
-    with pytest.raises(Interrupted) as raised, interruptible():
+    with pytest.raises(Interrupted) as raised, raise_on_signals():
         try:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(1)

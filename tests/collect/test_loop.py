@@ -11,17 +11,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="steps need torch: make venv")
 
-from tracelab.collect.cancellation import Stop  # noqa: E402
-from tracelab.collect.capture import Capture, Silence  # noqa: E402
-from tracelab.collect.launcher_env import Job  # noqa: E402
-from tracelab.collect.loop import Loop, Work  # noqa: E402
-from tracelab.collect.model_setup import Place  # noqa: E402  torch first
+from tracelab.collect.process.cancellation import Cancellation  # noqa: E402
+from tracelab.collect.process.launcher_env import Job  # noqa: E402
+from tracelab.collect.profiling.capture import NoProfiler, StepCapture  # noqa: E402
+from tracelab.collect.profiling.schedule import build_schedule  # noqa: E402
 from tracelab.collect.settings import Settings  # noqa: E402
-from tracelab.collect.step_log import Record  # noqa: E402
-from tracelab.collect.window import windows  # noqa: E402
+from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop  # noqa: E402
+from tracelab.collect.training.model_setup import RankContext  # noqa: E402  torch first
+from tracelab.collect.training.step_log import StepLog  # noqa: E402
 
 
-class Slow(Silence):
+class Slow(NoProfiler):
     """A recorder that takes its time."""
 
     def save(self, first_step: int | None) -> None:
@@ -72,7 +72,7 @@ class Gpu:
 
 def test_a_recorded_step_of_a_gpu_asks_it_for_nothing_until_the_window_is_over(tmp_path: Path) -> None:
     gpu = Gpu()
-    record = Record(Place(gpu, Settings("mine", device="cuda"), Job(), torch.device("cuda", 0)), tmp_path)
+    record = StepLog(RankContext(gpu, Settings("mine", device="cuda"), Job(), torch.device("cuda", 0)), tmp_path)
     told = []
     for number, inside in enumerate([True, True, False]):
         step = record.begin("train", 0, number)
@@ -92,10 +92,12 @@ def written(folder: Path) -> list[dict[str, Any]]:
 
 def test_an_epoch_is_without_the_time_in_which_a_trace_is_written(tmp_path: Path) -> None:
     settings = Settings("mine", device="cpu", steps=2, warmup=0, active=1, profiler="kineto")
-    place = Place(torch, settings, Job(), torch.device("cpu"))
-    record = Record(place, tmp_path)
+    place = RankContext(torch, settings, Job(), torch.device("cpu"))
+    record = StepLog(place, tmp_path)
     begun_ns = time.perf_counter_ns()
-    Loop(place, Work(lambda: None), Capture(windows(settings), Slow(), Stop()), record).run()
+    TrainingLoop(
+        place, PreparedWorkload(lambda: None), StepCapture(build_schedule(settings), Slow(), Cancellation()), record
+    ).run()
     spent_ns = time.perf_counter_ns() - begun_ns
     record.close()
     *steps, epoch = written(tmp_path)
@@ -103,8 +105,8 @@ def test_an_epoch_is_without_the_time_in_which_a_trace_is_written(tmp_path: Path
 
 
 def test_steps_of_a_window_are_written_when_it_is_over(tmp_path: Path) -> None:
-    place = Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
-    record, counts = Record(place, tmp_path), []
+    place = RankContext(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
+    record, counts = StepLog(place, tmp_path), []
     for number, inside in enumerate([True, True, False]):
         step = record.begin("train", 0, number)
         step.samples = 1
@@ -116,8 +118,8 @@ def test_steps_of_a_window_are_written_when_it_is_over(tmp_path: Path) -> None:
 
 
 def test_steps_of_a_window_that_broke_off_are_written(tmp_path: Path) -> None:
-    place = Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
-    record = Record(place, tmp_path)
+    place = RankContext(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu"))
+    record = StepLog(place, tmp_path)
     step = record.begin("train", 0, 0)
     record.end(step, torch.tensor(3.0), torch.tensor(1.0))
     record.settle(step, later=True)
@@ -135,7 +137,7 @@ def test_steps_of_a_window_that_broke_off_are_written(tmp_path: Path) -> None:
 def test_accuracy_of_an_epoch_is_the_mean_of_its_steps_whatever_their_loss(
     tmp_path: Path, steps: list[tuple[int, float, float]], epoch: tuple[int, float | None, float]
 ) -> None:
-    record = Record(Place(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu")), tmp_path)
+    record = StepLog(RankContext(torch, Settings("mine", device="cpu"), Job(), torch.device("cpu")), tmp_path)
     whole = record.begin("epoch", 0, None)
     for number, (samples, loss, accuracy) in enumerate(steps):
         step = record.begin("train", 0, number)

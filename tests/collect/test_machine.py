@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tracelab.collect.machine import Card, cards, host, probe
-from tracelab.collect.machine.card import throttle_reasons, visible
-from tracelab.collect.machine.host import Host, util_ratio
+from tracelab.collect.machine import Gpu, gpu_source, list_gpus
+from tracelab.collect.machine.gpu import throttle_reasons, visible_gpus
+from tracelab.collect.machine.host import Host, read_host, util_ratio
 
 FAKES = Path(__file__).parent / "fakes"
 NOWHERE = {"PATH": "/nowhere"}
@@ -81,7 +81,7 @@ def smi(fault=""):
 
 
 def card(device, said_by, **known):
-    return Card(
+    return Gpu(
         device,
         said_by,
         uuid=UUIDS[device],
@@ -104,7 +104,7 @@ def card(device, said_by, **known):
 
 def test_nvml_tells_a_card_in_base_units_and_memory_as_nvidia_smi_does(nvml):
     nvml()
-    assert cards(NOWHERE) == [
+    assert list_gpus(NOWHERE) == [
         card(device, "nvml", total_bytes=150_754_820_096, used_bytes=11_534_336 + device, temperature_c=41.0)
         for device in (0, 1)
     ]
@@ -119,7 +119,7 @@ def test_an_older_nvml_is_asked_by_its_own_names(nvml):
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: 0,
         nvmlDeviceGetName=lambda handle: b"Tesla V100",
     )
-    first = cards(NOWHERE)[0]
+    first = list_gpus(NOWHERE)[0]
     assert (first.used_bytes, first.temperature_c, first.throttle_reasons, first.name) == (
         600_000_000,
         39.0,
@@ -130,38 +130,38 @@ def test_an_older_nvml_is_asked_by_its_own_names(nvml):
 
 def test_what_a_card_does_not_tell_is_none_and_no_zero(nvml):
     nvml(nvmlDeviceGetUtilizationRates=not_supported, nvmlDeviceGetPowerUsage=not_supported)
-    first = cards(NOWHERE)[0]
+    first = list_gpus(NOWHERE)[0]
     assert (first.util_ratio, first.power_w, first.power_limit_w) == (None, None, 700.0)
 
 
 def test_a_card_that_may_not_be_opened_keeps_its_place(nvml):
     nvml(nvmlDeviceGetHandleByIndex=lambda number: number or not_supported())
-    assert [(each.device, each.uuid) for each in cards(NOWHERE)] == [(0, None), (1, UUIDS[1])]
+    assert [(each.device, each.uuid) for each in list_gpus(NOWHERE)] == [(0, None), (1, UUIDS[1])]
 
 
 def test_a_slice_of_a_card_is_asked_for_by_its_own_name(nvml):
     nvml()
     name = "MIG-11111111-0000-0000-0000-000000000000"
-    (only,) = cards(NOWHERE | {"CUDA_VISIBLE_DEVICES": name})
+    (only,) = list_gpus(NOWHERE | {"CUDA_VISIBLE_DEVICES": name})
     assert (only.device, only.uuid, only.used_bytes) == (0, name, 11_534_343)
 
 
 def test_nvidia_smi_tells_the_same_where_nvml_is_not_there():
-    assert cards(smi()) == [
+    assert list_gpus(smi()) == [
         card(device, "nvidia-smi", total_bytes=143_771 * 1_048_576, used_bytes=(10 + device) * 1_048_576)
         for device in (0, 1)
     ]
 
 
 def test_an_older_nvidia_smi_is_asked_for_what_it_knows():
-    assert [each.throttle_reasons for each in cards(smi("old"))] == ["sw_power_cap, sw_thermal_slowdown"] * 2
+    assert [each.throttle_reasons for each in list_gpus(smi("old"))] == ["sw_power_cap, sw_thermal_slowdown"] * 2
 
 
 def test_without_a_driver_there_are_no_cards(nvml):
-    assert cards(smi("no_driver")) == []
+    assert list_gpus(smi("no_driver")) == []
     nvml(nvmlInit=not_supported)
-    assert cards(NOWHERE) == []
-    assert probe(NOWHERE) is None
+    assert list_gpus(NOWHERE) == []
+    assert gpu_source(NOWHERE) is None
 
 
 def test_torch_is_asked_where_nothing_else_answers(monkeypatch):
@@ -170,11 +170,11 @@ def test_torch_is_asked_where_nothing_else_answers(monkeypatch):
         is_available=lambda: True, device_count=lambda: 1, get_device_properties=lambda device: known
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    assert cards(NOWHERE) == [
-        Card(0, "torch", uuid="GPU-bbbb-1", name="NVIDIA L4", compute_capability="8.9", total_bytes=23_000_000_000)
+    assert list_gpus(NOWHERE) == [
+        Gpu(0, "torch", uuid="GPU-bbbb-1", name="NVIDIA L4", compute_capability="8.9", total_bytes=23_000_000_000)
     ]
     monkeypatch.delitem(sys.modules, "torch")
-    assert cards(NOWHERE) == []
+    assert list_gpus(NOWHERE) == []
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_torch_is_asked_where_nothing_else_answers(monkeypatch):
     ],
 )
 def test_cards_are_numbered_as_a_process_sees_them(wanted, seen):
-    found = [Card(0, "nvml", uuid=f"GPU-{name}") for name in ("a0", "a1", "b0")]
+    found = [Gpu(0, "nvml", uuid=f"GPU-{name}") for name in ("a0", "a1", "b0")]
     environment = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
-    assert [(card.device, card.uuid) for card in visible(found, environment)] == [
+    assert [(card.device, card.uuid) for card in visible_gpus(found, environment)] == [
         (device, f"GPU-{name}") for device, name in enumerate(seen)
     ]
 
@@ -206,7 +206,7 @@ def test_reasons_for_a_low_clock_are_words_and_unknown_ones_stay_numbers():
 
 def test_a_host_tells_its_memory_and_that_of_a_tree_of_processes():
     block = bytearray(os.urandom(1 << 20)) * 64
-    now = host(os.getpid())
+    now = read_host(os.getpid())
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     assert now.total_bytes == int(lines["MemTotal"].split()[0]) * 1024
     assert 0 < now.used_bytes < now.total_bytes
@@ -215,12 +215,12 @@ def test_a_host_tells_its_memory_and_that_of_a_tree_of_processes():
 
 
 def test_a_host_counts_the_memory_of_children_too():
-    before = host(os.getpid()).rss_bytes
+    before = read_host(os.getpid()).rss_bytes
     text = "import sys, time; block = b'x' * (96 << 20); print(len(block), flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
     try:
         assert child.stdout.readline().strip() == b"100663296"
-        grown = host(os.getpid()).rss_bytes - before
+        grown = read_host(os.getpid()).rss_bytes - before
     finally:
         child.kill()
         child.communicate()
@@ -234,14 +234,14 @@ def test_utilisation_is_the_share_of_the_cores_time_in_between():
 
 
 def test_a_process_that_is_not_there_has_no_memory():
-    assert host(2**22 + 1).rss_bytes is None
+    assert read_host(2**22 + 1).rss_bytes is None
 
 
 def test_psutil_and_the_kernel_tell_the_same(monkeypatch):
     pytest.importorskip("psutil")
-    by_psutil = host()
+    by_psutil = read_host()
     monkeypatch.setitem(sys.modules, "psutil", None)
-    by_kernel = host()
+    by_kernel = read_host()
     assert by_psutil.total_bytes == by_kernel.total_bytes
     assert abs(by_psutil.rss_bytes - by_kernel.rss_bytes) < 8 << 20
     assert abs(by_psutil.busy_s - by_kernel.busy_s) < 5

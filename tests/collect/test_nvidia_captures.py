@@ -33,13 +33,13 @@ def environ(fault=""):
 def captured(tmp_path, profiler, *events, fault="", **asked):
     """Prepare, run, export and judge one capture."""
     surroundings = environ(fault)
-    capture = nvidia.prepare(profiler, tmp_path / "rank0", surroundings, **asked)
-    line = nvidia.command(capture, [sys.executable, str(PROGRAM), *events])
+    capture = nvidia.prepare_capture(profiler, tmp_path / "rank0", surroundings, **asked)
+    line = nvidia.profile_command(capture, [sys.executable, str(PROGRAM), *events])
     done = subprocess.run(
         line, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    export = nvidia.after(capture, surroundings)
-    return capture, export, nvidia.verdict(capture, done.returncode, done.stdout, export)
+    export = nvidia.export_reports(capture, surroundings)
+    return capture, export, nvidia.capture_status(capture, done.returncode, done.stdout, export)
 
 
 def names(folder):
@@ -170,20 +170,22 @@ def test_an_export_that_does_not_end_is_given_up(tmp_path):
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
-    again = nvidia.after(replace(capture, tool=replace(capture.tool, path=str(slow))), environ(), timeout_s=0.3)
+    again = nvidia.export_reports(
+        replace(capture, tool=replace(capture.tool, path=str(slow))), environ(), timeout_s=0.3
+    )
     assert again.error == "rank0.nsys-rep could not be exported: no end after 0 s"
 
 
 def test_the_tool_that_hangs_still_has_its_report_when_it_is_killed(tmp_path):
     surroundings = environ("hang,no_report")
-    capture = nvidia.prepare("nsys", tmp_path / "rank0", surroundings)
-    process = subprocess.Popen(nvidia.command(capture, [sys.executable, str(PROGRAM), *STEP]), env=surroundings)
+    capture = nvidia.prepare_capture("nsys", tmp_path / "rank0", surroundings)
+    process = subprocess.Popen(nvidia.profile_command(capture, [sys.executable, str(PROGRAM), *STEP]), env=surroundings)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1)
     process.kill()
     code = process.wait()
-    export = nvidia.after(capture, surroundings)
-    status, sentence = nvidia.verdict(capture, code, "", export)
+    export = nvidia.export_reports(capture, surroundings)
+    status, sentence = nvidia.capture_status(capture, code, "", export)
     assert (status, sentence) == (
         "profiler_error",
         "nsys wrote no report (killed by signal 9); what it printed may say why",
@@ -191,10 +193,10 @@ def test_the_tool_that_hangs_still_has_its_report_when_it_is_killed(tmp_path):
 
 
 def test_a_recording_that_nsys_could_not_import_is_imported_where_its_importer_is(tmp_path):
-    capture = nvidia.prepare("nsys", tmp_path / "rank0", environ())
+    capture = nvidia.prepare_capture("nsys", tmp_path / "rank0", environ())
     (tmp_path / "rank0.qdstrm").write_text('["gemm"]')
     said = "rank0.qdstrm is no report yet; make one with NVIDIA's QdstrmImporter -i rank0.qdstrm"
-    assert nvidia.after(capture, environ()).error == said
+    assert nvidia.export_reports(capture, environ()).error == said
     home = tmp_path / "nsight"
     importer = home / "host-linux-x64" / "QdstrmImporter"
     importer.parent.mkdir(parents=True)
@@ -203,7 +205,7 @@ def test_a_recording_that_nsys_could_not_import_is_imported_where_its_importer_i
     (home / "bin").mkdir()
     (home / "bin" / "nsys").symlink_to(FAKES / "nsys")
     (tmp_path / "nsys").symlink_to(home / "bin" / "nsys")
-    export = nvidia.after(replace(capture, tool=replace(capture.tool, path=str(tmp_path / "nsys"))), environ())
+    export = nvidia.export_reports(replace(capture, tool=replace(capture.tool, path=str(tmp_path / "nsys"))), environ())
     assert (export.error, export.kernels) == (None, 1)
     assert [name for name in names(tmp_path) if "rank0" in name] == ["rank0.nsys-rep", "rank0.sqlite"]
 
@@ -217,35 +219,35 @@ def test_reports_of_other_ranks_are_left_alone(tmp_path):
 
 def test_a_tool_that_is_missing_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(nvidia.CaptureError, match=r"Nsight Systems \(nsys\) is not installed") as refused:
-        nvidia.prepare("nsys", tmp_path / "rank0", {"PATH": str(tmp_path)})
+        nvidia.prepare_capture("nsys", tmp_path / "rank0", {"PATH": str(tmp_path)})
     assert refused.value.status == "profiler_error"
     assert "TRACELAB_NSYS" in str(refused.value)
 
 
 def test_a_tool_can_be_named(tmp_path):
-    capture = nvidia.prepare("nsys", tmp_path / "rank0", {**os.environ, "TRACELAB_NSYS": str(FAKES / "nsys")})
+    capture = nvidia.prepare_capture("nsys", tmp_path / "rank0", {**os.environ, "TRACELAB_NSYS": str(FAKES / "nsys")})
     assert (capture.tool.version, capture.tool.path) == ("2025.3.1.90", str(FAKES / "nsys"))
 
 
 def test_a_tool_that_is_no_tool_is_refused(tmp_path):
     with pytest.raises(nvidia.CaptureError, match="names no version"):
-        nvidia.prepare("ncu", tmp_path / "rank0", {**os.environ, "TRACELAB_NCU": "/bin/echo"})
+        nvidia.prepare_capture("ncu", tmp_path / "rank0", {**os.environ, "TRACELAB_NCU": "/bin/echo"})
     with pytest.raises(nvidia.CaptureError, match="cannot be started"):
-        nvidia.prepare("ncu", tmp_path / "rank0", {**os.environ, "TRACELAB_NCU": str(tmp_path)})
+        nvidia.prepare_capture("ncu", tmp_path / "rank0", {**os.environ, "TRACELAB_NCU": str(tmp_path)})
 
 
 def test_a_machine_without_a_driver_is_refused_in_ncu_s_words(tmp_path):
     with pytest.raises(
         nvidia.CaptureError, match="lists no metrics of a GPU on this machine: Driver could not be loaded"
     ):
-        nvidia.prepare("ncu", tmp_path / "rank0", environ("no_driver"))
+        nvidia.prepare_capture("ncu", tmp_path / "rank0", environ("no_driver"))
 
 
 def test_a_metric_that_ncu_does_not_know_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(
         UsageError, match=r"no metric 'dram__read_bytes.sum' of this GPU; did you mean 'dram__bytes_read.sum'"
     ):
-        nvidia.prepare("ncu", tmp_path / "rank0", environ(), metrics=["dram__read_bytes.sum"])
+        nvidia.prepare_capture("ncu", tmp_path / "rank0", environ(), metrics=["dram__read_bytes.sum"])
 
 
 def test_old_versions_are_asked_for_what_they_know(tmp_path):
@@ -254,12 +256,12 @@ def test_old_versions_are_asked_for_what_they_know(tmp_path):
     _, export, verdict = captured(tmp_path, "ncu", *STEP, fault="old")
     assert (verdict, export.reports[0].suffix) == (("ok", None), ".ncu-rep")
     with pytest.raises(nvidia.CaptureError, match=r"ncu 2022.3.0.0 knows no --clock-control boost"):
-        nvidia.prepare("ncu", tmp_path / "rank0", environ("old"), clock_control="boost")
+        nvidia.prepare_capture("ncu", tmp_path / "rank0", environ("old"), clock_control="boost")
 
 
 def test_the_record_tells_the_capture_without_a_path(tmp_path):
-    capture = nvidia.prepare("nsys", tmp_path / "rank0", environ("old"))
-    told = nvidia.record(capture)
+    capture = nvidia.prepare_capture("nsys", tmp_path / "rank0", environ("old"))
+    told = nvidia.capture_record(capture)
     assert told["tool_version"] == "2020.3.1.72"
     assert told["tool_command"][:2] == ["nsys", "profile"]
     assert told["tool_command"][-2:] == ["--output=rank0", "PROGRAM"]
@@ -268,6 +270,6 @@ def test_the_record_tells_the_capture_without_a_path(tmp_path):
         "nsys 2020.3.1.72 has no --capture-range-end: recording ends with the program, not with the window",
     ]
     assert str(tmp_path) not in json.dumps(told)
-    told = nvidia.record(nvidia.prepare("ncu", tmp_path / "rank0", environ()))
+    told = nvidia.capture_record(nvidia.prepare_capture("ncu", tmp_path / "rank0", environ()))
     assert (told["clock_control"], told["cache_control"], told["left_out"]) == ("none", "all", [])
     assert str(FAKES) not in json.dumps(told)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelab.collect.nvidia import Capture, Tool, command, environment
+from tracelab.collect.nvidia import Capture, Tool, extra_environment, profile_command
 from tracelab.collect.nvidia.command import (
-    left_out,
     ncu_import_command,
     not_beginning,
     nsys_export_command,
+    unsupported_options,
 )
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "nvidia.md"
@@ -33,7 +33,7 @@ PROGRAM = ["python", "train.py", "--metrics", "mine"]
 
 
 def test_nsys_traces_the_window_with_the_nodes_of_graphs_and_nothing_that_slows_it_down():
-    assert command(Capture(NSYS, Path("runs/a/rank0")), PROGRAM) == [
+    assert profile_command(Capture(NSYS, Path("runs/a/rank0")), PROGRAM) == [
         *("/opt/nsys", "profile", "--trace=cuda,nvtx,cudnn,cublas"),
         *("--sample=none", "--cpuctxsw=none", "--stats=false"),
         *("--cuda-graph-trace=node", "--cuda-event-trace=false"),
@@ -43,12 +43,12 @@ def test_nsys_traces_the_window_with_the_nodes_of_graphs_and_nothing_that_slows_
 
 
 def test_nsys_repeats_for_several_windows_and_has_none_for_a_whole_program():
-    assert "--capture-range-end=repeat:6" in command(Capture(NSYS, Path("rank0"), ranges=6), PROGRAM)
-    assert not any("capture-range" in word for word in command(Capture(NSYS, Path("rank0"), ranges=0), PROGRAM))
+    assert "--capture-range-end=repeat:6" in profile_command(Capture(NSYS, Path("rank0"), ranges=6), PROGRAM)
+    assert not any("capture-range" in word for word in profile_command(Capture(NSYS, Path("rank0"), ranges=0), PROGRAM))
 
 
 def test_nsys_on_a_processor_traces_ranges_and_system_calls():
-    assert command(Capture(NSYS, Path("rank0"), cuda=False), ["p"]) == [
+    assert profile_command(Capture(NSYS, Path("rank0"), cuda=False), ["p"]) == [
         *("/opt/nsys", "profile", "--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--stats=false"),
         *("--force-overwrite=true", "--output=rank0", "p"),
     ]
@@ -56,17 +56,17 @@ def test_nsys_on_a_processor_traces_ranges_and_system_calls():
 
 def test_what_a_version_does_not_know_is_left_out_and_told():
     old = Tool("nsys", "nsys", "2020.3", {"profile": "--sample= --capture-range=", "export": ""})
-    line = command(Capture(old, Path("rank0")), ["p"])
+    line = profile_command(Capture(old, Path("rank0")), ["p"])
     assert line == [
         *("nsys", "profile", "--trace=cuda,nvtx,cudnn,cublas", "--sample=none", "--capture-range=cudaProfilerApi"),
         *("--force-overwrite=true", "--output=rank0", "p"),
     ]
-    assert [sentence.split(":")[0] for sentence in left_out(Capture(old, Path()))] == [
+    assert [sentence.split(":")[0] for sentence in unsupported_options(Capture(old, Path()))] == [
         "nsys 2020.3 has no --cuda-graph-trace",
         "nsys 2020.3 has no --capture-range-end",
     ]
-    assert left_out(Capture(NSYS, Path())) == []
-    assert left_out(Capture(NSYS, Path(), cuda=False)) == [
+    assert unsupported_options(Capture(NSYS, Path())) == []
+    assert unsupported_options(Capture(NSYS, Path(), cuda=False)) == [
         "without a GPU nothing tells nsys of the window: the whole program is recorded"
     ]
     assert "--include-json=true" not in nsys_export_command(old, Path("a.nsys-rep"), Path("a.sqlite"))
@@ -81,7 +81,7 @@ def test_nsys_exports_payloads_too():
 
 def test_ncu_profiles_all_processes_within_the_window_at_free_clocks():
     capture = Capture(NCU, Path("rank0"), metrics=("gpu__time_duration.sum", "dram__bytes.sum"), not_profiled=("nccl",))
-    assert command(capture, PROGRAM) == [
+    assert profile_command(capture, PROGRAM) == [
         *("/opt/ncu", "--config-file", "off", "--target-processes", "all", "--profile-from-start", "off"),
         *("--kernel-name-base", "function", "--kernel-name", "regex:^([^n]|$|n([^c]|$|c([^c]|$|c([^l]|$))))"),
         *("--clock-control", "none", "--cache-control", "all"),
@@ -101,8 +101,8 @@ def test_ncu_prints_launches_in_base_units_under_the_names_of_metrics():
 
 
 def test_percent_signs_of_a_folder_are_no_patterns_of_the_tools():
-    assert "--output=100%%/rank0" in command(Capture(NSYS, Path("100%/rank0")), ["p"])
-    assert "100%%/rank0" in command(Capture(NCU, Path("100%/rank0")), ["p"])
+    assert "--output=100%%/rank0" in profile_command(Capture(NSYS, Path("100%/rank0")), ["p"])
+    assert "100%%/rank0" in profile_command(Capture(NCU, Path("100%/rank0")), ["p"])
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ def test_the_filter_takes_exactly_the_names_that_begin_otherwise(prefixes, name)
 def test_ncu_gets_a_folder_of_its_own_where_the_lock_is_another_user_s(tmp_path, monkeypatch):
     capture = Capture(NCU, tmp_path / "rank0")
     surroundings = {"TMPDIR": str(tmp_path)}
-    assert environment(capture, surroundings) == {}
+    assert extra_environment(capture, surroundings) == {}
     (tmp_path / "nsight-compute-lock").touch()
-    assert environment(capture, surroundings) == {}
+    assert extra_environment(capture, surroundings) == {}
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     own = tmp_path / f"tracelab-ncu-{user + 1}"
-    assert environment(capture, surroundings) == {"TMPDIR": str(own)}
+    assert extra_environment(capture, surroundings) == {"TMPDIR": str(own)}
     assert (own.is_dir(), own.stat().st_mode & 0o777) == (True, 0o700)
-    assert environment(Capture(NSYS, tmp_path / "rank0"), surroundings) == {}
+    assert extra_environment(Capture(NSYS, tmp_path / "rank0"), surroundings) == {}
 
 
 def test_the_values_of_an_option_are_read_from_its_own_help_alone():
@@ -160,9 +160,9 @@ def test_the_documented_command_lines_are_those_that_are_run():
     text = " ".join(DOCUMENTED.read_text().replace("\\\n", " ").replace("'", "").split())
     nsys, ncu, base = replace(NSYS, path="nsys"), replace(NCU, path="ncu"), Path("runs/RUN/rank0")
     for line in (
-        command(Capture(nsys, base), ["PROGRAM"]),
+        profile_command(Capture(nsys, base), ["PROGRAM"]),
         nsys_export_command(nsys, base.with_suffix(".nsys-rep"), base.with_suffix(".sqlite")),
-        command(Capture(ncu, base, metrics=("METRICS",)), ["PROGRAM"]),
+        profile_command(Capture(ncu, base, metrics=("METRICS",)), ["PROGRAM"]),
         ncu_import_command(ncu, base.with_suffix(".ncu-rep")),
     ):
         assert " ".join(line) in text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracelab.collect.nvidia.metrics import checked, listed, of_the_roofline, together
+from tracelab.collect.nvidia.metrics import check_metrics, merge_metrics, parse_metric_list, roofline_metrics
 from tracelab.errors import UsageError
 
 LISTING = """Device NVIDIA A100-SXM4-40GB (GA100)
@@ -25,16 +25,16 @@ TENSOR = "sm__ops_path_tensor_src_"
 
 
 def asked_of(*known):
-    return [name for name in of_the_roofline(frozenset(known)) if not name.startswith(("launch__", "device__"))]
+    return [name for name in roofline_metrics(frozenset(known)) if not name.startswith(("launch__", "device__"))]
 
 
 def test_a_metric_counts_where_every_gpu_has_it():
-    assert listed(LISTING) == {"dram__bytes", "dram__bytes_read", "gpu__time_duration", "lts__t_sectors"}
+    assert parse_metric_list(LISTING) == {"dram__bytes", "dram__bytes_read", "gpu__time_duration", "lts__t_sectors"}
 
 
 def test_a_listing_with_suffixes_names_the_same_metrics():
-    assert listed("Chip ga100\ndram__bytes.avg  Counter\ndram__bytes.sum  Counter\n") == {"dram__bytes"}
-    assert listed("==ERROR== Driver could not be loaded.\n") == frozenset()
+    assert parse_metric_list("Chip ga100\ndram__bytes.avg  Counter\ndram__bytes.sum  Counter\n") == {"dram__bytes"}
+    assert parse_metric_list("==ERROR== Driver could not be loaded.\n") == frozenset()
 
 
 def test_the_first_way_of_counting_that_the_chip_has_is_asked_for():
@@ -73,10 +73,10 @@ def test_tensor_operations_are_counted_by_type_each_once():
 def test_metrics_of_the_user_s_are_taken_as_they_are_written():
     known = frozenset({"dram__bytes", "sm__throughput"})
     names = ["dram__bytes.sum, sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes", "regex:^sm__pipe"]
-    assert checked(names, known, "2025.1") == [
+    assert check_metrics(names, known, "2025.1") == [
         *("dram__bytes.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes", "regex:^sm__pipe"),
     ]
-    assert checked(["launch__occupancy_limit_warps"], known, "2025.1") == ["launch__occupancy_limit_warps"]
+    assert check_metrics(["launch__occupancy_limit_warps"], known, "2025.1") == ["launch__occupancy_limit_warps"]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_metrics_of_the_user_s_are_taken_as_they_are_written():
 )
 def test_a_metric_that_is_not_known_is_refused_with_the_nearest(asked, said):
     with pytest.raises(UsageError) as refused:
-        checked([asked], frozenset({"dram__bytes", "dram__bytes_read", "gpu__time_duration"}), "2025.1")
+        check_metrics([asked], frozenset({"dram__bytes", "dram__bytes_read", "gpu__time_duration"}), "2025.1")
     assert str(refused.value).endswith(said)
 
 
 def test_a_metric_asked_for_twice_is_taken_once():
-    assert together(["a__b.sum", "c__d.sum"], ["c__d.sum", "e__f.sum"]) == ("a__b.sum", "c__d.sum", "e__f.sum")
+    assert merge_metrics(["a__b.sum", "c__d.sum"], ["c__d.sum", "e__f.sum"]) == ("a__b.sum", "c__d.sum", "e__f.sum")

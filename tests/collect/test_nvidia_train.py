@@ -11,8 +11,8 @@ import pytest
 
 from tests.collect.test_nvidia_captures import FAKES, PROGRAM, STEP, environ
 from tracelab.collect import nvidia
-from tracelab.collect.launch import End
-from tracelab.collect.profilers import Around
+from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.profiling.external import ExternalProfiler
 
 WITH_TORCH = pytest.mark.skipif(
     subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0,
@@ -70,35 +70,35 @@ def test_a_run_without_the_tool_is_refused_with_a_status(tmp_path):
 def test_a_rank_under_ncu_takes_the_status_of_its_capture(tmp_path, monkeypatch, fault, events, status):
     surroundings = environ(fault)
     monkeypatch.setattr(os, "environ", surroundings)
-    around = Around(nvidia.prepare("ncu", tmp_path / "rank0", surroundings), tmp_path)
-    line = nvidia.command(around.of(0), [sys.executable, str(PROGRAM), *events])
+    around = ExternalProfiler(nvidia.prepare_capture("ncu", tmp_path / "rank0", surroundings), tmp_path)
+    line = nvidia.profile_command(around.capture_of(0), [sys.executable, str(PROGRAM), *events])
     done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
-    found = around.concluded(End(0, done.returncode, "itself", done.stdout), {"status": "ok"})
+    found = around.export_reports(ProcessExit(0, done.returncode, "itself", done.stdout), {"status": "ok"})
     assert found["status"] == status
     assert [each["file"] for each in found["files"]] == (["rank0.ncu.csv"] if status == "ok" else [])
 
 
 def test_a_profiler_that_hangs_is_the_time_limit_s_and_no_error_of_its_own(tmp_path):
-    around = Around(nvidia.prepare("nsys", tmp_path / "rank0", environ()), tmp_path)
-    found = around.concluded(End(0, -9, "timeout", ""), {"status": "ok"})
-    assert (found["status"], found["error"]) == ("timeout", "the time limit came before nsys had written its report")
-    assert "status" not in around.concluded(End(0, -9, "timeout", ""), {"status": "timeout"})
+    around = ExternalProfiler(nvidia.prepare_capture("nsys", tmp_path / "rank0", environ()), tmp_path)
+    found = around.export_reports(ProcessExit(0, -9, "timeout", ""), {"status": "ok"})
+    assert (found["status"], found["error"]) == ("timeout", "the time limit ended nsys before it wrote its report")
+    assert "status" not in around.export_reports(ProcessExit(0, -9, "timeout", ""), {"status": "timeout"})
 
 
 def test_what_a_rank_ran_into_stays_its_status_and_its_report_is_exported_all_the_same(tmp_path, monkeypatch):
     surroundings = environ()
     monkeypatch.setattr(os, "environ", surroundings)
-    around = Around(nvidia.prepare("nsys", tmp_path / "rank0", surroundings), tmp_path)
-    line = nvidia.command(around.of(0), [sys.executable, str(PROGRAM), *STEP, "exit=1"])
+    around = ExternalProfiler(nvidia.prepare_capture("nsys", tmp_path / "rank0", surroundings), tmp_path)
+    line = nvidia.profile_command(around.capture_of(0), [sys.executable, str(PROGRAM), *STEP, "exit=1"])
     done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
-    found = around.concluded(End(0, done.returncode, "itself", done.stdout), {"status": "oom"})
+    found = around.export_reports(ProcessExit(0, done.returncode, "itself", done.stdout), {"status": "oom"})
     assert "status" not in found
     assert found["kernels"] == 2
 
 
 def test_every_rank_is_captured_by_nsys_into_a_file_of_its_own(tmp_path):
     capture = nvidia.Capture(nvidia.Tool("nsys", "nsys", "2025.3", {}), Path("rank0"))
-    around = Around(capture, tmp_path)
-    assert around.of(3) == replace(capture, base=tmp_path / "rank3")
+    around = ExternalProfiler(capture, tmp_path)
+    assert around.capture_of(3) == replace(capture, base=tmp_path / "rank3")
     assert around.command(3, tmp_path)[:2] == ["nsys", "profile"]
     assert str(FAKES) not in " ".join(around.command(3, tmp_path))

@@ -12,7 +12,7 @@ import pytest
 from tests.collect.test_machine import NOWHERE, fake_nvml, smi
 from tracelab.collect.machine import Sampler
 from tracelab.collect.machine import sampler as sampler_module
-from tracelab.collect.machine.host import host
+from tracelab.collect.machine.host import read_host
 
 OF_NO_CARD = ("power_w", "sm_clock_hz", "memory_clock_hz", "temperature_c", "throttle_reasons")
 
@@ -29,9 +29,9 @@ def a_quarter_busy(monkeypatch):
 
     def look(pid):
         at = next(looks)
-        return replace(host(pid), busy_s=1.0 * at, idle_s=3.0 * at)
+        return replace(read_host(pid), busy_s=1.0 * at, idle_s=3.0 * at)
 
-    monkeypatch.setattr(sampler_module, "host", look)
+    monkeypatch.setattr(sampler_module, "read_host", look)
 
 
 def wait_for(sampler, samples):

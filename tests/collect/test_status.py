@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tracelab.collect.disk import Places
-from tracelab.collect.launch import End
-from tracelab.collect.status import nameless, of_end, of_error, of_rank, of_run, worked
+from tracelab.collect.disk_errors import WritePaths
+from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.status import has_gpu_work, hide_home, rank_outcome, run_status, status_of_error, status_of_exit
 
 
 class OutOfMemoryError(RuntimeError):
@@ -28,10 +28,10 @@ class OutOfMemoryError(RuntimeError):
     ],
 )
 def test_an_error_has_a_status(error: BaseException, status: str) -> None:
-    assert of_error(error)[0] == status
+    assert status_of_error(error)[0] == status
 
 
-PLACES = Places(Path("runs/r"), Path("scratch/tracelab-1/0"))
+PLACES = WritePaths(Path("runs/r"), Path("scratch/tracelab-1/0"))
 FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too large")
 
 
@@ -57,59 +57,66 @@ FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too
     ],
 )
 def test_a_full_disk_is_told_with_which_one_and_what_to_do(error: OSError, said: str) -> None:
-    assert of_error(error, PLACES) == ("failed", said)
+    assert status_of_error(error, PLACES) == ("failed", said)
 
 
 @pytest.mark.parametrize(
     ("end", "killed_for_memory", "said"),
     [
         (
-            End(0, -signal.SIGKILL, "itself", ""),
+            ProcessExit(0, -signal.SIGKILL, "itself", ""),
             True,
             ("oom", "the system killed the process, for its memory had run out"),
         ),
-        (End(0, -signal.SIGSEGV, "itself", "Fatal\n"), False, ("failed", "killed by SIGSEGV; its last words: Fatal")),
-        (End(0, 3, "itself", ""), False, ("failed", "ended with exit code 3 and said nothing")),
         (
-            End(0, 1, "itself", "a\nImportError: no torch\n\n"),
+            ProcessExit(0, -signal.SIGSEGV, "itself", "Fatal\n"),
+            False,
+            ("failed", "killed by SIGSEGV; its last words: Fatal"),
+        ),
+        (ProcessExit(0, 3, "itself", ""), False, ("failed", "ended with exit code 3 and said nothing")),
+        (
+            ProcessExit(0, 1, "itself", "a\nImportError: no torch\n\n"),
             False,
             ("failed", "ended with exit code 1: ImportError: no torch"),
         ),
-        (End(1, -signal.SIGTERM, "others", ""), False, ("failed", "ended, for another rank had failed")),
+        (ProcessExit(1, -signal.SIGTERM, "others", ""), False, ("failed", "ended, for another rank had failed")),
     ],
 )
 def test_a_process_that_could_say_nothing_has_a_status(
-    end: End, killed_for_memory: bool, said: tuple[str, str]
+    end: ProcessExit, killed_for_memory: bool, said: tuple[str, str]
 ) -> None:
-    assert of_end(end, killed_for_memory) == said
+    assert status_of_exit(end, killed_for_memory) == said
 
 
 def test_a_process_that_does_not_stop_ran_out_of_time() -> None:
-    assert of_end(End(0, -signal.SIGKILL, "timeout", ""), False)[0] == "timeout"
+    assert status_of_exit(ProcessExit(0, -signal.SIGKILL, "timeout", ""), False)[0] == "timeout"
 
 
 def test_profiling_that_is_not_permitted_is_told_with_the_cure() -> None:
-    status, error = of_end(End(0, 1, "itself", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), False)
+    status, error = status_of_exit(ProcessExit(0, 1, "itself", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), False)
     assert (status, "NVreg_RestrictProfilingToAdminUsers=0" in error) == ("permission_denied", True)
 
 
 def test_of_several_ranks_the_cause_counts_and_not_what_it_caused() -> None:
     caused = {"status": "failed", "error": "Connection closed by peer", "at": 2.0}
-    assert of_run({0: caused, 1: {"status": "oom", "error": "no memory", "at": 1.0}}) == ("oom", "rank 1: no memory")
+    assert run_status({0: caused, 1: {"status": "oom", "error": "no memory", "at": 1.0}}) == (
+        "oom",
+        "rank 1: no memory",
+    )
 
 
 def test_of_two_failures_the_first_counts() -> None:
     ranks = {0: {"status": "failed", "error": "closed", "at": 2.0}, 1: {"status": "failed", "error": "boom", "at": 1.0}}
-    assert of_run(ranks) == ("failed", "rank 1: boom")
+    assert run_status(ranks) == ("failed", "rank 1: boom")
 
 
 def test_a_rank_that_was_ended_is_not_the_cause() -> None:
     ended = {"status": "failed", "error": "ended", "collateral": True}
-    assert of_run({0: ended, 1: {"status": "timeout", "error": "late"}}) == ("timeout", "rank 1: late")
+    assert run_status({0: ended, 1: {"status": "timeout", "error": "late"}}) == ("timeout", "rank 1: late")
 
 
 def test_a_run_is_ok_where_all_ranks_are() -> None:
-    assert of_run({0: {"status": "ok"}, 1: {"status": "ok"}}) == ("ok", None)
+    assert run_status({0: {"status": "ok"}, 1: {"status": "ok"}}) == ("ok", None)
 
 
 STOPPED = {
@@ -133,13 +140,13 @@ STOPPED = {
     ],
 )
 def test_the_time_limit_is_told_with_what_is_kept(answer: dict[str, object], sentence: str) -> None:
-    found = of_rank(End(0, 1, "timeout", ""), answer, {}, killed_for_memory=False)
+    found = rank_outcome(ProcessExit(0, 1, "timeout", ""), answer, {}, killed_for_memory=False)
     assert (found["status"], found["error"]) == ("timeout", sentence)
 
 
 def test_what_a_rank_knew_before_it_was_killed_is_kept() -> None:
     known = {"status": "failed", "facts": {"torch_version": "2.13.0"}, "complexity": {"parameters": 3}}
-    found = of_rank(End(0, -signal.SIGKILL, "timeout", ""), {}, known, killed_for_memory=False)
+    found = rank_outcome(ProcessExit(0, -signal.SIGKILL, "timeout", ""), {}, known, killed_for_memory=False)
     assert (found["status"], found["facts"], found["complexity"]) == (
         "timeout",
         {"torch_version": "2.13.0"},
@@ -148,8 +155,8 @@ def test_what_a_rank_knew_before_it_was_killed_is_kept() -> None:
 
 
 def test_a_rank_that_is_interrupted_has_failed_unless_it_was_done() -> None:
-    ended = End(0, 1, "interrupted", "")
-    told = [of_rank(ended, {"status": each}, {}, killed_for_memory=False)["status"] for each in ("timeout", "ok")]
+    ended = ProcessExit(0, 1, "interrupted", "")
+    told = [rank_outcome(ended, {"status": each}, {}, killed_for_memory=False)["status"] for each in ("timeout", "ok")]
     assert told == ["failed", "ok"]
 
 
@@ -157,9 +164,9 @@ def test_a_rank_that_is_interrupted_has_failed_unless_it_was_done() -> None:
     ("outcome", "seen"), [({"kernels": 0, "copies": 6}, True), ({"kernels": 1}, True), ({"kernels": 0}, False)]
 )
 def test_copies_alone_are_work_of_a_gpu(outcome: dict[str, int], seen: bool) -> None:
-    assert worked({0: {"kernels": 0}, 1: outcome}) is seen
+    assert has_gpu_work({0: {"kernels": 0}, 1: outcome}) is seen
 
 
 def test_an_error_does_not_tell_who_ran_it() -> None:
     said = f"{Path.home()}/.cache/torch/resnet18.pth: no such file of weights"
-    assert (nameless(said), nameless(None)) == ("~/.cache/torch/resnet18.pth: no such file of weights", None)
+    assert (hide_home(said), hide_home(None)) == ("~/.cache/torch/resnet18.pth: no such file of weights", None)

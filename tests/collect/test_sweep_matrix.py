@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tracelab.collect.sweep import progress_table
-from tracelab.collect.sweep.matrix import Sweep, expanded, load, shipped
-from tracelab.collect.sweep.runner import RunnerOptions, chosen, command
-from tracelab.collect.sweep.values import given
+from tracelab.collect.sweep.matrix import Sweep, expand_matrix, find_sweep_file, load_sweep
+from tracelab.collect.sweep.runner import RunnerOptions, cell_command, select_cells
+from tracelab.collect.sweep.values import parse_fixed
 from tracelab.errors import UsageError
 from tracelab.resources import COLLECTORS
 
@@ -25,7 +25,7 @@ batch_size = [4, 8]
 
 
 def sweep(text: str, repeats: int | None = None) -> Sweep:
-    return expanded({"name": "S"} | tomllib.loads(text), OUT, repeats)
+    return expand_matrix({"name": "S"} | tomllib.loads(text), OUT, repeats)
 
 
 def runs(text: str, repeats: int | None = None) -> list[str]:
@@ -138,7 +138,7 @@ def test_cells_that_ran_are_not_chosen_again_but_those_asked_for() -> None:
     states = dict(zip([cell.run for cell in cells], ["ok", "failed", "not_run", "running"], strict=True))
 
     def names(only: list[str], redo: list[str]) -> list[str]:
-        return [cell.run for cell in chosen(cells, states, only, redo)]
+        return [cell.run for cell in select_cells(cells, states, only, redo)]
 
     assert names([], []) == ["S-vgg16-b4"]
     assert names([], ["failed"]) == ["S-alexnet-b8", "S-vgg16-b4"]
@@ -147,7 +147,7 @@ def test_cells_that_ran_are_not_chosen_again_but_those_asked_for() -> None:
 
 def test_command_line_of_a_cell_is_that_of_collect_train() -> None:
     text = MATRIX + "[[override]]\nwhere = {}\nset = { pin_memory = true, tag = { rack = 7 } }\n"
-    line = command(sweep(text).cells[0], "failed", RunnerOptions(("srun", "--nodes=2"), ("train",)))
+    line = cell_command(sweep(text).cells[0], "failed", RunnerOptions(("srun", "--nodes=2"), ("train",)))
     assert line[:3] == ["srun", "--nodes=2", "train"]
     assert " ".join(line[3:]) == (
         "image_classification --model alexnet --batch-size 4 --device cpu --pin-memory --timeout-s 60.0 "
@@ -158,17 +158,17 @@ def test_command_line_of_a_cell_is_that_of_collect_train() -> None:
 def test_cells_are_shown_as_a_table() -> None:
     cells = sweep(MATRIX)
     states = dict.fromkeys((cell.run for cell in cells.cells), "not_run") | {"S-vgg16-b8": "oom"}
-    assert progress_table.table(cells, cells.cells[-2:], states).splitlines() == [
+    assert progress_table.render_cells(cells, cells.cells[-2:], states).splitlines() == [
         "run         model  batch_size  repeat  state",
         "S-vgg16-b4  vgg16  4           0       not_run",
         "S-vgg16-b8  vgg16  8           0       oom",
     ]
-    assert progress_table.summary(states) == "4 cells: 1 oom, 3 not_run"
+    assert progress_table.count_states(states) == "4 cells: 1 oom, 3 not_run"
 
 
 def test_what_is_fixed_from_outside_wins() -> None:
-    fixed = given(["data_root=/data", "data=cifar10", "workers=3", "tag.machine=b"])
-    cells = expanded({"name": "S"} | tomllib.loads(MATRIX), OUT, None, fixed).cells
+    fixed = parse_fixed(["data_root=/data", "data=cifar10", "workers=3", "tag.machine=b"])
+    cells = expand_matrix({"name": "S"} | tomllib.loads(MATRIX), OUT, None, fixed).cells
     assert {(c.settings.data, c.settings.workers, str(c.settings.data_root)) for c in cells} == {
         ("cifar10", 3, "/data")
     }
@@ -177,8 +177,8 @@ def test_what_is_fixed_from_outside_wins() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (COLLECTORS / "sweeps").glob("*.toml")))
 def test_sweep_that_is_shipped_has_cells(name: str) -> None:
-    path = shipped(COLLECTORS / "sweeps", name)
-    cells = load(path, OUT).cells
+    path = find_sweep_file(COLLECTORS / "sweeps", name)
+    cells = load_sweep(path, OUT).cells
     if not name.endswith("-smoke"):
         assert len(cells) > 0
         return
@@ -188,5 +188,5 @@ def test_sweep_that_is_shipped_has_cells(name: str) -> None:
 
 
 def test_study_s0_has_the_36_runs_of_its_matrix() -> None:
-    cells = load(COLLECTORS / "sweeps" / "S0.toml", OUT).cells
+    cells = load_sweep(COLLECTORS / "sweeps" / "S0.toml", OUT).cells
     assert len({(c.settings.data_fraction, c.settings.batch_size, c.settings.gpus) for c in cells}) == 36

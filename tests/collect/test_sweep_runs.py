@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.readers.small import ingest_paths
-from tracelab.collect.folder import described, taken
+from tracelab.collect.run_folder import claim_run_folder, read_run_json
 from tracelab.collect.settings import Settings
 from tracelab.collect.sweep import runner, state
-from tracelab.collect.sweep.matrix import Sweep, load
-from tracelab.collect.sweep.runner import Done, RunnerOptions
+from tracelab.collect.sweep.matrix import Sweep, load_sweep
+from tracelab.collect.sweep.runner import CellResult, RunnerOptions
 from tracelab.errors import TracelabError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -35,25 +35,25 @@ class Lab:
 
     @property
     def sweep(self) -> Sweep:
-        return load(self.folder / "S.toml", self.folder / "runs")
+        return load_sweep(self.folder / "S.toml", self.folder / "runs")
 
     @property
     def states(self) -> list[str]:
-        return [state.state(cell) for cell in self.sweep.cells]
+        return [state.cell_state(cell) for cell in self.sweep.cells]
 
     @property
     def begun(self) -> list[str]:
         """Every run that was started, in order."""
         return self.plan.with_suffix(".log").read_text().splitlines()
 
-    def run(self, redo: tuple[str, ...] = (), **plan: str) -> list[Done]:
+    def run(self, redo: tuple[str, ...] = (), **plan: str) -> list[CellResult]:
         """Run the cells, seed0 and so on doing what the plan says."""
         self.plan.write_text(json.dumps({f"S-{name}": deed for name, deed in plan.items()}))
         cells = self.sweep.cells
-        state.prepare(self.sweep, self.folder / "S.toml")
-        results: list[Done] = []
-        todo = runner.chosen(cells, {cell.run: state.state(cell) for cell in cells}, (), redo)
-        runner.run(todo, RunnerOptions(train=FAKE), results.append)
+        state.write_planned_runs(self.sweep, self.folder / "S.toml")
+        results: list[CellResult] = []
+        todo = runner.select_cells(cells, {cell.run: state.cell_state(cell) for cell in cells}, (), redo)
+        runner.run_cells(todo, RunnerOptions(train=FAKE), results.append)
         return results
 
 
@@ -82,7 +82,7 @@ def test_same_command_again_runs_nothing_and_redo_runs_what_is_asked_for(lab: La
 
 
 def test_cells_that_never_run_are_seen_in_the_store(lab: Lab, tmp_path: Path) -> None:
-    state.prepare(lab.sweep, tmp_path / "S.toml")
+    state.write_planned_runs(lab.sweep, tmp_path / "S.toml")
     stored = ingest_paths(tmp_path, [tmp_path / "runs"], run=None)
     assert [(row["run"], row["status"], row["sweep"], row["repeat"]) for row in stored.rows("runs")] == [
         (f"S-seed{seed}", "not_run", "S", 0) for seed in range(4)
@@ -108,7 +108,7 @@ def test_cells_that_never_run_are_seen_in_the_store(lab: Lab, tmp_path: Path) ->
 def test_a_cell_that_never_ran_says_how_large_it_was_to_be(
     options: dict[str, Any], size: tuple[int | None, ...]
 ) -> None:
-    said = state.not_run(Settings("image_classification", **options))
+    said = state.planned_run_json(Settings("image_classification", **options))
     assert (said["gpus"], said["world_size"], said["global_batch_size"]) == size
 
 
@@ -121,18 +121,18 @@ def test_a_path_of_the_user_s_own_is_written_down_nowhere(tmp_path: Path) -> Non
     (tmp_path / "S.toml").write_text(
         f"[axes]\nworkload = {workloads}\nweights = {weights}\n[fixed]\ndata_root = '{own}'\n"
     )
-    sweep = load(tmp_path / "S.toml", tmp_path / "runs")
-    state.prepare(sweep, tmp_path / "S.toml")
+    sweep = load_sweep(tmp_path / "S.toml", tmp_path / "runs")
+    state.write_planned_runs(sweep, tmp_path / "S.toml")
     written = [path.read_text() for path in (tmp_path / "runs").rglob("*.json")]
     assert (len(written), [text for text in written if str(own) in text]) == (5, [])
     assert [cell.run for cell in sweep.cells] == [
         f"S-{name}-weights-{weight}" for name in ("mine", "yours") for weight in ("a", "b")
     ]
-    assert (described(tmp_path / "runs" / "S" / "S-mine-weights-a") or {})["workload"] == "mine"
+    assert (read_run_json(tmp_path / "runs" / "S" / "S-mine-weights-a") or {})["workload"] == "mine"
 
 
 def test_half_written_run_runs_again_and_leaves_nothing_of_itself(lab: Lab) -> None:
-    state.prepare(lab.sweep, lab.folder / "S.toml")
+    state.write_planned_runs(lab.sweep, lab.folder / "S.toml")
     folder = lab.folder / "runs" / "S" / "S-seed0"
     (folder / "rank0.pt.trace.json.gz").write_bytes(b"half")
     assert lab.states[0] == "not_run"
@@ -148,8 +148,8 @@ def test_damaged_run_json_counts_as_not_run(lab: Lab) -> None:
 
 
 def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
-    state.prepare(lab.sweep, lab.folder / "S.toml")
-    with taken(lab.folder / "runs" / "S" / "S-seed1", force=False):
+    state.write_planned_runs(lab.sweep, lab.folder / "S.toml")
+    with claim_run_folder(lab.folder / "runs" / "S" / "S-seed1", force=False):
         results = lab.run()
         assert lab.states[1] == "running"
     assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
@@ -183,13 +183,13 @@ def test_run_is_no_rank_of_the_job_that_the_sweep_is_in_unless_a_launcher_starts
 ) -> None:
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert {"SLURM_STEP_ID", "SLURM_JOB_ID"} & set(runner.environment(RunnerOptions())) == {"SLURM_JOB_ID"}
-    assert "SLURM_STEP_ID" in runner.environment(RunnerOptions(launcher=("srun",)))
+    assert {"SLURM_STEP_ID", "SLURM_JOB_ID"} & set(runner.cell_environment(RunnerOptions())) == {"SLURM_JOB_ID"}
+    assert "SLURM_STEP_ID" in runner.cell_environment(RunnerOptions(launcher=("srun",)))
 
 
 def test_full_disk_stops_the_sweep_before_the_next_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LEAST_FREE_BYTES", 1 << 70)
-    with pytest.raises(TracelabError, match="the disk is full; make room, and give the same command again"):
+    with pytest.raises(TracelabError, match="the disk is full; free space, and run the command again"):
         lab.run()
     assert lab.states == ["not_run"] * 4
 
@@ -198,10 +198,10 @@ def test_interrupted_sweep_sets_its_run_back_and_goes_on_from_there(lab: Lab) ->
     lab.plan.write_text(json.dumps({"S-seed1": "hang"}))
     code = (
         "import sys; from pathlib import Path; from tracelab.collect.sweep import runner, state, matrix\n"
-        "from tracelab.collect.launch import Interrupted\n"
-        f"s = matrix.load(Path({str(lab.folder / 'S.toml')!r}), Path({str(lab.folder / 'runs')!r}))\n"
-        f"state.prepare(s, Path('S.toml'))\n"
-        f"try: runner.run(s.cells, runner.Means(train={FAKE!r}), lambda done: None)\n"
+        "from tracelab.collect.process.launch import Interrupted\n"
+        f"s = matrix.load_sweep(Path({str(lab.folder / 'S.toml')!r}), Path({str(lab.folder / 'runs')!r}))\n"
+        f"state.write_planned_runs(s, Path('S.toml'))\n"
+        f"try: runner.run_cells(s.cells, runner.RunnerOptions(train={FAKE!r}), lambda done: None)\n"
         "except Interrupted as signal: sys.exit(128 + signal.number)\n"
     )
     environment = os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
@@ -218,7 +218,7 @@ def test_interrupted_sweep_sets_its_run_back_and_goes_on_from_there(lab: Lab) ->
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 128 + signal.SIGINT
     assert lab.states == ["ok", "not_run", "not_run", "not_run"]
-    assert (described(lab.folder / "runs" / "S" / "S-seed1") or {})["error"] is None
+    assert (read_run_json(lab.folder / "runs" / "S" / "S-seed1") or {})["error"] is None
     lab.run()
     assert lab.states == ["ok"] * 4
     assert [line.split()[0] for line in lab.begun] == ["S-seed0", "S-seed1", "S-seed1", "S-seed2", "S-seed3"]

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tracelab.cli import main
-from tracelab.collect.folder import described
-from tracelab.collect.placement import plan
-from tracelab.collect.settings import Settings, axes
+from tracelab.collect.process.placement import place_ranks
+from tracelab.collect.run_folder import read_run_json
+from tracelab.collect.settings import Settings, recorded_options
 from tracelab.collect.sweep import state
-from tracelab.collect.sweep.matrix import load
-from tracelab.collect.sweep.settings_diff import differences
+from tracelab.collect.sweep.matrix import load_sweep
+from tracelab.collect.sweep.settings_diff import compare_settings
 from tracelab.resources import COLLECTORS
 
 
@@ -28,7 +28,7 @@ def asked(folder: Path, *options: str, **settings: object) -> Result:
 
 
 def steps_asked_for(folder: Path) -> list[int]:
-    return [(described(folder / "runs" / "S" / f"S-seed{seed}") or {})["axes"]["steps"] for seed in (0, 1)]
+    return [(read_run_json(folder / "runs" / "S" / f"S-seed{seed}") or {})["axes"]["steps"] for seed in (0, 1)]
 
 
 def test_runs_of_other_settings_are_no_cells_of_a_sweep(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ RAN = Settings("gemm", device="cpu", gpus=2, parallel="ddp", set={"size": "8"}, 
 def test_settings_that_change_a_result_are_differences(
     now: dict[str, Any], found: dict[str, tuple[object, object]]
 ) -> None:
-    assert differences(replace(RAN, **now), {"axes": axes(RAN)}) == found
+    assert compare_settings(replace(RAN, **now), {"axes": recorded_options(RAN)}) == found
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ def test_the_place_of_a_data_set_is_a_difference_where_it_says_which_one_it_is(
     data: str, found: dict[str, tuple[object, object]]
 ) -> None:
     ran = Settings("image_classification", data=data, data_root=Path("/a/imagenet"))
-    assert differences(replace(ran, data_root=Path("/b/places")), {"axes": axes(ran)}) == found
+    assert compare_settings(replace(ran, data_root=Path("/b/places")), {"axes": recorded_options(ran)}) == found
 
 
 @pytest.mark.parametrize("file", sorted(COLLECTORS.glob("sweeps/*.toml")), ids=lambda path: path.stem)
 def test_a_run_is_asked_for_as_its_cell_is(file: Path, tmp_path: Path) -> None:
-    for cell in load(file, tmp_path, fixed={"data_root": str(tmp_path)}).cells:
+    for cell in load_sweep(file, tmp_path, fixed={"data_root": str(tmp_path)}).cells:
         settings = cell.settings
         if settings.device != "cuda":  # else the plan needs the GPUs
-            settings = plan(settings, {}).settings
-        assert differences(cell.settings, {"axes": json.loads(json.dumps(axes(settings)))}) == {}
+            settings = place_ranks(settings, {}).settings
+        assert compare_settings(cell.settings, {"axes": json.loads(json.dumps(recorded_options(settings)))}) == {}
 
 
 def test_a_cell_that_has_not_run_is_described_as_it_is_asked_for_now(tmp_path: Path) -> None:
     for text in (FILE, FILE + "[fixed]\nsteps = 7\n"):
         (tmp_path / "S.toml").write_text(text)
-        state.prepare(load(tmp_path / "S.toml", tmp_path / "runs"), tmp_path / "S.toml")
-    assert (described(tmp_path / "runs" / "S" / "S-seed0") or {})["axes"]["steps"] == 7
+        state.write_planned_runs(load_sweep(tmp_path / "S.toml", tmp_path / "runs"), tmp_path / "S.toml")
+    assert (read_run_json(tmp_path / "runs" / "S" / "S-seed0") or {})["axes"]["steps"] == 7

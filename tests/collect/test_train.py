@@ -16,10 +16,10 @@ pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
 import torch
 
 from tracelab.client import Lab
-from tracelab.collect import data_loading
-from tracelab.collect.launcher_env import Job
+from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import Result, train
+from tracelab.collect.training import data_loading
 from tracelab.ingest import pipeline
 
 TINY = {
@@ -284,7 +284,7 @@ def test_a_damaged_data_set_is_answered_with_what_can_be_done(run: Run, tmp_path
 def test_ranks_validate_every_sample_once_in_as_many_batches(held_out: int, batch_size: int) -> None:
     asked = Settings("transformer", batch_size=batch_size, device="cpu")
     jobs = [Job(rank=rank, local_rank=rank, world_size=2, local_world_size=2) for rank in (0, 1)]
-    parts = [data_loading.validation(torch, list(range(held_out)), asked, job) for job in jobs]
+    parts = [data_loading.validation_data(torch, list(range(held_out)), asked, job) for job in jobs]
     batches = [[batch.tolist() for batch in part.loader] for part in parts]
     counted = [batch for part, own in zip(parts, batches, strict=True) for batch in own[: part.batches]]
     seen = [sample for batch in counted for sample in batch]

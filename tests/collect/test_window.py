@@ -6,24 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracelab.collect.cancellation import Stop, StoppedError
-from tracelab.collect.capture import Capture, ProfilerError
-from tracelab.collect.window import Windows
+from tracelab.collect.process.cancellation import Cancellation, CancelledError
+from tracelab.collect.profiling.capture import ProfilerError, StepCapture
+from tracelab.collect.profiling.schedule import Schedule
 
 
-def recorded(windows: Windows, steps: int) -> list[int]:
+def recorded(windows: Schedule, steps: int) -> list[int]:
     return [step for step in range(steps) if windows.cycle(step) is not None]
 
 
 @pytest.mark.parametrize(
     ("windows", "steps"),
     [
-        (Windows("step", first=2, active=3, wait=0, cycles=1), [2, 3, 4]),
-        (Windows("step", first=5, active=2, wait=3, cycles=2), [5, 6, 10, 11]),
-        (Windows("step", first=0, active=1, wait=0, cycles=3), [0, 1, 2]),
+        (Schedule("step", first=2, active=3, wait=0, cycles=1), [2, 3, 4]),
+        (Schedule("step", first=5, active=2, wait=3, cycles=2), [5, 6, 10, 11]),
+        (Schedule("step", first=0, active=1, wait=0, cycles=3), [0, 1, 2]),
     ],
 )
-def test_so_many_steps_are_recorded_as_often_as_asked(windows: Windows, steps: list[int]) -> None:
+def test_so_many_steps_are_recorded_as_often_as_asked(windows: Schedule, steps: list[int]) -> None:
     assert recorded(windows, 20) == steps
 
 
@@ -58,9 +58,9 @@ class Diary:
         self._note(f"{name}>")
 
 
-def kept(windows: Windows, steps: int) -> list[str]:
+def kept(windows: Schedule, steps: int) -> list[str]:
     diary = Diary()
-    capture = Capture(windows, diary, Stop())
+    capture = StepCapture(windows, diary, Cancellation())
     with capture.run():
         for step in range(steps):
             with capture.step(step):
@@ -73,26 +73,26 @@ def kept(windows: Windows, steps: int) -> list[str]:
 
 
 def test_a_window_of_steps_is_prepared_a_step_ahead_and_saved_once() -> None:
-    assert kept(Windows("step", first=2, active=2, wait=0, cycles=1), 6) == ["prepare", "start", "stop", "save"]
+    assert kept(Schedule("step", first=2, active=2, wait=0, cycles=1), 6) == ["prepare", "start", "stop", "save"]
 
 
 def test_each_cycle_is_a_file_named_by_its_first_step() -> None:
-    told = kept(Windows("step", first=1, active=1, wait=1, cycles=2), 4)
+    told = kept(Schedule("step", first=1, active=1, wait=1, cycles=2), 4)
     assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 3"]
 
 
 def test_a_window_of_backward_passes_opens_in_each_recorded_step() -> None:
-    told = kept(Windows("backward", first=1, active=2, wait=0, cycles=1), 4)
+    told = kept(Schedule("backward", first=1, active=2, wait=0, cycles=1), 4)
     assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 2"]
 
 
 def test_a_window_of_the_whole_run_is_one() -> None:
-    assert kept(Windows("all", first=2, active=2, wait=0, cycles=1), 3) == ["start", "stop", "save"]
+    assert kept(Schedule("all", first=2, active=2, wait=0, cycles=1), 3) == ["start", "stop", "save"]
 
 
 def test_the_range_of_a_step_stands_inside_the_window_of_its_forward_pass() -> None:
     diary = Diary()
-    capture = Capture(Windows("forward", first=0, active=1, wait=0, cycles=1), diary, Stop())
+    capture = StepCapture(Schedule("forward", first=0, active=1, wait=0, cycles=1), diary, Cancellation())
     with capture.step(0), capture.phase("forward"):
         pass
     assert diary.told[:5] == ["start", "<ProfilerStep#0", "<forward", "forward>", "ProfilerStep#0>"]
@@ -100,27 +100,27 @@ def test_the_range_of_a_step_stands_inside_the_window_of_its_forward_pass() -> N
 
 def test_what_was_recorded_until_a_failure_is_saved() -> None:
     diary = Diary()
-    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), diary, Stop())
+    capture = StepCapture(Schedule("step", first=0, active=5, wait=0, cycles=1), diary, Cancellation())
     with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
         raise ValueError("boom")
     assert diary.told[-2:] == ["stop", "save"]
 
 
 def test_a_failure_of_the_profiler_is_told_from_one_of_the_training() -> None:
-    capture = Capture(Windows("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"), Stop())
+    capture = StepCapture(Schedule("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"), Cancellation())
     with pytest.raises(ProfilerError, match="RuntimeError: CUPTI is busy"), capture.run():
         pass
 
 
 def test_what_could_not_be_saved_of_a_run_that_broke_off_is_told() -> None:
-    capture = Capture(Windows("step", first=0, active=5, wait=0, cycles=1), Diary(broken="save"), Stop())
+    capture = StepCapture(Schedule("step", first=0, active=5, wait=0, cycles=1), Diary(broken="save"), Cancellation())
     with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
         raise ValueError("boom")
     assert str(capture.unsaved) == "RuntimeError: CUPTI is busy"
 
 
 def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
-    stop = Stop()
+    stop = Cancellation()
 
     class Told(Diary):
         def save(self, first_step: int | None) -> None:
@@ -128,8 +128,8 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
             super().save(first_step)
 
     diary = Told()
-    capture = Capture(Windows("step", first=0, active=1, wait=0, cycles=1), diary, stop)
-    with pytest.raises(StoppedError), capture.run():
+    capture = StepCapture(Schedule("step", first=0, active=1, wait=0, cycles=1), diary, stop)
+    with pytest.raises(CancelledError), capture.run():
         with capture.step(0):
             pass
         capture.between()
@@ -137,9 +137,9 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
 
 
 def test_a_library_that_takes_the_exception_for_its_own_holds_a_run_up_by_one_step() -> None:
-    stop = Stop()
-    capture = Capture(Windows("step", first=9, active=1, wait=0, cycles=1), Diary(), stop)
-    with pytest.raises(StoppedError), capture.run():
+    stop = Cancellation()
+    capture = StepCapture(Schedule("step", first=9, active=1, wait=0, cycles=1), Diary(), stop)
+    with pytest.raises(CancelledError), capture.run():
         with capture.step(0), contextlib.suppress(BaseException):
             stop.tell()
         capture.between()
@@ -150,7 +150,7 @@ def test_the_time_that_a_profiler_takes_between_steps_is_known() -> None:
         def save(self, first_step: int | None) -> None:
             time.sleep(0.05)
 
-    capture = Capture(Windows("step", first=0, active=1, wait=0, cycles=1), Slow(), Stop())
+    capture = StepCapture(Schedule("step", first=0, active=1, wait=0, cycles=1), Slow(), Cancellation())
     with capture.run():
         with capture.step(0):
             time.sleep(0.2)

@@ -60,7 +60,7 @@ def test_what_is_to_be_captured_is_a_command_that_finds_cells(row: spec.Row) -> 
     assert words[:2] == ["tracelab", "collect"]
     if words[2] == "ceilings":
         return
-    sweep = matrix.load(matrix.shipped(COLLECTORS / "sweeps", words[3]), Path("runs"))
+    sweep = matrix.load_sweep(matrix.find_sweep_file(COLLECTORS / "sweeps", words[3]), Path("runs"))
     pattern = words[words.index("--match") + 1] if "--match" in words else "*"
     assert any(fnmatch.fnmatchcase(cell.run, pattern) for cell in sweep.cells)
 

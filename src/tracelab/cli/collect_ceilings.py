@@ -40,9 +40,9 @@ def command(*, only: tuple[str, ...], gpus: int | None, **asked: Any) -> None:  
     Data are random; the best and the median repetition are kept, with the clock and the power limit. Rooflines take
     ceilings of the same card by themselves.
     """
-    from tracelab.collect.ceilings.run import PARTS, Asked, measure
+    from tracelab.collect.ceilings.run import PARTS, CeilingOptions, measure
 
-    result = measure(Asked(parts=only or PARTS, ranks=gpus, **asked), lambda row: click.echo(_line(row)))
+    result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **asked), lambda row: click.echo(_line(row)))
     for what, why in result.skipped.items():
         click.echo(f"tracelab: {what}: not measured: {why}", err=True)
     error = f"; {result.error}" if result.error else ""

@@ -62,27 +62,27 @@ def command(  # noqa: PLR0913 - one for each option
     """
     from tracelab.collect.sweep import matrix, progress_table, runner, settings_diff, state, values
 
-    path = matrix.shipped(COLLECTORS / "sweeps", file)
-    sweep = matrix.load(path, out, repeats, values.given(fixed))
+    path = matrix.find_sweep_file(COLLECTORS / "sweeps", file)
+    sweep = matrix.load_sweep(path, out, repeats, values.parse_fixed(fixed))
     for sentence in sweep.idle:
         click.echo(f"{path}: {sentence}", err=True)
     cells = [cell for cell in sweep.cells if match is None or fnmatch.fnmatchcase(cell.run, match)]
     if not cells:
         raise NoDataError(f"{path}: no cell is left; see --match, and [[exclude]] in the file")
-    states = {cell.run: state.state(cell) for cell in cells}
+    states = {cell.run: state.cell_state(cell) for cell in cells}
     if dry_run:
-        click.echo(progress_table.table(sweep, cells, states))
-        click.echo(progress_table.summary(states), err=True)
+        click.echo(progress_table.render_cells(sweep, cells, states))
+        click.echo(progress_table.count_states(states), err=True)
     if not force:
-        settings_diff.refuse(cells[0].settings.out, state.of_other_settings(cells, states))
+        settings_diff.refuse_other_settings(cells[0].settings.out, state.find_other_settings(cells, states))
     if dry_run:
         return
-    state.prepare(sweep, path)
-    chosen = runner.chosen(cells, states, only, redo)
+    state.write_planned_runs(sweep, path)
+    chosen = runner.select_cells(cells, states, only, redo)
     interrupted = _run(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
-    states = {cell.run: state.state(cell) for cell in cells}  # others may have been at some of them
+    states = {cell.run: state.cell_state(cell) for cell in cells}  # others may have been at some of them
     again = "; interrupted, the same command goes on from here" if interrupted is not None else ""
-    click.echo(f"{progress_table.summary(states)}{again}", err=True)
+    click.echo(f"{progress_table.count_states(states)}{again}", err=True)
     if interrupted is not None:
         raise click.exceptions.Exit(128 + interrupted)
     if {"failed", state.NOT_RUN, state.OTHER_SETTINGS} & set(states.values()):
@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
     """Run cells, and say of each what became of it. Returns the signal that broke it off, if one did."""
-    from tracelab.collect.launch import Interrupted
+    from tracelab.collect.process.launch import Interrupted
     from tracelab.collect.sweep import progress_table, runner
 
     spent: list[float] = []
@@ -101,14 +101,16 @@ def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
         if clear:
             click.echo(f"{clear}[{len(spent) + 1}/{len(cells)}] {run}  {seconds:.0f} s", err=True, nl=False)
 
-    def done(result: runner.Done) -> None:
+    def done(result: runner.CellResult) -> None:
         spent.append(result.seconds)
         error = f" ({result.error})" if result.error else ""
-        took = progress_table.spent(result.seconds) + progress_table.left(spent, len(cells) - len(spent))
+        took = progress_table.format_duration(result.seconds) + progress_table.format_time_left(
+            spent, len(cells) - len(spent)
+        )
         click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
 
     try:
-        runner.run(cells, replace(means, tell=tell), done)
+        runner.run_cells(cells, replace(means, tell=tell), done)
     except Interrupted as signal:
         click.echo(clear, err=True, nl=False)
         return signal.number

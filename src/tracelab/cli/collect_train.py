@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import click
 
 from tracelab.cli.group import INTERRUPTED
-from tracelab.collect.settings import ABOUT, Settings, defaults
+from tracelab.collect.settings import OPTION_METADATA, Settings, default_options
 from tracelab.errors import UsageError
 
 _EPILOG = """\b
@@ -21,12 +21,14 @@ _INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
 
 
 def _options() -> list[click.Parameter]:
-    hints, known = get_type_hints(Settings), defaults()
-    return [_one(each.name, hints[each.name], known[each.name]) for each in fields(Settings) if each.name in ABOUT]
+    hints, known = get_type_hints(Settings), default_options()
+    return [
+        _one(each.name, hints[each.name], known[each.name]) for each in fields(Settings) if each.name in OPTION_METADATA
+    ]
 
 
 def _one(name: str, hint: Any, default: Any) -> click.Option:  # noqa: ANN401  whatever a field is
-    about = ABOUT[name]
+    about = OPTION_METADATA[name]
     spelled = f"--{name.replace('_', '-')}"
     told = about["about"]
     if hint is bool:
@@ -62,7 +64,7 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     """
     from tracelab.collect.train import train
 
-    for name, default in defaults().items():
+    for name, default in default_options().items():
         if isinstance(default, dict):
             values[name] = _pairs(name, values[name])
     result = train(Settings(**values), tell=lambda line: click.echo(line, err=True))

@@ -93,14 +93,14 @@ class Settings:
         return asked if total is None else max(1, min(asked, total * self.epochs - self.wait))
 
 
-ABOUT = {each.name: each.metadata for each in fields(Settings) if each.metadata}
+OPTION_METADATA = {each.name: each.metadata for each in fields(Settings) if each.metadata}
 """Of every option: its help, its choices, its least value."""
 
 NOT_VARIED = ("out", "run", "force", "sweep", "repeat", "tag", "timeout_s", "sample_s", "data_root", "weights")
 """Options that say where and how long, not what."""
-PATHS = ("data_root", "weights", "workload")
+PATH_OPTIONS = ("data_root", "weights", "workload")
 """Options that are, or may be, the path of a file or folder of the user's own."""
-CAPTURE = (
+CAPTURE_OPTIONS = (
     "profiler",
     "window",
     "active",
@@ -116,7 +116,7 @@ CAPTURE = (
 """Options that say who watches: captures of one program differ in nothing else."""
 
 
-def defaults() -> dict[str, Any]:
+def default_options() -> dict[str, Any]:
     """Every option with its default."""
     return {
         each.name: each.default_factory() if each.default_factory is not MISSING else each.default
@@ -125,9 +125,9 @@ def defaults() -> dict[str, Any]:
     }
 
 
-def changed(settings: Settings, leaving_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def non_default_options(settings: Settings, leaving_out: tuple[str, ...] = ()) -> dict[str, Any]:
     """The options that are not at their defaults."""
-    known = defaults()
+    known = default_options()
     return {
         name: value
         for name, value in asdict(settings).items()
@@ -135,10 +135,10 @@ def changed(settings: Settings, leaving_out: tuple[str, ...] = ()) -> dict[str, 
     }
 
 
-def words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list[str]:
+def command_words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list[str]:
     """The command line that asks for this; paths by their last part alone, for others may read it."""
     line = [settings.workload if not settings.workload.endswith(".py") else Path(settings.workload).name]
-    for name, value in changed(settings, leaving_out).items():
+    for name, value in non_default_options(settings, leaving_out).items():
         option = f"--{name.replace('_', '-')}"
         match value:
             case bool():
@@ -154,7 +154,7 @@ def words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list[str]:
     return line
 
 
-def plain(settings: Settings) -> dict[str, Any]:
+def json_values(settings: Settings) -> dict[str, Any]:
     """Every option as JSON can hold it."""
     return {
         name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
@@ -162,15 +162,15 @@ def plain(settings: Settings) -> dict[str, Any]:
     }
 
 
-def axes(settings: Settings) -> dict[str, Any]:
+def recorded_options(settings: Settings) -> dict[str, Any]:
     """Every option as it was asked for, to be written down; a path by its last part, for others may read this."""
-    asked = {name: value for name, value in plain(settings).items() if name not in ("out", "force")}
-    return asked | {name: Path(asked[name]).name for name in PATHS if asked[name] is not None}
+    asked = {name: value for name, value in json_values(settings).items() if name not in ("out", "force")}
+    return asked | {name: Path(asked[name]).name for name in PATH_OPTIONS if asked[name] is not None}
 
 
 def as_json(settings: Settings) -> str:
     """The settings as text, for a process that is started."""
-    return json.dumps(plain(settings))
+    return json.dumps(json_values(settings))
 
 
 def from_json(text: str) -> Settings:
@@ -180,9 +180,9 @@ def from_json(text: str) -> Settings:
     return Settings(**values | paths | {"metrics": tuple(values["metrics"])})
 
 
-def checked(settings: Settings) -> Settings:
+def validate_settings(settings: Settings) -> Settings:
     """The settings, where they do not contradict themselves; raises UsageError with what to change."""
-    for name, choices in ((name, about["choices"]) for name, about in ABOUT.items() if about["choices"]):
+    for name, choices in ((name, about["choices"]) for name, about in OPTION_METADATA.items() if about["choices"]):
         if getattr(settings, name) not in choices:
             raise UsageError(unknown(f"value of --{name.replace('_', '-')}", str(getattr(settings, name)), choices))
     if settings.run is not None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.disk import Places, sentence
-from tracelab.collect.launch import End
+from tracelab.collect.disk_errors import WritePaths, describe_disk_error
+from tracelab.collect.process.launch import ProcessExit
 
-NO_MEMORY = re.compile(
+OUT_OF_MEMORY = re.compile(
     r"can't allocate memory|cannot allocate memory|not enough memory|out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED|DefaultCPUAllocator",
     re.IGNORECASE,
@@ -28,19 +28,19 @@ RANKING = ("oom", "permission_denied", "profiler_error", "failed", "timeout", "n
 _ERROR_LENGTH = 500
 
 
-def of_error(error: BaseException, places: Places | None = None) -> tuple[str, str]:
+def status_of_error(error: BaseException, places: WritePaths | None = None) -> tuple[str, str]:
     """Status and sentence for what a training process ended with."""
     name, text = type(error).__name__, " ".join(str(error).split())[:_ERROR_LENGTH]
     if isinstance(error, MemoryError) or name == "OutOfMemoryError":
         return "oom", text or "memory ran out"
-    if isinstance(error, RuntimeError) and NO_MEMORY.search(text):
+    if isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(text):
         return "oom", text
-    if isinstance(error, OSError) and (full := sentence(error, places)):
+    if isinstance(error, OSError) and (full := describe_disk_error(error, places)):
         return "failed", full
     return "failed", f"{name}: {text}" if text else name
 
 
-def of_end(end: End, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT001  a fact, no switch
+def status_of_exit(end: ProcessExit, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT001  a fact, no switch
     """Status and sentence for a process that could not say anything itself."""
     if end.why == "timeout":
         return "timeout", "the time limit was reached, and the process did not stop when told to"
@@ -56,15 +56,15 @@ def of_end(end: End, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT00
     return "failed", f"ended with exit code {end.code}" + (f": {last}" if last else " and said nothing")
 
 
-def of_rank(
-    end: End, answer: Mapping[str, Any], known: Mapping[str, Any], *, killed_for_memory: bool
+def rank_outcome(
+    end: ProcessExit, answer: Mapping[str, Any], known: Mapping[str, Any], *, killed_for_memory: bool
 ) -> dict[str, Any]:
     """What became of a rank: its own answer; where it gave none what its end says, and what it had made known."""
     if end.why == "interrupted":
         said = dict(answer or known)
         return said if said.get("status") == "ok" else said | {"status": "failed", "error": "interrupted"}
     if not answer:
-        code, error = of_end(end, killed_for_memory)
+        code, error = status_of_exit(end, killed_for_memory)
         return {**known, "status": code, "error": error, "collateral": end.why == "others"}
     if answer.get("stopped") and end.why != "timeout":
         return {**answer, "status": "failed", "error": "ended, for another rank had failed", "collateral": True}
@@ -82,17 +82,17 @@ def _kept(answer: Mapping[str, Any]) -> str:
     return "what was recorded until then is kept"
 
 
-def worked(outcomes: Mapping[int, Mapping[str, Any]]) -> bool:
+def has_gpu_work(outcomes: Mapping[int, Mapping[str, Any]]) -> bool:
     """Whether any rank recorded work of a GPU; copies alone are work, too."""
     return any(outcome.get("kernels") or outcome.get("copies") for outcome in outcomes.values())
 
 
-def nameless(error: str | None) -> str | None:
+def hide_home(error: str | None) -> str | None:
     """A sentence, or what was printed, without the way to this user's files, for others may read it."""
     return error and error.replace(str(Path.home()), "~")
 
 
-def of_run(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | None]:
+def run_status(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | None]:
     """Status and sentence of the whole run, from every rank's own."""
     rank, worst = min(outcomes.items(), key=lambda item: (_place(item[1]), item[0]))
     if worst["status"] == "ok":

@@ -40,13 +40,13 @@ class Workload:
         return "model" in self.parts
 
 
-def workloads() -> dict[str, Workload]:
+def list_workloads() -> dict[str, Workload]:
     """Every workload of ours by its name."""
     found = (_looked_at(path) for path in sorted(COLLECTORS.glob("*.py")))
     return {each.name: each for each in found if "workload" in each.parts}
 
 
-def find(name: str) -> Workload:
+def find_workload(name: str) -> Workload:
     """A workload by its name, or a file of one's own; raises UsageError where there is none."""
     if name.endswith(".py"):
         path = Path(name)
@@ -56,7 +56,7 @@ def find(name: str) -> Workload:
         if "workload" not in found.parts:
             raise UsageError(f"{path}: has no function workload; collectors/gemm.py is a short example")
         return found
-    known = workloads()
+    known = list_workloads()
     if name not in known:
         raise UsageError(unknown("workload", name, tuple(known)))
     return known[name]
@@ -91,7 +91,7 @@ def _names(node: ast.Assign) -> list[ast.Name]:
     return [target for target in node.targets if isinstance(target, ast.Name)]
 
 
-def loaded(workload: Workload) -> Any:  # noqa: ANN401  a module
+def load_module(workload: Workload) -> Any:  # noqa: ANN401  a module
     """Import the file; what it imports beside itself is found, too."""
     for folder in (str(COLLECTORS), str(workload.path.parent)):
         if folder not in sys.path:
@@ -105,7 +105,7 @@ def loaded(workload: Workload) -> Any:  # noqa: ANN401  a module
     return module
 
 
-def filled(module: Any, known: dict[str, Any], own: dict[str, str]) -> Any:  # noqa: ANN401  a module's dataclass
+def build_settings(module: Any, known: dict[str, Any], own: dict[str, str]) -> Any:  # noqa: ANN401  a module's dataclass
     """The workload's `Settings`: fields that tracelab has an option for take it, others what --set says.
 
     Raises UsageError for a name that it does not know, and for a value of the wrong type.

@@ -10,7 +10,7 @@ from typing import Any
 
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.sizes import LEAST_REPEATS, MOST_REPEATS, Sizes
-from tracelab.collect.model_setup import set_precision
+from tracelab.collect.training.model_setup import set_precision
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _AMPERE = 8
@@ -44,16 +44,16 @@ Measured = tuple[str, Callable[[], list[rows.Row]]]
 def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
     """Everything of these parts, one after another."""
     if "stream" in parts:
-        yield "stream", partial(streams, bench)
+        yield "stream", partial(measure_streams, bench)
     if "gemm" in parts:
-        for precision in precisions(bench):
-            yield f"gemm_{precision}", partial(gemm, bench, precision)
+        for precision in supported_precisions(bench):
+            yield f"gemm_{precision}", partial(measure_gemm, bench, precision)
     if "copies" in parts:
         for metric in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable") if bench.cuda else ("h2h_pageable",):
-            yield metric, partial(copies, bench, metric)
+            yield metric, partial(measure_copies, bench, metric)
 
 
-def streams(bench: Bench) -> list[rows.Row]:
+def measure_streams(bench: Bench) -> list[rows.Row]:
     """Copy, scale, add, triad and dot over arrays that no cache holds."""
     torch, length = bench.torch, bench.sizes.array_bytes // 8
     a, b, c = (bench.random(length, dtype=torch.float64) for _ in range(3))
@@ -68,7 +68,7 @@ def streams(bench: Bench) -> list[rows.Row]:
     return [rows.stream(each, 8 * length, times[each.metric]) for each in rows.STREAMS]
 
 
-def gemm(bench: Bench, precision: str) -> list[rows.Row]:
+def measure_gemm(bench: Bench, precision: str) -> list[rows.Row]:
     """A product of square matrices."""
     torch, n = bench.torch, bench.sizes.gemm
     dtype = getattr(torch, _DTYPES[precision])
@@ -82,7 +82,7 @@ def gemm(bench: Bench, precision: str) -> list[rows.Row]:
         set_precision(torch, "fp32")
 
 
-def precisions(bench: Bench) -> list[str]:
+def supported_precisions(bench: Bench) -> list[str]:
     """Those that the device computes itself; a processor's fp16 is left out, for it takes seconds."""
     if not bench.cuda:
         return ["fp32", "bf16", "fp64"]
@@ -90,7 +90,7 @@ def precisions(bench: Bench) -> list[str]:
     return ["fp32", "tf32", "bf16", "fp16", "fp64"] if modern else ["fp32", "fp16", "fp64"]
 
 
-def copies(bench: Bench, metric: str) -> list[rows.Row]:
+def measure_copies(bench: Bench, metric: str) -> list[rows.Row]:
     """Copies of all sizes, and what they say together."""
     found, medians = [], {}
     for size_bytes in bench.sizes.copies:
@@ -98,7 +98,7 @@ def copies(bench: Bench, metric: str) -> list[rows.Row]:
         times = times_ns(bench, lambda: target.copy_(source, non_blocking=True))  # noqa: B023  used at once
         found.append(rows.copy(metric, size_bytes, times))
         medians[size_bytes] = statistics.median(times)
-    return [*found, *rows.fitted(metric, medians)]
+    return [*found, *rows.fitted_rows(metric, medians)]
 
 
 def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
@@ -118,7 +118,7 @@ def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> 
     begun = clock()
     work()
     _wait(bench)
-    repeats = repetitions(sizes, (clock() - begun) / 1e9, least_s)
+    repeats = count_repetitions(sizes, (clock() - begun) / 1e9, least_s)
     if not bench.cuda:
         return [float(max(1, _clocked(work))) for _ in range(repeats)]
     pairs = [[bench.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
@@ -130,7 +130,7 @@ def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> 
     return [max(start.elapsed_time(end) * 1e6, 1.0) for start, end in pairs]  # milliseconds
 
 
-def repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
+def count_repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
     """How often work is done of which one repetition takes so long."""
     one_s = max(one_s, 1e-9)
     wanted = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)

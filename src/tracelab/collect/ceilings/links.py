@@ -11,15 +11,15 @@ from typing import Any
 
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.sizes import Sizes
-from tracelab.collect.folder import write_json
-from tracelab.collect.launch import Worker, end, launch, python, supervise
+from tracelab.collect.process.launch import Worker, launch, python_command, shut_down, supervise
+from tracelab.collect.run_folder import write_json
 from tracelab.errors import TracelabError
 
 _TIMEOUT_S = 300.0
 _CHECKOUT = Path(__file__).parents[3]
 
 
-def measured(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
+def measure_collectives(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
     """Rows of every collective and size. Raises TracelabError where the ranks do not come to an end."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
@@ -35,7 +35,7 @@ def measured(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
         try:
             workers += (
                 launch(
-                    python("tracelab.collect.ceilings.links", scratch, str(rank)),
+                    python_command("tracelab.collect.ceilings.links", scratch, str(rank)),
                     _environment(),
                     rank,
                     folder / str(rank),
@@ -44,7 +44,7 @@ def measured(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
             )
             ends = supervise(workers, _TIMEOUT_S)
         finally:
-            end(workers)
+            shut_down(workers)
         if any(each.code for each in ends):
             words = next(each.output for each in ends if each.code).strip().splitlines() or ["nothing was said"]
             raise TracelabError(f"ranks could not talk to each other: {words[-1][:300]}")

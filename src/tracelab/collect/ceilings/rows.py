@@ -85,12 +85,12 @@ def collective(metric: str, size_bytes: int, ranks: int, backend: str, times_ns:
     return [row | {"size_bytes": size_bytes} for row in (algorithm, bus)]
 
 
-def fitted(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
+def fitted_rows(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
     """What all copies of a kind together say: latency, bandwidth, and the size that reaches half of it.
 
     Time is latency + size / bandwidth, by least squares of relative errors, so that every size counts alike.
     """
-    line = fit(medians_ns)
+    line = fit_copy_times(medians_ns)
     if line is None:
         return []
     latency_ns, gb_per_s = line
@@ -103,7 +103,7 @@ def fitted(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
     return rows
 
 
-def fit(times_ns: Mapping[int, float]) -> tuple[float, float] | None:
+def fit_copy_times(times_ns: Mapping[int, float]) -> tuple[float, float] | None:
     """Latency and bandwidth; None for fewer than two sizes, or where larger copies take no longer."""
     points = [(size, time) for size, time in times_ns.items() if time > 0]
     total = sum(1 / time**2 for _, time in points)

@@ -16,9 +16,9 @@ from tracelab.collect.ceilings import links
 from tracelab.collect.ceilings.kernels import Bench, measurements
 from tracelab.collect.ceilings.rows import Row
 from tracelab.collect.ceilings.sizes import SIZES
-from tracelab.collect.folder import RUN, RUN_JSON, Lines, release, taken, write_json
-from tracelab.collect.launch import Interrupted, interruptible
-from tracelab.collect.machine import Card, Sampler, cards, host
+from tracelab.collect.machine import Gpu, Sampler, list_gpus, read_host
+from tracelab.collect.process.launch import Interrupted, raise_on_signals
+from tracelab.collect.run_folder import RUN_FORMAT, RUN_JSON, JsonLines, claim_run_folder, release_reserve, write_json
 from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
 
@@ -28,7 +28,7 @@ _CPU_RANKS = 2
 
 
 @dataclass(frozen=True)
-class Asked:
+class CeilingOptions:
     """What shall be measured."""
 
     device: str = "auto"
@@ -52,26 +52,26 @@ class Result:
     interrupted: int | None = None
 
 
-def measure(asked: Asked, tell: Callable[[Row], None] = lambda _row: None) -> Result:
+def measure(asked: CeilingOptions, tell: Callable[[Row], None] = lambda _row: None) -> Result:
     """Measure, and leave a run folder. Raises TracelabError before it begins where that cannot be."""
     bench = _bench(asked)
     run = check_run_name(asked.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
     folder = asked.out / run
-    with taken(folder, force=asked.force):
-        card = next(iter(cards()), None) if bench.cuda else None
+    with claim_run_folder(folder, force=asked.force):
+        card = next(iter(list_gpus()), None) if bench.cuda else None
         described = _described(asked, bench, run, card)
         write_json(folder / RUN_JSON, described)
         sampler = Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S)
         session = _Session(bench, card, sampler, tell)
         signal = None
         try:
-            with interruptible(), sampler:
+            with raise_on_signals(), sampler:
                 session.all_of(asked)
         except Interrupted as interrupted:
             signal = interrupted.number
         finally:
             session.lines.close()
-        release(folder)
+        release_reserve(folder)
         status, error = _verdict(session, signal)
         final = {"status": status, "error": error, "ended_at": datetime.now(UTC).isoformat()}
         tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if card else {}
@@ -90,16 +90,16 @@ def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
 class _Session:
     """One measurement under way."""
 
-    def __init__(self, bench: Bench, card: Card | None, sampler: Sampler, tell: Callable[[Row], None]) -> None:
+    def __init__(self, bench: Bench, card: Gpu | None, sampler: Sampler, tell: Callable[[Row], None]) -> None:
         folder = sampler.path.parent
-        self.lines = Lines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
+        self.lines = JsonLines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
         self.skipped: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.figures = 0
         self._bench, self._card, self._sampler, self._tell = bench, card, sampler, tell
-        self._host = host()
+        self._host = read_host()
 
-    def all_of(self, asked: Asked) -> None:
+    def all_of(self, asked: CeilingOptions) -> None:
         """Measure every part; one that fails leaves the others."""
         for what, work in measurements(self._bench, asked.parts):
             with self._spared(what):
@@ -112,7 +112,7 @@ class _Session:
                 self.skipped["collectives"] = "one GPU has none to talk to"
                 return
             with self._spared("collectives"):
-                work = partial(links.measured, self._bench.device.type, ranks, self._bench.sizes)
+                work = partial(links.measure_collectives, self._bench.device.type, ranks, self._bench.sizes)
                 self._write(work, ranks if self._bench.cuda else None)
 
     @contextlib.contextmanager
@@ -145,7 +145,7 @@ class _Session:
             self._tell(whole)
 
 
-def at_work(seen: Sequence[Card]) -> tuple[int | None, set[str]]:
+def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
     """The clock that a card had in the middle of its work, and what held it back; idle moments do not count."""
     busy = [(card, set((card.throttle_reasons or "none").split(", "))) for card in seen]
     busy = [(card, reasons) for card, reasons in busy if "gpu_idle" not in reasons]
@@ -160,7 +160,7 @@ def _processor(name: str | None, bench: Bench) -> str | None:
     return f"CPU {name}" if name and not name.startswith("CPU") else name or "CPU"
 
 
-def _bench(asked: Asked) -> Bench:
+def _bench(asked: CeilingOptions) -> Bench:
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
@@ -174,10 +174,10 @@ def _bench(asked: Asked) -> Bench:
     return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, asked.quick])
 
 
-def _described(asked: Asked, bench: Bench, run: str, card: Card | None) -> dict[str, Any]:
+def _described(asked: CeilingOptions, bench: Bench, run: str, card: Gpu | None) -> dict[str, Any]:
     torch = bench.torch
     return {
-        "tracelab": RUN,
+        "tracelab": RUN_FORMAT,
         "run": run,
         "program": "ceilings",
         "workload": "ceilings",
@@ -185,7 +185,7 @@ def _described(asked: Asked, bench: Bench, run: str, card: Card | None) -> dict[
         "profiler": "none",
         "status": "not_run",
         "error": None,
-        "host": host().name,
+        "host": read_host().name,
         "gpu": card.name if card else None,
         "driver": card.driver if card else None,
         "torch_version": torch.__version__,

@@ -1,8 +1,8 @@
-"""What a node has and how it is doing: its GPUs by NVML or nvidia-smi, its memory and processor by psutil or /proc."""
+"""The state of this node: GPUs from NVML or nvidia-smi, memory and CPU from psutil or /proc."""
 
-from tracelab.collect.machine.card import Card
-from tracelab.collect.machine.host import Host, host
-from tracelab.collect.machine.probe import Probe, cards, probe
+from tracelab.collect.machine.gpu import Gpu
+from tracelab.collect.machine.gpu_source import GpuSource, list_gpus, open_gpu_source
+from tracelab.collect.machine.host import Host, read_host
 from tracelab.collect.machine.sampler import Sampler
 
-__all__ = ["Card", "Host", "Probe", "Sampler", "cards", "host", "probe"]
+__all__ = ["Gpu", "GpuSource", "Host", "Sampler", "list_gpus", "open_gpu_source", "read_host"]

@@ -31,7 +31,7 @@ class Host:
     """Seconds that they have not."""
 
 
-def host(pid: int | None = None) -> Host:
+def read_host(pid: int | None = None) -> Host:
     """This node now, with the memory of a process and all that it started (this one, unless told otherwise)."""
     pid = os.getpid() if pid is None else pid
     total, used, busy, idle = _measured()

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracelab.collect.machine.card import MHZ, Card, throttle_reasons, visible, wanted
+from tracelab.collect.machine.gpu import MHZ, Gpu, throttle_reasons, visible_device_entries, visible_gpus
 
 
 class Nvml:
@@ -19,11 +19,13 @@ class Nvml:
         self._driver = self._asked(lambda nvml: _text(nvml.nvmlSystemGetDriverVersion()))
         self._handles = self._opened()
 
-    def cards(self) -> list[Card]:
+    def cards(self) -> list[Gpu]:
         """Every visible card as it is now."""
         if _slices(self._environment):
             return [self._card(ordinal, handle) for ordinal, handle in enumerate(self._handles)]
-        return visible([self._card(number, handle) for number, handle in enumerate(self._handles)], self._environment)
+        return visible_gpus(
+            [self._card(number, handle) for number, handle in enumerate(self._handles)], self._environment
+        )
 
     def close(self) -> None:
         """Let NVML go."""
@@ -42,15 +44,15 @@ class Nvml:
             return [of_slice(name) for name in names]
         return [of_card(number) for number in range(self._asked(lambda nvml: nvml.nvmlDeviceGetCount()) or 0)]
 
-    def _card(self, number: int, handle: Any) -> Card:  # noqa: ANN401
+    def _card(self, number: int, handle: Any) -> Gpu:  # noqa: ANN401
         if handle is None:  # a card that another user may not open, or that fell off the bus
-            return Card(number, self.said_by, driver=self._driver)
+            return Gpu(number, self.said_by, driver=self._driver)
 
         def ask(question: Callable[[Any], Any]) -> Any:  # noqa: ANN401
             return self._asked(question)
 
         memory = self._memory(handle)
-        return Card(
+        return Gpu(
             number,
             self.said_by,
             driver=self._driver,
@@ -114,7 +116,7 @@ def open_nvml(environment: Mapping[str, str]) -> Nvml | None:
 
 def _slices(environment: Mapping[str, str]) -> list[str]:
     """The visible entries, where they name slices of cards by their own UUIDs."""
-    names = wanted(environment) or []
+    names = visible_device_entries(environment) or []
     return names if any(name.startswith("MIG-") for name in names) else []
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from tracelab.collect.machine.card import Card
-from tracelab.collect.machine.host import Host, host, util_ratio
-from tracelab.collect.machine.probe import Probe, probe
+from tracelab.collect.machine.gpu import Gpu
+from tracelab.collect.machine.gpu_source import GpuSource, open_gpu_source
+from tracelab.collect.machine.host import Host, read_host, util_ratio
 
 HEADER = "host_samples/1"
 _SEEN = 10_000
@@ -39,7 +39,7 @@ class Sampler:
         self.samples = 0
         self.used_peaks: dict[int, int] = {}
         """By device: the most memory that a sample saw in use."""
-        self._seen: deque[tuple[float, Card]] = deque(maxlen=_SEEN)
+        self._seen: deque[tuple[float, Gpu]] = deque(maxlen=_SEEN)
         self._pid = os.getpid() if pid is None else pid
         self._environment = environment
         self._stop = threading.Event()
@@ -54,7 +54,7 @@ class Sampler:
     ) -> None:
         self.stop()
 
-    def seen(self, since: float, device: int = 0) -> list[Card]:
+    def seen(self, since: float, device: int = 0) -> list[Gpu]:
         """How a card was since that moment of `time.monotonic`; not farther back than some minutes."""
         return [card for when, card in list(self._seen) if when >= since and card.device == device]
 
@@ -69,7 +69,7 @@ class Sampler:
             self._thread.join()
 
     def _run(self) -> None:
-        source = probe(self._environment)
+        source = open_gpu_source(self._environment)
         try:
             with self.path.open("w", encoding="utf-8") as file:
                 self._sample_until_stopped(source, file)
@@ -79,20 +79,20 @@ class Sampler:
             if source is not None:
                 source.close()
 
-    def _sample_until_stopped(self, source: Probe | None, file: IO[str]) -> None:
+    def _sample_until_stopped(self, source: GpuSource | None, file: IO[str]) -> None:
         interval_s = max(self.interval_s, source.least_interval_s if source else 0.0)
-        before = host(self._pid)
+        before = read_host(self._pid)
         _append(file, _header(self.path, before.name, interval_s, source))
         due = time.monotonic()
         last = False
         while not last:
             last = self._stop.wait(max(due - time.monotonic(), 0))
-            now = host(self._pid)
+            now = read_host(self._pid)
             self._write(file, source.cards() if source else [], before, now)
             before = now
             due = max(due + interval_s, time.monotonic())  # a look that took long does not make the next ones pile up
 
-    def _write(self, file: IO[str], cards: list[Card], before: Host, now: Host) -> None:
+    def _write(self, file: IO[str], cards: list[Gpu], before: Host, now: Host) -> None:
         time_ns = time.time_ns()
         for card in cards:
             self._seen.append((time.monotonic(), card))
@@ -103,7 +103,7 @@ class Sampler:
         self.samples += 1
 
 
-def _header(path: Path, name: str, interval_s: float, source: Probe | None) -> dict[str, Any]:
+def _header(path: Path, name: str, interval_s: float, source: GpuSource | None) -> dict[str, Any]:
     return {
         "tracelab": HEADER,
         "run": path.absolute().parent.name,
@@ -113,7 +113,7 @@ def _header(path: Path, name: str, interval_s: float, source: Probe | None) -> d
     }
 
 
-def _card_row(card: Card, name: str, time_ns: int) -> dict[str, Any]:
+def _card_row(card: Gpu, name: str, time_ns: int) -> dict[str, Any]:
     return {
         "host": name,
         "device": card.device,

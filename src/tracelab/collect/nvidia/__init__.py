@@ -1,10 +1,15 @@
-"""Captures by Nsight Systems and Nsight Compute: the command lines, the export at once, and what became of it."""
+"""Captures with Nsight Systems (nsys) and Nsight Compute (ncu): command line, export and status of each report."""
 
-from tracelab.collect.nvidia.capture import Capture, prepare
-from tracelab.collect.nvidia.capture_status import verdict
-from tracelab.collect.nvidia.command import command, environment, ncu_command, nsys_command
-from tracelab.collect.nvidia.export_report import Export, after
-from tracelab.collect.nvidia.record import record
+from tracelab.collect.nvidia.capture import Capture, prepare_capture
+from tracelab.collect.nvidia.capture_status import capture_status
+from tracelab.collect.nvidia.command import (
+    capture_record,
+    extra_environment,
+    ncu_command,
+    nsys_command,
+    profile_command,
+)
+from tracelab.collect.nvidia.export_report import Export, export_reports
 from tracelab.collect.nvidia.tool import CaptureError, Tool
 
 __all__ = [
@@ -12,12 +17,12 @@ __all__ = [
     "CaptureError",
     "Export",
     "Tool",
-    "after",
-    "command",
-    "environment",
+    "capture_record",
+    "capture_status",
+    "export_reports",
+    "extra_environment",
     "ncu_command",
     "nsys_command",
-    "prepare",
-    "record",
-    "verdict",
+    "prepare_capture",
+    "profile_command",
 ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracelab.collect.nvidia import metrics as wanted
-from tracelab.collect.nvidia.tool import CaptureError, Tool, asked, find
+from tracelab.collect.nvidia.tool import CaptureError, Tool, find_tool, run_tool
 
 NOT_PROFILED = ("nccl", "nvshmem")
 """Beginnings of names of kernels that wait for other processes: ncu runs one at a time, and would wait for ever."""
@@ -30,7 +30,7 @@ class Capture:
         return replace(self, base=base)
 
 
-def prepare(
+def prepare_capture(
     profiler: str,
     base: Path,
     environ: Mapping[str, str],
@@ -44,17 +44,17 @@ def prepare(
 
     Raises CaptureError where the tool is missing or fails, UsageError for a metric or clock control that it has not.
     """
-    tool = find(profiler, environ)
+    tool = find_tool(profiler, environ)
     if profiler == "nsys":
         return Capture(tool, base, cuda, ranges)
     if clock_control != "none" and not tool.offers("--clock-control", clock_control):
         raise CaptureError(
             f"ncu {tool.version} knows no --clock-control {clock_control}; use none or base, or a newer ncu"
         )
-    said = asked([tool.path, "--query-metrics"], environ)
-    known = wanted.listed(said)
+    said = run_tool([tool.path, "--query-metrics"], environ)
+    known = wanted.parse_metric_list(said)
     if not known:
         why = next((line.removeprefix("==ERROR==").strip() for line in said.splitlines() if "==ERROR==" in line), "")
         raise CaptureError(f"ncu lists no metrics of a GPU on this machine: {why or 'it says nothing'}")
-    own = wanted.checked(metrics, known, tool.version)
-    return Capture(tool, base, cuda, ranges, clock_control, wanted.together(wanted.of_the_roofline(known), own))
+    own = wanted.check_metrics(metrics, known, tool.version)
+    return Capture(tool, base, cuda, ranges, clock_control, wanted.merge_metrics(wanted.roofline_metrics(known), own))

@@ -47,7 +47,7 @@ _OF_NSYS = re.compile(
 _LONGEST = 300
 
 
-def verdict(capture: Capture, code: int, output: str, export: Export) -> tuple[str, str | None]:
+def capture_status(capture: Capture, code: int, output: str, export: Export) -> tuple[str, str | None]:
     """The capture's own status, 'ok' where the tool did its part; how the program fared is for others to say.
 
     `code` is the tool's exit code, `output` what it and the program printed.

@@ -3,7 +3,9 @@
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tracelab.collect.nvidia.capture import Capture
 from tracelab.collect.nvidia.tool import Tool
@@ -17,7 +19,7 @@ _SINCE: Mapping[str, str] = {
 """Options that earlier versions of nsys lack, and what a report lacks without them."""
 
 
-def command(capture: Capture, argv: Sequence[str]) -> list[str]:
+def profile_command(capture: Capture, argv: Sequence[str]) -> list[str]:
     """The command line that runs a program under the capture's tool."""
     return nsys_command(capture, argv) if capture.tool.name == "nsys" else ncu_command(capture, argv)
 
@@ -74,7 +76,7 @@ def ncu_import_command(tool: Tool, report: Path) -> list[str]:
     return line
 
 
-def left_out(capture: Capture) -> list[str]:
+def unsupported_options(capture: Capture) -> list[str]:
     """What was asked for and cannot be, as sentences."""
     tool = capture.tool
     if tool.name == "ncu":
@@ -84,7 +86,23 @@ def left_out(capture: Capture) -> list[str]:
     return [f"nsys {tool.version} has no {option}: {lack}" for option, lack in _SINCE.items() if not tool.knows(option)]
 
 
-def environment(capture: Capture, environ: Mapping[str, str]) -> dict[str, str]:
+def capture_record(capture: Capture) -> dict[str, Any]:
+    """What was used, for run.json; no path in it but the files' own names."""
+    nameless = replace(capture, base=Path(capture.base.name), tool=replace(capture.tool, path=capture.tool.name))
+    ncu = capture.tool.name == "ncu"
+    return {
+        "tool": capture.tool.name,
+        "tool_version": capture.tool.version,
+        "tool_command": profile_command(nameless, ["PROGRAM"]),
+        "clock_control": capture.clock_control if ncu else None,
+        "cache_control": "all" if ncu else None,
+        "metrics": list(capture.metrics) if ncu else None,
+        "not_profiled": list(capture.not_profiled) if ncu else None,
+        "left_out": unsupported_options(capture),
+    }
+
+
+def extra_environment(capture: Capture, environ: Mapping[str, str]) -> dict[str, str]:
     """What a process needs besides. All users' ncu share one lock file, which only its owner may open in /tmp.
 
     So where it is another's, ncu gets a folder for temporary files of this user, the same for all ranks.

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracelab.collect.nvidia.capture import Capture
-from tracelab.collect.nvidia.command import ncu_import_command, nsys_export_command
-from tracelab.collect.nvidia.record import record
+from tracelab.collect.nvidia.command import capture_record, ncu_import_command, nsys_export_command
 
 EXPORT_TIMEOUT_S = 1800
 _KERNELS = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
@@ -36,7 +35,7 @@ class Export:
     error: str | None = None
 
 
-def after(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPORT_TIMEOUT_S) -> Export:
+def export_reports(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPORT_TIMEOUT_S) -> Export:
     """Export every report of the capture; an export is whole or absent, and a report stays in every case."""
     nsys = capture.tool.name == "nsys"
     errors = _import_streams(capture, environ, timeout_s) if nsys else []
@@ -84,7 +83,7 @@ def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int, i
 
 def _session(capture: Capture) -> str:
     """What a raw page lacks and its reader needs, as ncu's own session page has it: above all the clock setting."""
-    told = record(capture)
+    told = capture_record(capture)
     text = io.StringIO("Session Info\n", newline="")
     text.seek(0, io.SEEK_END)
     rows = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")

@@ -74,7 +74,7 @@ _TENSOR = re.compile(
 )
 
 
-def listed(text: str) -> frozenset[str]:
+def parse_metric_list(text: str) -> frozenset[str]:
     """The metrics, without their suffixes, that `ncu --query-metrics` lists for every GPU that it lists."""
     chips: list[set[str]] = []
     for line in text.splitlines():
@@ -87,14 +87,14 @@ def listed(text: str) -> frozenset[str]:
     return frozenset(set.intersection(*chips)) if chips else frozenset()
 
 
-def of_the_roofline(known: frozenset[str]) -> list[str]:
+def roofline_metrics(known: frozenset[str]) -> list[str]:
     """All that one roofline needs, of what the GPUs have; FLOPs of the tensor cores by the type they multiply."""
     counts = [name for ways in COUNTS for name in _first_way(ways, known)]
     free = [name for name in (*RATES, *PEAKS) if _base(name) in known]
     return [*counts, *_tensor(known), *free, *OF_THE_LAUNCH, *OF_THE_DEVICE]
 
 
-def checked(asked: Iterable[str], known: frozenset[str], version: str) -> list[str]:
+def check_metrics(asked: Iterable[str], known: frozenset[str], version: str) -> list[str]:
     """The user's metrics. Raises UsageError with the nearest name for one that this ncu does not know of these GPUs."""
     names = [name.strip() for text in asked for name in text.split(",") if name.strip()]
     for name in names:
@@ -111,7 +111,7 @@ def checked(asked: Iterable[str], known: frozenset[str], version: str) -> list[s
     return names
 
 
-def together(*lists: Sequence[str]) -> tuple[str, ...]:
+def merge_metrics(*lists: Sequence[str]) -> tuple[str, ...]:
     """All names, each once, in order."""
     return tuple(dict.fromkeys(name for names in lists for name in names))
 

@@ -53,7 +53,7 @@ class Tool:
         return found is not None and re.search(rf"(?<![\w-]){value}(?![\w-])", found[0]) is not None
 
 
-def find(name: str, environ: Mapping[str, str]) -> Tool:
+def find_tool(name: str, environ: Mapping[str, str]) -> Tool:
     """The tool as it is installed: $TRACELAB_NSYS or $TRACELAB_NCU, else on the path, else where NVIDIA puts it."""
     path = environ.get(f"TRACELAB_{name.upper()}") or shutil.which(name, path=environ.get("PATH")) or _elsewhere(name)
     if path is None:
@@ -61,15 +61,15 @@ def find(name: str, environ: Mapping[str, str]) -> Tool:
             f"{_PRODUCT[name]} is not installed, or not on the path; install it, load its module, "
             f"or name it in TRACELAB_{name.upper()}"
         )
-    said = asked([path, "--version"], environ)
+    said = run_tool([path, "--version"], environ)
     version = _VERSION.search(said)
     if version is None:
         raise CaptureError(f"{path} --version names no version of {_PRODUCT[name]}: {_first_line(said)}")
-    texts = {words[0] if len(words) > 1 else "profile": asked([path, *words], environ) for words in _HELP[name]}
+    texts = {words[0] if len(words) > 1 else "profile": run_tool([path, *words], environ) for words in _HELP[name]}
     return Tool(name, path, version[1], texts)
 
 
-def asked(command: Sequence[str], environ: Mapping[str, str]) -> str:
+def run_tool(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """What a tool answers to a question, on stdout and stderr; raises CaptureError where it does not start or end."""
     try:
         done = subprocess.run(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import workloads
-from tracelab.collect.settings import ABOUT, Settings, checked
-from tracelab.collect.sweep.naming import names
-from tracelab.collect.sweep.values import option
+from tracelab.collect.settings import OPTION_METADATA, Settings, validate_settings
+from tracelab.collect.sweep.naming import name_runs
+from tracelab.collect.sweep.values import parse_option
 from tracelab.errors import TracelabError, UsageError, unknown
 from tracelab.run_names import check_run_name
 
@@ -18,7 +18,7 @@ Options = dict[str, Any]
 
 _SWEEPS_OWN = ("out", "run", "force", "sweep", "repeat")
 """Options that the sweep sets itself."""
-OPTIONS = ("workload", *(name for name in ABOUT if name not in _SWEEPS_OWN))
+OPTIONS = ("workload", *(name for name in OPTION_METADATA if name not in _SWEEPS_OWN))
 _OF_A_MATRIX = ("workload", "fixed", "axes", "exclude", "include", "override", "repeats", "timeout_s")
 _OF_A_FILE = ("name", "about", "matrix", *_OF_A_MATRIX)
 _MOST_CELLS = 10_000
@@ -51,7 +51,7 @@ class Sweep:
     """Sentences about what the file says to no effect."""
 
 
-def load(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None) -> Sweep:
+def load_sweep(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None) -> Sweep:
     """The sweep of a file; `fixed` wins over all that it says. Raises UsageError with what is wrong in it."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -61,12 +61,12 @@ def load(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, 
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise UsageError(f"{path}: is no TOML: {error}") from error
     try:
-        return expanded({**content, "name": content.get("name", path.stem)}, out, repeats, fixed)
+        return expand_matrix({**content, "name": content.get("name", path.stem)}, out, repeats, fixed)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 
 
-def expanded(
+def expand_matrix(
     content: Mapping[str, Any], out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None
 ) -> Sweep:
     """Multiply a file's content out. Options that two cells share in full make one cell."""
@@ -94,12 +94,12 @@ def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Pat
     varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in found}) > 1)
     picked = [{key: options[key] for key in varied if key in options} for options, _ in found]
     cells = []
-    for (options, times), values, base in zip(found, picked, names(name, picked), strict=True):
+    for (options, times), values, base in zip(found, picked, name_runs(name, picked), strict=True):
         for repeat in range(times):
             run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, asked for later, rename nothing
             asked = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
             try:
-                cells.append(Cell(checked(asked), values))
+                cells.append(Cell(validate_settings(asked), values))
             except UsageError as error:
                 raise UsageError(f"cell {run}: {error}; leave it out with [[exclude]]") from error
     return Sweep(name, about, tuple(cells), varied)
@@ -151,7 +151,7 @@ def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -
 def _check_own(cells: Iterable[Options]) -> None:
     """Refuse settings that a workload does not have, with which every cell would fail."""
     for workload, own in sorted({(cell["workload"], tuple(cell["set"])) for cell in cells if cell.get("set")}):
-        found = workloads.find(workload)
+        found = workloads.find_workload(workload)
         _known(f"setting of {found.name}", own, sorted(found.own) or ["none"])
 
 
@@ -184,7 +184,7 @@ def _options(values: Mapping[str, Any]) -> Options:
         if first != name:
             options[first] = {**options.get(first, {}), name.removeprefix(f"{first}."): str(value)}
         else:
-            given = option(name, value)
+            given = parse_option(name, value)
             options[name] = {**options.get(name, {}), **given} if isinstance(given, dict) else given
     return options
 
@@ -228,7 +228,7 @@ def _tables(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return list(value)
 
 
-def shipped(folder: Path, name: str) -> Path:
+def find_sweep_file(folder: Path, name: str) -> Path:
     """A file by its path, or one of ours by its name."""
     path = Path(name)
     if path.is_file() or path.suffix == ".toml":

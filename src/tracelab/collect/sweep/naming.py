@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.settings import PATHS
+from tracelab.collect.settings import PATH_OPTIONS
 from tracelab.run_names import legal_run_name
 
 _SHORT = {
@@ -26,7 +26,7 @@ _LONGEST = 90
 """Room is left for the repeat."""
 
 
-def names(sweep: str, cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def name_runs(sweep: str, cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """A name for every cell, no two alike."""
     spelled = [legal_run_name("-".join([sweep, *filter(None, map(_part, cell, cell.values()))])) for cell in cells]
     counts = Counter(name.lower() for name in spelled)  # some file systems know no case
@@ -51,7 +51,7 @@ def _part(option: str, value: Any) -> str:  # noqa: ANN401  whatever the option 
             return "-".join(f"{key}{each}" for key, each in value.items())
         case tuple():
             return "-".join(map(str, value))
-    text = Path(value).stem if option in PATHS else str(value)
+    text = Path(value).stem if option in PATH_OPTIONS else str(value)
     return text if option in ("model", "workload", "parallel", "precision", "optimizer", "data") else f"{mark}-{text}"
 
 

@@ -11,7 +11,7 @@ from tracelab.collect.sweep.matrix import Cell, Sweep
 _MINUTE_S, _HOUR_S = 60, 3600
 
 
-def table(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str]) -> str:
+def render_cells(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str]) -> str:
     """A line for each cell: its name, what varies, how far it is."""
     head = ["run", *sweep.varied, "repeat", "state"]
     rows = [
@@ -29,7 +29,7 @@ def table(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str]) -> str
     )
 
 
-def summary(states: Mapping[str, str]) -> str:
+def count_states(states: Mapping[str, str]) -> str:
     """How many cells have which state: 36 cells: 30 ok, 4 oom, 2 not_run."""
     counts = Counter(states.values())
     order = [*STATUSES, *sorted(set(counts) - set(STATUSES))]
@@ -37,7 +37,7 @@ def summary(states: Mapping[str, str]) -> str:
     return f"{len(states)} cell{'' if len(states) == 1 else 's'}: {told or 'none'}"
 
 
-def spent(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < _MINUTE_S:
         return f"{seconds:.1f} s"
@@ -46,9 +46,9 @@ def spent(seconds: float) -> str:
     return f"{int(seconds // _HOUR_S)}:{int(seconds % _HOUR_S // _MINUTE_S):02} h"
 
 
-def left(seconds: Sequence[float], cells: int) -> str:
+def format_time_left(seconds: Sequence[float], cells: int) -> str:
     """How long the cells that are left may take, by those that are done."""
-    return f"; about {spent(sum(seconds) / len(seconds) * cells)} left" if seconds and cells else ""
+    return f"; about {format_duration(sum(seconds) / len(seconds) * cells)} left" if seconds and cells else ""
 
 
 def _text(value: Any) -> str:  # noqa: ANN401  whatever an option holds

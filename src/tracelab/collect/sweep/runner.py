@@ -10,48 +10,48 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracelab.collect import status
-from tracelab.collect.launch import (
-    ENDING,
+from tracelab.collect.process.launch import (
+    END_SIGNALS,
     GRACE_S,
     SAVE_S,
-    End,
     Interrupted,
+    ProcessExit,
     Worker,
-    interruptible,
     kill,
     launch,
-    python,
-    stop,
-    tail,
+    python_command,
+    raise_on_signals,
+    read_tail,
+    terminate,
 )
-from tracelab.collect.settings import changed
+from tracelab.collect.settings import non_default_options
 from tracelab.collect.sweep.matrix import Cell
 from tracelab.collect.sweep.state import (
     NOT_RUN,
     OTHER_SETTINGS,
     RUNNING,
-    error_of,
-    failed,
-    folder_of,
-    set_back,
-    state,
+    cell_state,
+    mark_failed,
+    mark_not_run,
+    read_error,
+    run_folder_of,
 )
-from tracelab.collect.sweep.values import words
+from tracelab.collect.sweep.values import train_arguments
 from tracelab.errors import TracelabError, UsageError
 
 LEAST_FREE_BYTES = 64 << 20
 """With less on the disk no cell is begun: it would fail for no reason of its own."""
-_INTERRUPTED_CODES = tuple(128 + number for number in ENDING)
+_INTERRUPTED_CODES = tuple(128 + number for number in END_SIGNALS)
 _TAKEN = "a run is being written there"
 _OF_A_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
-"""Variables by which a process knows that it is a rank (collect/job.py)."""
+"""Variables by which a process knows that it is a rank (process/launcher_env.py)."""
 _LOOK_S = 0.1
 _SLACK_S = 60.0
 """What a run may take beyond its time limit to start, to stop and to write its traces, before it is ended from here."""
 
 
 @dataclass(frozen=True)
-class Done:
+class CellResult:
     """What became of one cell."""
 
     cell: Cell
@@ -72,7 +72,9 @@ class RunnerOptions:
     """Told again and again while a cell runs."""
 
 
-def chosen(cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str], redo: Sequence[str]) -> list[Cell]:
+def select_cells(
+    cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str], redo: Sequence[str]
+) -> list[Cell]:
     """The cells to run: those not run yet or with other settings, and those whose status is to be done again.
 
     With `only` no others than those in these states.
@@ -81,14 +83,14 @@ def chosen(cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str]
     return [cell for cell in cells if states[cell.run] in wanted - {RUNNING}]
 
 
-def run(cells: Sequence[Cell], means: RunnerOptions, done: Callable[[Done], None]) -> None:
+def run_cells(cells: Sequence[Cell], means: RunnerOptions, done: Callable[[CellResult], None]) -> None:
     """Run the cells. Raises Interrupted, and TracelabError where the disk is full: then the same command goes on later.
 
     A cell that another process has begun or ended meanwhile is left alone.
     """
-    before = {cell.run: state(cell) for cell in cells}
+    before = {cell.run: cell_state(cell) for cell in cells}
     for cell in cells:
-        if state(cell) != before[cell.run]:
+        if cell_state(cell) != before[cell.run]:
             continue
         _check_space(cell.settings.out)
         begun = time.monotonic()
@@ -98,26 +100,26 @@ def run(cells: Sequence[Cell], means: RunnerOptions, done: Callable[[Done], None
             _say_end(cell, end)
         except OSError as error:
             raise TracelabError(
-                f"{folder_of(cell)}: cannot be written: {error.strerror}; make room, and give the same command again"
+                f"{run_folder_of(cell)}: cannot be written: {error.strerror}; free space, and run the command again"
             ) from error
-        found = state(cell)
-        done(Done(cell, found, error_of(cell), time.monotonic() - begun))
+        found = cell_state(cell)
+        done(CellResult(cell, found, read_error(cell), time.monotonic() - begun))
 
 
-def command(cell: Cell, before: str, means: RunnerOptions) -> list[str]:
+def cell_command(cell: Cell, before: str, means: RunnerOptions) -> list[str]:
     """The command line of a cell: the same entry as a person's, in a process of its own."""
-    asked = changed(replace(cell.settings, force=before != NOT_RUN))
-    train = means.train or tuple(python("tracelab", "collect", "train"))
-    return [*means.launcher, *train, *words(cell.settings, {**asked, "out": cell.settings.out})]
+    asked = non_default_options(replace(cell.settings, force=before != NOT_RUN))
+    train = means.train or tuple(python_command("tracelab", "collect", "train"))
+    return [*means.launcher, *train, *train_arguments(cell.settings, {**asked, "out": cell.settings.out})]
 
 
-def _run_one(cell: Cell, before: str, means: RunnerOptions, scratch: Path) -> End:
+def _run_one(cell: Cell, before: str, means: RunnerOptions, scratch: Path) -> ProcessExit:
     limit = cell.settings.timeout_s
     begun, why = time.monotonic(), "itself"
     workers: list[Worker] = []
     try:
-        with interruptible():
-            workers.append(launch(command(cell, before, means), environment(means), 0, scratch / "0"))
+        with raise_on_signals():
+            workers.append(launch(cell_command(cell, before, means), cell_environment(means), 0, scratch / "0"))
             while workers[0].process.poll() is None:
                 seconds = time.monotonic() - begun
                 means.tell(cell.run, seconds)
@@ -130,40 +132,38 @@ def _run_one(cell: Cell, before: str, means: RunnerOptions, scratch: Path) -> En
         if any(
             worker.process.returncode in (*_INTERRUPTED_CODES, -signal.SIGTERM, -signal.SIGKILL) for worker in workers
         ):
-            set_back(cell)
+            mark_not_run(cell)
         raise
     except OSError as error:
-        raise TracelabError(f"{command(cell, before, means)[0]}: cannot be started: {error.strerror}") from error
+        raise TracelabError(f"{cell_command(cell, before, means)[0]}: cannot be started: {error.strerror}") from error
     kill(workers)
-    return End(0, workers[0].process.returncode, why, tail(workers[0].log))
+    return ProcessExit(0, workers[0].process.returncode, why, read_tail(workers[0].log))
 
 
 def _ended(workers: list[Worker]) -> None:
     """Let a run write what it has: it waits for its own ranks first."""
-    stop(workers)
+    terminate(workers)
     until = time.monotonic() + 2 * GRACE_S
     while any(worker.process.poll() is None for worker in workers) and time.monotonic() < until:
         time.sleep(_LOOK_S)
     kill(workers)
 
 
-def _say_end(cell: Cell, end: End) -> None:
+def _say_end(cell: Cell, end: ProcessExit) -> None:
     """A run that ended without a last word has one from here; else it would run again and again.
 
     One that found its folder taken by another process has not run at all.
     """
-    if state(cell) == NOT_RUN and not (end.code == UsageError.exit_code and _TAKEN in end.output):
-        failed(cell, *status.of_end(end, killed_for_memory=False))
+    if cell_state(cell) == NOT_RUN and not (end.code == UsageError.exit_code and _TAKEN in end.output):
+        mark_failed(cell, *status.status_of_exit(end, killed_for_memory=False))
 
 
 def _check_space(out: Path) -> None:
     if shutil.disk_usage(out).free < LEAST_FREE_BYTES:
-        raise TracelabError(
-            f"{out}: the disk is full; make room, and give the same command again: it goes on from here"
-        )
+        raise TracelabError(f"{out}: the disk is full; free space, and run the command again: it goes on from here")
 
 
-def environment(means: RunnerOptions) -> dict[str, str]:
+def cell_environment(means: RunnerOptions) -> dict[str, str]:
     """This process's, with the checkout to import from.
 
     A run is no rank of the job that the sweep itself was started in: tasks of srun share the cells, a cell each.

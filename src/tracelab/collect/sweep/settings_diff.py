@@ -17,12 +17,12 @@ _SHOWN = 3
 Differences = Mapping[str, tuple[Any, Any]]
 
 
-def differences(settings: Settings, run: Mapping[str, Any]) -> Differences:
+def compare_settings(settings: Settings, run: Mapping[str, Any]) -> Differences:
     """Options with the value that the run of this run.json was asked for, and the one that is asked for now.
 
     Tags count: they say whose results these are. What a run of an older tracelab does not say is no difference.
     """
-    then, now = run.get("axes"), options.axes(settings)
+    then, now = run.get("axes"), options.recorded_options(settings)
     if not isinstance(then, Mapping):
         return {}
     was = _flat({name: value for name, value in then.items() if name in now})
@@ -31,7 +31,7 @@ def differences(settings: Settings, run: Mapping[str, Any]) -> Differences:
     return {name: pair for name, pair in both.items() if pair[0] != pair[1] and _counts(name, pair, settings)}
 
 
-def refuse(folder: Path, found: Mapping[str, Differences]) -> None:
+def refuse_other_settings(folder: Path, found: Mapping[str, Differences]) -> None:
     """Raise UsageError where runs were asked for with other settings, with which they are and what to do."""
     if not found:
         return

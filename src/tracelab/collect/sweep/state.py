@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import settings as options
-from tracelab.collect.folder import LOCK, RUN, RUN_JSON, described, write_json
+from tracelab.collect.run_folder import LOCK, RUN_FORMAT, RUN_JSON, read_run_json, write_json
 from tracelab.collect.settings import STATUSES, Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
-from tracelab.collect.sweep.settings_diff import Differences, differences
-from tracelab.collect.workloads import find
+from tracelab.collect.sweep.settings_diff import Differences, compare_settings
+from tracelab.collect.workloads import find_workload
 from tracelab.errors import TracelabError
 
 SWEEP_JSON = "sweep.json"
@@ -20,30 +20,30 @@ RUNNING = "running"
 OTHER_SETTINGS = "other_settings"
 
 
-def folder_of(cell: Cell) -> Path:
+def run_folder_of(cell: Cell) -> Path:
     """The run folder of a cell."""
     return cell.settings.out / cell.run
 
 
-def state(cell: Cell) -> str:
+def cell_state(cell: Cell) -> str:
     """The status of a cell's run; not_run where it has none or never came to its end, running while it is at it.
 
     Where its run came to its end but was asked for with other settings, it is no run of this cell: other_settings.
     """
-    folder = folder_of(cell)
+    folder = run_folder_of(cell)
     if is_running(folder):
         return RUNNING
-    run = described(folder) or {}
+    run = read_run_json(folder) or {}
     status = run.get("status")
     if not isinstance(status, str) or status not in STATUSES or status == NOT_RUN:
         return NOT_RUN
-    return OTHER_SETTINGS if differences(cell.settings, run) else status
+    return OTHER_SETTINGS if compare_settings(cell.settings, run) else status
 
 
-def of_other_settings(cells: Iterable[Cell], states: Mapping[str, str]) -> dict[str, Differences]:
+def find_other_settings(cells: Iterable[Cell], states: Mapping[str, str]) -> dict[str, Differences]:
     """Runs that were asked for with other settings than their cells are now, ended or under way."""
     begun = [cell for cell in cells if states[cell.run] in (OTHER_SETTINGS, RUNNING)]
-    found = {cell.run: differences(cell.settings, described(folder_of(cell)) or {}) for cell in begun}
+    found = {cell.run: compare_settings(cell.settings, read_run_json(run_folder_of(cell)) or {}) for cell in begun}
     return {run: differing for run, differing in found.items() if differing}
 
 
@@ -61,53 +61,53 @@ def is_running(folder: Path) -> bool:
     return False
 
 
-def prepare(sweep: Sweep, file: Path) -> None:
+def write_planned_runs(sweep: Sweep, file: Path) -> None:
     """Write what is to come: the list of cells, and a run.json for each, so that what never runs is seen, too."""
     first = sweep.cells[0]
     try:
         first.settings.out.mkdir(parents=True, exist_ok=True)
         write_json(first.settings.out / SWEEP_JSON, _record(sweep, file))
         for cell in sweep.cells:
-            found = described(folder_of(cell))
-            stale = found is not None and state(cell) == NOT_RUN and differences(cell.settings, found)
-            if stale or not (folder_of(cell) / RUN_JSON).exists():
-                folder_of(cell).mkdir(exist_ok=True)
-                write_json(folder_of(cell) / RUN_JSON, not_run(cell.settings))
+            found = read_run_json(run_folder_of(cell))
+            stale = found is not None and cell_state(cell) == NOT_RUN and compare_settings(cell.settings, found)
+            if stale or not (run_folder_of(cell) / RUN_JSON).exists():
+                run_folder_of(cell).mkdir(exist_ok=True)
+                write_json(run_folder_of(cell) / RUN_JSON, planned_run_json(cell.settings))
     except OSError as error:
         raise TracelabError(
             f"{first.settings.out}: cannot be written: {error.strerror}; choose another --out"
         ) from error
 
 
-def set_back(cell: Cell) -> None:
+def mark_not_run(cell: Cell) -> None:
     """Mark a cell as not run; what it left goes when it runs again."""
     with contextlib.suppress(OSError):
-        write_json(folder_of(cell) / RUN_JSON, not_run(cell.settings))
+        write_json(run_folder_of(cell) / RUN_JSON, planned_run_json(cell.settings))
 
 
-def failed(cell: Cell, status: str, error: str) -> None:
+def mark_failed(cell: Cell, status: str, error: str) -> None:
     """Say how a cell ended that could not say it itself."""
-    found = described(folder_of(cell)) or not_run(cell.settings)
-    folder_of(cell).mkdir(parents=True, exist_ok=True)
-    write_json(folder_of(cell) / RUN_JSON, found | {"status": status, "error": error})
+    found = read_run_json(run_folder_of(cell)) or planned_run_json(cell.settings)
+    run_folder_of(cell).mkdir(parents=True, exist_ok=True)
+    write_json(run_folder_of(cell) / RUN_JSON, found | {"status": status, "error": error})
 
 
-def error_of(cell: Cell) -> str | None:
+def read_error(cell: Cell) -> str | None:
     """What run.json says went wrong."""
-    error = (described(folder_of(cell)) or {}).get("error")
+    error = (read_run_json(run_folder_of(cell)) or {}).get("error")
     return error if isinstance(error, str) else None
 
 
-def not_run(settings: Settings) -> dict[str, Any]:
+def planned_run_json(settings: Settings) -> dict[str, Any]:
     """run.json of a run that is yet to come: what was asked for; where it runs is not known."""
-    workload = find(settings.workload)
+    workload = find_workload(settings.workload)
     trains = workload.trains
     learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
     asked = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
     return {
-        "tracelab": RUN,
+        "tracelab": RUN_FORMAT,
         "run": settings.run,
-        "program": " ".join(options.words(settings, options.NOT_VARIED + options.CAPTURE)),
+        "program": " ".join(options.command_words(settings, options.NOT_VARIED + options.CAPTURE_OPTIONS)),
         "workload": workload.name,
         **asked,
         "dataset": settings.data if trains else None,
@@ -122,7 +122,7 @@ def not_run(settings: Settings) -> dict[str, Any]:
         "error": None,
         "started_at": None,
         "tags": dict(settings.tag),
-        "axes": options.axes(settings),
+        "axes": options.recorded_options(settings),
     }
 
 
@@ -151,7 +151,7 @@ def _record(sweep: Sweep, file: Path) -> dict[str, Any]:
 
 def _listed(cells: Iterable[Cell]) -> Iterable[dict[str, Any]]:
     for cell in cells:
-        asked = options.axes(cell.settings)
+        asked = options.recorded_options(cell.settings)
         yield {
             "run": cell.run,
             "repeat": cell.settings.repeat,

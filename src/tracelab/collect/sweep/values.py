@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from tracelab.collect.settings import ABOUT, Settings
+from tracelab.collect.settings import OPTION_METADATA, Settings
 from tracelab.errors import UsageError
 
 _HINTS = get_type_hints(Settings)
 
 
-def option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the option holds
+def parse_option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the option holds
     """The value as the option's type; raises UsageError where it is of another."""
     hint = _HINTS[name]
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
@@ -31,7 +31,7 @@ def option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the optio
     raise UsageError(f"{name} = {value!r}: expected {_expected(text)}")
 
 
-def given(texts: Sequence[str]) -> dict[str, Any]:
+def parse_fixed(texts: Sequence[str]) -> dict[str, Any]:
     """NAME=VALUE as a file would have it: a number, true or false, else a text."""
     values = {}
     for text in texts:
@@ -45,7 +45,7 @@ def given(texts: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def words(settings: Settings, options: Mapping[str, Any]) -> list[str]:
+def train_arguments(settings: Settings, options: Mapping[str, Any]) -> list[str]:
     """The command line of a run behind `collect train`; flags that are not set are left out."""
     line = [settings.workload]
     for name, value in options.items():
@@ -65,7 +65,7 @@ def words(settings: Settings, options: Mapping[str, Any]) -> list[str]:
 
 
 def _least(name: str, value: Any) -> Any:  # noqa: ANN401  int or float
-    least = ABOUT[name]["least"] if name in ABOUT else None
+    least = OPTION_METADATA[name]["least"] if name in OPTION_METADATA else None
     if least is not None and value < least:
         raise UsageError(f"{name} = {value}: at least {least}")
     return value

@@ -5,12 +5,12 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.collect.launcher_env import Job
+from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ValidationData:
     """What one rank validates on."""
 
     loader: Any
@@ -18,7 +18,7 @@ class HeldOut:
     """So many first ones count; others only keep this rank in step with those that have more."""
 
 
-def fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: ANN401  torch carries no types here
+def take_fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: ANN401  torch carries no types here
     """A share of a data set, chosen at random and the same in every rank and run."""
     if share >= 1:
         return data
@@ -27,7 +27,7 @@ def fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: AN
     return torch.utils.data.Subset(data, chosen.tolist())
 
 
-def classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workload's settings, and its data set
+def count_classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workload's settings, and its data set
     """Among how many answers one guesses: the words of a vocabulary, or the classes that torchvision's data sets list.
 
     However many a model could name: labels that the data lacks are soon guessed no more.
@@ -37,7 +37,7 @@ def classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workload's se
     return known if isinstance(known, int) and known > 0 else None
 
 
-def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
+def training_loader(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
     """A loader over this rank's share; every rank gets as many batches as the others."""
     sampler = None
     if job.world_size > 1:
@@ -46,12 +46,12 @@ def training(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noq
     return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph is of one shape
 
 
-def one(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
+def sample_batch(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
     """A batch made here and now: nothing that loads data may ask for pinned memory while a CUDA graph is captured."""
     return torch.utils.data.default_collate([data[place % len(data)] for place in range(settings.batch_size)])
 
 
-def validation(torch: Any, data: Any, settings: Settings, job: Job) -> HeldOut:  # noqa: ANN401
+def validation_data(torch: Any, data: Any, settings: Settings, job: Job) -> ValidationData:  # noqa: ANN401
     """A loader over this rank's share, in order; the shares together are every sample once.
 
     Ranks must ask for as many batches as each other, for FSDP gathers weights in every forward pass, and DDP buffers.
@@ -61,10 +61,10 @@ def validation(torch: Any, data: Any, settings: Settings, job: Job) -> HeldOut: 
     batches = [list(own[start : start + size]) for start in range(0, len(own), size)]
     most = math.ceil(math.ceil(len(data) / world) / size)
     padded = batches + [[0]] * (most - len(batches))
-    return HeldOut(_loader(torch, data, settings, {"batch_sampler": padded}), len(batches))
+    return ValidationData(_loader(torch, data, settings, {"batch_sampler": padded}), len(batches))
 
 
-def pins(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
+def pins_memory(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
     """Whether batches are loaded into pinned memory: without a GPU there is none to pin it for."""
     return settings.pin_memory and settings.device == "cuda" and bool(torch.cuda.is_available())
 
@@ -73,7 +73,7 @@ def _loader(torch: Any, data: Any, settings: Settings, order: dict[str, Any]) ->
     return torch.utils.data.DataLoader(
         data,
         num_workers=settings.workers,
-        pin_memory=pins(torch, settings),
+        pin_memory=pins_memory(torch, settings),
         persistent_workers=settings.workers > 0,
         generator=torch.Generator().manual_seed(settings.seed),
         **order,

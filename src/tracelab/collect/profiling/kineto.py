@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect import disk
-from tracelab.collect.capture import LOADING
-from tracelab.collect.export import Looked, looked
-from tracelab.collect.folder import write_gzip, write_json
-from tracelab.collect.launch import BUSY
+from tracelab.collect import disk_errors
+from tracelab.collect.process.launch import SAVING
+from tracelab.collect.profiling.capture import DATA_LOADING
+from tracelab.collect.profiling.trace_check import TraceCheck, check_trace
+from tracelab.collect.run_folder import write_gzip, write_json
 from tracelab.collect.settings import Settings
 
 _ALPHA = 2
@@ -60,7 +60,7 @@ class Kineto:
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
         """Name a range; the loader's PyTorch names itself."""
-        if name == LOADING:
+        if name == DATA_LOADING:
             return contextlib.nullcontext()
         marked: contextlib.AbstractContextManager[Any] = self._torch.profiler.record_function(name)
         return marked
@@ -79,7 +79,7 @@ class Kineto:
     @contextlib.contextmanager
     def _busy(self) -> Iterator[None]:
         """The parent sees that this process is writing, and gives it time."""
-        mark = self._scratch / BUSY
+        mark = self._scratch / SAVING
         mark.touch()
         try:
             yield
@@ -99,22 +99,22 @@ class Kineto:
             with_flops=settings.flops,
         )
 
-    def _exported(self, plain: Path) -> tuple[Looked, str]:
+    def _exported(self, plain: Path) -> tuple[TraceCheck, str]:
         """Export as torch does by itself, for that says the most; where the result is no JSON, in Python.
 
         Names with a quote break the native exporter (torch 2.13), and older torch has no other.
         """
         self._profile.export_chrome_trace(str(plain))
         if not plain.exists():
-            raise disk.unwritten(plain)
-        native = looked(plain)
+            raise disk_errors.missing_export_error(plain)
+        native = check_trace(plain)
         if native.problem is None:
             return native, "native"
         if "use_python_export" not in inspect.signature(self._profile.export_chrome_trace).parameters:
             return native, f"native, invalid JSON: {native.problem}"
-        with disk.writing(plain):
+        with disk_errors.name_file_in_errors(plain):
             self._profile.export_chrome_trace(str(plain), use_python_export=True)
-        again = looked(plain)
+        again = check_trace(plain)
         found = f"native was invalid JSON: {native.problem}"
         return (
             again,

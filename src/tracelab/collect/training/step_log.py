@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.folder import Lines
-from tracelab.collect.model_setup import Place
+from tracelab.collect.run_folder import JsonLines
+from tracelab.collect.training.model_setup import RankContext
 
 _PATIENCE_S = 1.0
 _LOOK_S = 0.01
@@ -61,7 +61,7 @@ class Mean:
 
 
 @dataclass
-class Sums:
+class EpochTotals:
     """What an epoch adds up; loss and accuracy by themselves, for a loss may be no number where hits were counted."""
 
     samples: int | None = None
@@ -81,22 +81,22 @@ class Sums:
 
 
 @dataclass
-class Record:
+class StepLog:
     """The files of one rank; a step's row is written as soon as the device has done it."""
 
-    place: Place
+    place: RankContext
     folder: Path
-    sums: Sums = field(default_factory=Sums)
+    sums: EpochTotals = field(default_factory=EpochTotals)
     steps_written: int = 0
     _ended: deque[Step] = field(default_factory=deque)
     _pending: deque[Step] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         run, rank = self.folder.name, self.place.job.rank
-        self._steps = Lines(self.folder / f"steps.rank{rank}.jsonl", "steps/1", run, rank)
+        self._steps = JsonLines(self.folder / f"steps.rank{rank}.jsonl", "steps/1", run, rank)
         self._peaks = None
         if self.place.cuda:
-            self._peaks = Lines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
+            self._peaks = JsonLines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
 
     def begin(self, phase: str, epoch: int | None, number: int | None) -> Step:
         """Start the clock of a step, or of an epoch where it has no number."""
@@ -132,7 +132,7 @@ class Record:
         dur_ns = time.perf_counter_ns() - step.begun_ns - apart_ns
         row = _row(step, dur_ns, self.sums.loss.value, self.sums.accuracy.value)
         self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
-        self.sums = Sums()
+        self.sums = EpochTotals()
 
     def finish(self) -> None:
         """Wait for the device, and write every step that is left."""

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Complexity:
+class ModelCost:
     """Of one model; a multiply-add is two FLOPs."""
 
     parameters: int
@@ -16,7 +16,7 @@ class Complexity:
     problem: str | None = None
 
 
-def complexity(torch: Any, build: Callable[[], Any], step_of: Callable[[Any], Any], sample: Any) -> Complexity:  # noqa: ANN401
+def count_model_cost(torch: Any, build: Callable[[], Any], step_of: Callable[[Any], Any], sample: Any) -> ModelCost:  # noqa: ANN401
     """Count parameters, and the FLOPs of one sample's forward pass. `step_of(model)` gives the step of a workload.
 
     Matrix products, convolutions and attention count; what is pointwise does not. Attention is counted as the products
@@ -28,8 +28,8 @@ def complexity(torch: Any, build: Callable[[], Any], step_of: Callable[[Any], An
     try:
         flop = _forward_flop(torch, step_of(network.eval()), sample)
     except Exception as error:  # noqa: BLE001  a workload's own step, which works on real tensors
-        return Complexity(counted[0], counted[1], None, f"FLOPs not counted: {' '.join(str(error).split())[:200]}")
-    return Complexity(counted[0], counted[1], flop)
+        return ModelCost(counted[0], counted[1], None, f"FLOPs not counted: {' '.join(str(error).split())[:200]}")
+    return ModelCost(counted[0], counted[1], flop)
 
 
 def _without_memory(torch: Any, build: Callable[[], Any]) -> Any:  # noqa: ANN401

@@ -14,7 +14,7 @@ _NUMBER_END = 64
 
 
 @dataclass(frozen=True)
-class Looked:
+class TraceCheck:
     """What a trace holds: events by category; `problem` says why it is no JSON, None where it is."""
 
     categories: Counter[str]
@@ -31,7 +31,7 @@ class Looked:
         return self.categories["gpu_memcpy"] + self.categories["gpu_memset"]
 
 
-def looked(path: Path) -> Looked:
+def check_trace(path: Path) -> TraceCheck:
     """Read a trace of the form {…, "traceEvents": […], …} event by event."""
     categories: Counter[str] = Counter()
     try:
@@ -39,8 +39,8 @@ def looked(path: Path) -> Looked:
             for event in _events(_Text(file)):
                 categories[str(event.get("cat", "")) if isinstance(event, dict) else ""] += 1
     except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-        return Looked(categories, " ".join(str(error).split()))
-    return Looked(categories)
+        return TraceCheck(categories, " ".join(str(error).split()))
+    return TraceCheck(categories)
 
 
 class _Text:

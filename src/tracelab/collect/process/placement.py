@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tracelab.collect.launcher_env import Job, from_environment
-from tracelab.collect.machine import cards
-from tracelab.collect.settings import Settings, checked
+from tracelab.collect.machine import list_gpus
+from tracelab.collect.process.launcher_env import Job, read_launcher_env
+from tracelab.collect.settings import Settings, validate_settings
 from tracelab.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Plan:
+class Placement:
     """The settings with nothing left to choose, and the ranks that this process starts."""
 
     settings: Settings
@@ -36,13 +36,13 @@ class Plan:
         return replace(self.job, rank=rank, local_rank=self.job.local_rank + rank - self.ranks[0])
 
 
-def plan(settings: Settings, environment: Mapping[str, str] | None = None) -> Plan:
+def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None) -> Placement:
     """Decide; raises UsageError where what was asked for cannot be."""
     environment = os.environ if environment is None else environment
-    there = len(cards(environment)) if settings.device != "cpu" else 0
+    there = len(list_gpus(environment)) if settings.device != "cpu" else 0
     device = ("cuda" if there else "cpu") if settings.device == "auto" else settings.device
-    decided = checked(replace(settings, device=device))
-    job = from_environment(environment)
+    decided = validate_settings(replace(settings, device=device))
+    job = read_launcher_env(environment)
     if job is not None:
         return _launched(decided, job)
     if device == "cuda" and there and (decided.gpus or 1) > there:
@@ -50,10 +50,10 @@ def plan(settings: Settings, environment: Mapping[str, str] | None = None) -> Pl
     if decided.parallel != "none":
         decided = replace(decided, gpus=decided.gpus or there or 1)
     world_size = decided.gpus or 1 if decided.parallel in ("ddp", "fsdp") else 1
-    return Plan(decided, Job(world_size=world_size, local_world_size=world_size), tuple(range(world_size)))
+    return Placement(decided, Job(world_size=world_size, local_world_size=world_size), tuple(range(world_size)))
 
 
-def _launched(settings: Settings, job: Job) -> Plan:
+def _launched(settings: Settings, job: Job) -> Placement:
     if settings.parallel in ("none", "dp") and job.world_size > 1:
         raise UsageError(
             f"{job.launcher} started {job.world_size} processes, and --parallel {settings.parallel} is for one; "
@@ -64,4 +64,4 @@ def _launched(settings: Settings, job: Job) -> Plan:
             f"--gpus {settings.gpus}: {job.launcher} started {job.local_world_size} processes on each node; "
             "leave the option out"
         )
-    return Plan(settings, job, (job.rank,))
+    return Placement(settings, job, (job.rank,))

@@ -23,7 +23,7 @@ THROTTLE_REASONS = (
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """One GPU at one moment; what could not be learned is None."""
 
     device: int
@@ -61,7 +61,7 @@ def throttle_reasons(bits: int | None) -> str | None:
     return ", ".join(words) or "none"
 
 
-def wanted(environment: Mapping[str, str]) -> list[str] | None:
+def visible_device_entries(environment: Mapping[str, str]) -> list[str] | None:
     """The entries of CUDA_VISIBLE_DEVICES, or None where it is not set. CUDA stops at the first that is no device."""
     text = environment.get("CUDA_VISIBLE_DEVICES")
     if text is None:
@@ -75,24 +75,24 @@ def wanted(environment: Mapping[str, str]) -> list[str] | None:
     return entries
 
 
-def visible(found: Sequence[Card], environment: Mapping[str, str]) -> list[Card]:
+def visible_gpus(found: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
     """The cards that a process sees, numbered as it sees them; `found` stands in the order of the PCI bus.
 
     CUDA orders the fastest card first unless CUDA_DEVICE_ORDER=PCI_BUS_ID; on a node of equal cards that is the same.
     """
-    entries = wanted(environment)
+    entries = visible_device_entries(environment)
     if entries is None:
         return [replace(card, device=ordinal) for ordinal, card in enumerate(found)]
-    seen: list[Card] = []
+    seen: list[Gpu] = []
     for entry in entries:
         card = _card(entry, found)
         if card is None and not entry.startswith("MIG-"):
             break
-        seen.append(replace(card or Card(0, found[0].said_by if found else "", uuid=entry), device=len(seen)))
+        seen.append(replace(card or Gpu(0, found[0].said_by if found else "", uuid=entry), device=len(seen)))
     return seen
 
 
-def _card(entry: str, found: Sequence[Card]) -> Card | None:
+def _card(entry: str, found: Sequence[Gpu]) -> Gpu | None:
     """The card of one entry: by number, or by a beginning of its UUID that no other card has."""
     if entry.isdecimal():
         return found[int(entry)] if int(entry) < len(found) else None

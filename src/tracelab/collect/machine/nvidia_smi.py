@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 
-from tracelab.collect.machine.card import MHZ, MIB, Card, throttle_reasons, visible
+from tracelab.collect.machine.gpu import MHZ, MIB, Gpu, throttle_reasons, visible_gpus
 
 _PLACES = ("/usr/local/nvidia/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi")
 """Where containers and WSL have it, also where their path does not say so."""
@@ -77,7 +77,7 @@ FIELDS: Mapping[str, tuple[str, Callable[[str], str | int | float | None]]] = {
 """By nvidia-smi's field: what it is in a Card, and how it is read. The last two are one, renamed with driver 535."""
 
 
-class Smi:
+class NvidiaSmi:
     """nvidia-smi, started for each look at the cards."""
 
     said_by = "nvidia-smi"
@@ -88,14 +88,14 @@ class Smi:
         self._environment = environment
         self._fields = list(FIELDS)
 
-    def cards(self) -> list[Card]:
+    def cards(self) -> list[Gpu]:
         """Every visible card as it is now; none where nvidia-smi fails."""
-        return visible(self._found(), self._environment)
+        return visible_gpus(self._found(), self._environment)
 
     def close(self) -> None:
         """Nothing stays open."""
 
-    def _found(self) -> list[Card]:
+    def _found(self) -> list[Gpu]:
         """All cards in the order of the bus. A field that this nvidia-smi does not know is never asked for again."""
         while self._fields:
             answer = self._answer()
@@ -127,21 +127,21 @@ class Smi:
         except (OSError, subprocess.TimeoutExpired):
             return None
 
-    def _card(self, number: int, row: list[str]) -> Card:
+    def _card(self, number: int, row: list[str]) -> Gpu:
         said: dict[str, str | int | float] = {}
         for field, cell in zip(self._fields, row, strict=True):
             name, read = FIELDS[field]
             value = read(cell.strip())
             if value is not None:
                 said[name] = value
-        return Card(number, self.said_by, **said)  # type: ignore[arg-type]  # FIELDS pairs each name with its type
+        return Gpu(number, self.said_by, **said)  # type: ignore[arg-type]  # FIELDS pairs each name with its type
 
 
-def open_smi(environment: Mapping[str, str]) -> Smi | None:
+def open_nvidia_smi(environment: Mapping[str, str]) -> NvidiaSmi | None:
     """nvidia-smi, where it is found and sees a card."""
     there = (place for place in _PLACES if os.access(place, os.X_OK))
     executable = shutil.which("nvidia-smi", path=environment.get("PATH")) or next(there, None)
     if executable is None:
         return None
-    smi = Smi(executable, environment)
+    smi = NvidiaSmi(executable, environment)
     return smi if smi.cards() else None

@@ -34,7 +34,7 @@ class Job:
         return self.rank // self.local_world_size
 
 
-def from_environment(environment: Mapping[str, str]) -> Job | None:
+def read_launcher_env(environment: Mapping[str, str]) -> Job | None:
     """The job that torchrun or srun put this process into; None where neither did."""
     if "TORCHELASTIC_RUN_ID" in environment:
         return _of_torchrun(environment)

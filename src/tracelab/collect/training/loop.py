@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.collect.capture import LOADING, Capture
-from tracelab.collect.data_loading import HeldOut
-from tracelab.collect.model_setup import Place
-from tracelab.collect.step_log import Record, Step, Sums
+from tracelab.collect.profiling.capture import DATA_LOADING, StepCapture
+from tracelab.collect.training.data_loading import ValidationData
+from tracelab.collect.training.model_setup import RankContext
+from tracelab.collect.training.step_log import EpochTotals, Step, StepLog
 
 CALIBRATION_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Work:
+class PreparedWorkload:
     """What a step does: `step` of the workload, and what the harness does around it."""
 
     step: Callable[..., Any]
@@ -24,13 +24,13 @@ class Work:
     scaler: Any = None
     training: Any = None
     """Loader of batches; None for a workload that needs none."""
-    validation: HeldOut | None = None
+    validation: ValidationData | None = None
 
 
-class Loop:
+class TrainingLoop:
     """One rank's run; steps are numbered from the first of the warm-up."""
 
-    def __init__(self, place: Place, work: Work, capture: Capture, record: Record) -> None:
+    def __init__(self, place: RankContext, work: PreparedWorkload, capture: StepCapture, record: StepLog) -> None:
         self._place = place
         self._work = work
         self._capture = capture
@@ -43,7 +43,7 @@ class Loop:
         self._pass("warmup", None, settings.warmup)
         for epoch in range(settings.epochs):
             self._record.finish()
-            self._record.sums = Sums()
+            self._record.sums = EpochTotals()
             whole, apart_ns = self._record.begin("epoch", epoch, None), self._capture.apart_ns
             self._pass("train", epoch, settings.steps_an_epoch)
             self._record.end_epoch(whole, self._capture.apart_ns - apart_ns)
@@ -73,7 +73,7 @@ class Loop:
         self._capture.between()
 
     def _loaded(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
-        with self._capture.phase(LOADING):
+        with self._capture.phase(DATA_LOADING):
             batch = next(batches)
         if batch is not None:
             step.data_wait_ns = time.perf_counter_ns() - step.begun_ns
@@ -100,7 +100,7 @@ class Loop:
             work.scaler.update()
         return loss, accuracy
 
-    def _validate(self, epoch: int, held_out: HeldOut) -> None:
+    def _validate(self, epoch: int, held_out: ValidationData) -> None:
         """Loss and accuracy over held-out data, or as many batches of it as an epoch has steps: one row."""
         whole = self._record.begin("validate", epoch, None)
         self._work.network.eval()

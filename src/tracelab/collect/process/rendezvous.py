@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.folder import RUN_JSON, described, write_json, write_whole
-from tracelab.collect.launch import GRACE_S, Interrupted
-from tracelab.collect.placement import Plan
+from tracelab.collect.process.launch import GRACE_S, Interrupted
+from tracelab.collect.process.placement import Placement
+from tracelab.collect.run_folder import RUN_JSON, read_run_json, write_atomically, write_json
 from tracelab.errors import TracelabError
 
-OTHERS_S = 120.0
+RANK_TIMEOUT_S = 120.0
 """How long ranks that were started elsewhere may take to appear, and to say what became of them."""
-LAST_WORD_S = GRACE_S + 5.0
+SHUTDOWN_TIMEOUT_S = GRACE_S + 5.0
 """What they get once this process was told to end: torchrun and SLURM end it for good after 30 s."""
 _LOOK_S = 0.2
 
 
-def gathered(folder: Path, decided: Plan, description: dict[str, Any]) -> dict[str, Any]:
+def gather_ranks(folder: Path, decided: Placement, description: dict[str, Any]) -> dict[str, Any]:
     """Write run.json as rank 0, once every other rank has said a word, and the words with it.
 
     A rank that finds its own word there knows that this is its launch: that of yesterday may have looked the same.
@@ -31,7 +31,7 @@ def gathered(folder: Path, decided: Plan, description: dict[str, Any]) -> dict[s
         raise TracelabError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from error
     missing = _elsewhere(decided)
     words: dict[str, str] = {}
-    until = time.monotonic() + OTHERS_S
+    until = time.monotonic() + RANK_TIMEOUT_S
     while missing and time.monotonic() < until:
         words |= {str(rank): word for rank in missing if (word := _word(folder, rank))}
         missing -= set(map(int, words))
@@ -39,7 +39,7 @@ def gathered(folder: Path, decided: Plan, description: dict[str, Any]) -> dict[s
             time.sleep(_LOOK_S)
     if missing:
         raise TracelabError(
-            f"{folder}: rank {', '.join(map(str, sorted(missing)))} did not begin within {OTHERS_S:.0f} s; "
+            f"{folder}: rank {', '.join(map(str, sorted(missing)))} did not begin within {RANK_TIMEOUT_S:.0f} s; "
             "do all nodes see this folder?"
         )
     if words:
@@ -48,39 +48,39 @@ def gathered(folder: Path, decided: Plan, description: dict[str, Any]) -> dict[s
     return description
 
 
-def awaited(folder: Path, decided: Plan) -> dict[str, Any]:
+def join_rank_zero(folder: Path, decided: Placement) -> dict[str, Any]:
     """run.json of the same launch, which rank 0 writes."""
     rank, word = decided.ranks[0], secrets.token_hex(8)
-    until = time.monotonic() + OTHERS_S
+    until = time.monotonic() + RANK_TIMEOUT_S
     try:
         while time.monotonic() < until:
-            found = described(folder) or {}
+            found = read_run_json(folder) or {}
             launch = found.get("launch") or {}
             if isinstance(launch, dict) and launch.get("words", {}).get(str(rank)) == word:
                 return found
             if found.get("status", "not_run") == "not_run" and _word(folder, rank) != word:  # rank 0 empties the folder
                 with contextlib.suppress(OSError):
-                    write_whole(_path(folder, rank), word.encode())
+                    write_atomically(_path(folder, rank), word.encode())
             time.sleep(_LOOK_S)
     finally:
         _path(folder, rank).unlink(missing_ok=True)
-    raise TracelabError(f"{folder}: rank 0 did not begin within {OTHERS_S:.0f} s; do all nodes see this folder?")
+    raise TracelabError(f"{folder}: rank 0 did not begin within {RANK_TIMEOUT_S:.0f} s; do all nodes see this folder?")
 
 
-def answer(folder: Path, rank: int, outcome: dict[str, Any]) -> None:
+def write_outcome(folder: Path, rank: int, outcome: dict[str, Any]) -> None:
     """Say what became of a rank."""
     write_json(folder / f".outcome.rank{rank}.json", outcome)
 
 
-def answers(folder: Path, decided: Plan, came: Sequence[Interrupted] = ()) -> dict[int, dict[str, Any]]:
+def collect_outcomes(folder: Path, decided: Placement, came: Sequence[Interrupted] = ()) -> dict[int, dict[str, Any]]:
     """What the ranks say that other processes started; one that stays silent has failed.
 
     Waits less for them from the first signal on that comes to this process.
     """
     missing = _elsewhere(decided)
     outcomes: dict[int, dict[str, Any]] = {}
-    until = time.monotonic() + OTHERS_S
-    while missing and time.monotonic() < min([until, *(each.at_s + LAST_WORD_S for each in came)]):
+    until = time.monotonic() + RANK_TIMEOUT_S
+    while missing and time.monotonic() < min([until, *(each.at_s + SHUTDOWN_TIMEOUT_S for each in came)]):
         for rank in sorted(missing):
             path = folder / f".outcome.rank{rank}.json"
             with contextlib.suppress(OSError, ValueError):
@@ -93,7 +93,7 @@ def answers(folder: Path, decided: Plan, came: Sequence[Interrupted] = ()) -> di
     return outcomes | {rank: dict(silent) for rank in missing}
 
 
-def _elsewhere(decided: Plan) -> set[int]:
+def _elsewhere(decided: Placement) -> set[int]:
     return set(range(decided.world_size)) - set(decided.ranks)
 
 

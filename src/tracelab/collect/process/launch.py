@@ -18,11 +18,11 @@ SAVE_S = 300.0
 """What it gets at the time limit while it is seen to write what it recorded, which may take much longer than that."""
 COLLATERAL_S = 10.0
 """What the other ranks get when one has failed: long enough to fail by themselves and say why."""
-PARENT = "TRACELAB_PARENT"
+PARENT_PIPE = "TRACELAB_PARENT"
 """The variable that tells a process by which pipe it learns that its parent is gone."""
-BUSY = "busy"
+SAVING = "busy"
 """A file in a process's own folder that stands there while it writes down what was recorded."""
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run, and let it write its last word."""
 _LOOK_S = 0.05
 _TAIL_BYTES = 64 << 10
@@ -55,7 +55,7 @@ class Worker:
     @property
     def saves(self) -> bool:
         """Whether it writes what was recorded: the training process itself, or after its end a profiler around it."""
-        return (self.scratch / BUSY).exists() or self._has_trained
+        return (self.scratch / SAVING).exists() or self._has_trained
 
     @property
     def _has_trained(self) -> bool:
@@ -69,7 +69,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class End:
+class ProcessExit:
     """How a process ended; `code` is below 0 for a signal, `why` says who ended it: itself, timeout, or others."""
 
     rank: int
@@ -86,7 +86,7 @@ def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) ->
     """
     scratch.mkdir(parents=True, exist_ok=True)
     theirs, ours = os.pipe()
-    known = {**env, PARENT: str(os.fstat(theirs).st_ino)}
+    known = {**env, PARENT_PIPE: str(os.fstat(theirs).st_ino)}
     try:
         with (scratch / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -106,7 +106,7 @@ def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) ->
     return Worker(rank, process, scratch, os.fdopen(ours, "wb"))
 
 
-def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
+def supervise(workers: list[Worker], timeout_s: float | None) -> list[ProcessExit]:
     """Wait until all have ended. At the time limit all are told to stop; once one fails, the others soon are, too."""
     begun, why, told = time.monotonic(), "itself", 0.0
     first_failure: float | None = None
@@ -118,32 +118,32 @@ def supervise(workers: list[Worker], timeout_s: float | None) -> list[End]:
                 first_failure = now
             if why == "itself" and timeout_s is not None and now - begun >= timeout_s:
                 why, told = "timeout", now
-                stop(running)
+                terminate(running)
             elif why == "itself" and first_failure is not None and now - first_failure >= COLLATERAL_S:
                 why, told = "others", now
-                stop(running)
+                terminate(running)
             elif why != "itself":
                 if why == "timeout" and now - told < SAVE_S:
                     saved |= {worker.rank: now for worker in running if worker.saves}
                 kill([worker for worker in running if now - saved.get(worker.rank, told) >= GRACE_S])
             time.sleep(_LOOK_S)
     except BaseException:
-        end(workers)
+        shut_down(workers)
         raise
     kill(workers)  # what a worker left running: loaders of data, a profiler's helpers
-    return [End(worker.rank, worker.process.returncode, why, tail(worker.log)) for worker in workers]
+    return [ProcessExit(worker.rank, worker.process.returncode, why, read_tail(worker.log)) for worker in workers]
 
 
-def end(workers: list[Worker]) -> None:
+def shut_down(workers: list[Worker]) -> None:
     """Tell all to stop, give them the time to write what they have, and end those that do not."""
-    stop(workers)
+    terminate(workers)
     until = time.monotonic() + GRACE_S
     while any(worker.process.poll() is None for worker in workers) and time.monotonic() < until:
         time.sleep(_LOOK_S)
     kill(workers)
 
 
-def stop(workers: list[Worker]) -> None:
+def terminate(workers: list[Worker]) -> None:
     """Ask the training process itself, not a profiler around it, which would give up its report."""
     for worker in workers:
         if worker.process.poll() is None:
@@ -162,7 +162,7 @@ def kill(workers: list[Worker]) -> None:
         worker.held.close()
 
 
-def tail(path: Path) -> str:
+def read_tail(path: Path) -> str:
     """The end of what a process printed."""
     try:
         with path.open("rb") as file:
@@ -173,7 +173,7 @@ def tail(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """Ctrl-C, SIGTERM and a terminal that is gone raise `Interrupted` within this block, once.
 
     What follows is left in peace to clean up.
@@ -193,7 +193,7 @@ def interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[list[Interrupted]]:
+def defer_signals() -> Iterator[list[Interrupted]]:
     """The same signals wait within this block, but for a part that is `interruptible`; gives those that came.
 
     torchrun sends them to every rank as soon as the process of one has ended: that must not cost the last word.
@@ -210,15 +210,15 @@ def held_back() -> Iterator[list[Interrupted]]:
 def _heard() -> list[signal.Signals]:
     """Signals that end a run; under nohup a terminal may go."""
     deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in ENDING if number != signal.SIGHUP or not deaf]
+    return [number for number in END_SIGNALS if number != signal.SIGHUP or not deaf]
 
 
-def python(module: str, *arguments: str) -> list[str]:
+def python_command(module: str, *arguments: str) -> list[str]:
     """The command line of a module of ours, under this interpreter."""
     return [sys.executable, "-X", "faulthandler", "-m", module, *arguments]
 
 
-def out_of_memory_kills() -> int:
+def count_oom_kills() -> int:
     """How many processes of this container the system has killed for want of memory; 0 where it does not say."""
     for path in (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")):
         with contextlib.suppress(OSError, ValueError):

@@ -8,11 +8,11 @@ from typing import Any
 
 from tracelab import __version__
 from tracelab.collect import settings as options
-from tracelab.collect.folder import RUN
-from tracelab.collect.machine import cards, host
-from tracelab.collect.placement import Plan
+from tracelab.collect.machine import list_gpus, read_host
+from tracelab.collect.process.placement import Placement
+from tracelab.collect.profiling.schedule import build_schedule
+from tracelab.collect.run_folder import RUN_FORMAT
 from tracelab.collect.settings import Settings
-from tracelab.collect.window import windows
 from tracelab.collect.workloads import Workload
 
 _CLOCKS = (
@@ -26,15 +26,15 @@ _CLOCKS = (
 _CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "wait", "cycles")
 
 
-def begun(settings: Settings, workload: Workload, plan: Plan, run: str) -> dict[str, Any]:
+def initial_run_json(settings: Settings, workload: Workload, plan: Placement, run: str) -> dict[str, Any]:
     """The description of a run that is about to begin: not run yet."""
     trains = workload.trains
     learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained", "batch_size")}
     images = trains and "image_size" in workload.options
     return {
-        "tracelab": RUN,
+        "tracelab": RUN_FORMAT,
         "run": run,
-        "program": " ".join(options.words(settings, options.NOT_VARIED + options.CAPTURE)),
+        "program": " ".join(options.command_words(settings, options.NOT_VARIED + options.CAPTURE_OPTIONS)),
         "workload": workload.name,
         "model": (settings.model or workload.default_model) if trains else None,
         "dataset": settings.data if trains else None,
@@ -63,16 +63,16 @@ def begun(settings: Settings, workload: Workload, plan: Plan, run: str) -> dict[
         "git_commit": _commit(workload.path),
         "started_at": datetime.now(UTC).isoformat(),
         "tags": dict(settings.tag),
-        "axes": options.axes(settings),
+        "axes": options.recorded_options(settings),
         "versions": {"tracelab": __version__},
-        "command": ["collect", "train", *options.words(settings)],
+        "command": ["collect", "train", *options.command_words(settings)],
         "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
         "expects": _expected(settings, plan),
         "launch": {"token": plan.job.token} if plan.job.token else None,
     }
 
 
-def ended(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """The same with what the ranks found out; status and error are the caller's to add."""
     found = next((outcome for _, outcome in sorted(outcomes.items()) if "facts" in outcome), {})
     facts, size = dict(found.get("facts", {})), found.get("complexity") or {}
@@ -106,20 +106,20 @@ def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 def _machine() -> dict[str, Any]:
     """Host, GPU and driver, and the clocks as the run begins; how they go on stands in host_samples."""
-    found = cards()
+    found = list_gpus()
     first = found[0] if found else None
     return {
-        "host": host().name,
+        "host": read_host().name,
         "gpu": first.name if first else None,
         "driver": first.driver if first else None,
         "clocks": {name: getattr(first, name) for name in _CLOCKS} if first else None,
     }
 
 
-def _expected(settings: Settings, plan: Plan) -> dict[str, Any]:
+def _expected(settings: Settings, plan: Placement) -> dict[str, Any]:
     ranks = list(range(plan.world_size))
     files = [f"steps.rank{rank}.jsonl" for rank in ranks]
-    if settings.profiler == "kineto" and windows(settings).files == 1:
+    if settings.profiler == "kineto" and build_schedule(settings).files == 1:
         files += [f"rank{rank}.pt.trace.json.gz" for rank in ranks]
     return {"ranks": ranks, "files": files}
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from tracelab.collect.disk import writing
+from tracelab.collect.disk_errors import name_file_in_errors
 from tracelab.errors import TracelabError, UsageError
 
 RUN_JSON = "run.json"
-RUN = "run/1"
+RUN_FORMAT = "run/1"
 LOCK = ".running"
 _CHANCES, _CHANCE_S = 5, 0.1
 _RESERVE = ".reserve"
@@ -22,23 +22,23 @@ _RESERVE_BYTES = 256 << 10
 """Kept back while a run goes on, so that a disk that it fills still takes its last word."""
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write beside, to the disk, and then under its name."""
-    with aside(path) as file:
+    with atomic_file(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
     """Write a value as JSON, whole or not at all."""
-    write_whole(path, (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(path, (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode())
 
 
 @contextlib.contextmanager
-def aside(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that gets its name at the end of the block, and is gone if that fails. A kill leaves a hidden one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with writing(part), part.open("wb") as file:
+        with name_file_in_errors(part), part.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -52,13 +52,13 @@ def write_gzip(source: Path, target: Path) -> None:
     """Compress a file to its place, whole or not at all."""
     with (
         source.open("rb") as plain,
-        aside(target) as file,
+        atomic_file(target) as file,
         gzip.GzipFile("", "wb", compresslevel=4, fileobj=file, mtime=0) as packed,
     ):
         shutil.copyfileobj(plain, packed, 1 << 20)
 
 
-class Lines:
+class JsonLines:
     """A file of JSON lines that grows; what stands there survives the death of the process."""
 
     def __init__(self, path: Path, kind: str, run: str, rank: int) -> None:
@@ -68,29 +68,29 @@ class Lines:
 
     def append(self, row: dict[str, Any]) -> None:
         """Add a line and hand it to the system."""
-        with writing(self._path):
+        with name_file_in_errors(self._path):
             self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             self._file.flush()
 
     def close(self) -> None:
         """Put everything on the disk."""
-        with writing(self._path):
+        with name_file_in_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
 
 
-def described(folder: Path) -> dict[str, Any] | None:
+def read_run_json(folder: Path) -> dict[str, Any] | None:
     """What run.json of a folder says; None where there is none that can be read."""
     try:
         content = json.loads((folder / RUN_JSON).read_bytes())
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) and content.get("tracelab") == RUN else None
+    return content if isinstance(content, dict) and content.get("tracelab") == RUN_FORMAT else None
 
 
 @contextlib.contextmanager
-def taken(folder: Path, *, force: bool) -> Iterator[None]:
+def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
     """A folder for one run, empty and locked.
 
     One whose run never came to its end is taken over, and with force one whose run did; anything else is left alone.
@@ -105,10 +105,10 @@ def taken(folder: Path, *, force: bool) -> Iterator[None]:
         try:
             yield
         finally:
-            release(folder)
+            release_reserve(folder)
 
 
-def release(folder: Path) -> None:
+def release_reserve(folder: Path) -> None:
     """Give back the space that was kept for the last word."""
     (folder / _RESERVE).unlink(missing_ok=True)
 
@@ -146,7 +146,7 @@ def _empty(folder: Path, *, force: bool) -> None:
     old = [path for path in folder.iterdir() if path.name != LOCK]
     if not old:
         return
-    run = described(folder)
+    run = read_run_json(folder)
     if run is None and any(path.name != RUN_JSON and not path.name.startswith(".") for path in old):
         raise UsageError(f"{folder}: holds files that are no run of tracelab; choose another --run")
     if run is not None and run.get("status") != "not_run" and not force:

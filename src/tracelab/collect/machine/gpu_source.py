@@ -5,18 +5,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tracelab.collect.machine.card import Card
+from tracelab.collect.machine.gpu import Gpu
+from tracelab.collect.machine.nvidia_smi import open_nvidia_smi
 from tracelab.collect.machine.nvml import open_nvml
-from tracelab.collect.machine.smi import open_smi
 
 
-class Probe(Protocol):
+class GpuSource(Protocol):
     """Looks at the cards again and again."""
 
     said_by: str
     least_interval_s: float
 
-    def cards(self) -> list[Card]:
+    def cards(self) -> list[Gpu]:
         """Every visible card as it is now."""
         ...
 
@@ -25,18 +25,18 @@ class Probe(Protocol):
         ...
 
 
-def probe(environment: Mapping[str, str] | None = None) -> Probe | None:
+def open_gpu_source(environment: Mapping[str, str] | None = None) -> GpuSource | None:
     """NVML, else nvidia-smi, else None: neither makes a CUDA context, so any process may look."""
     environment = os.environ if environment is None else environment
-    return open_nvml(environment) or open_smi(environment)
+    return open_nvml(environment) or open_nvidia_smi(environment)
 
 
-def cards(environment: Mapping[str, str] | None = None) -> list[Card]:
+def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
     """The GPUs that a process with this environment sees, in its order; none where there are none.
 
     Where neither NVML nor nvidia-smi answers, torch is asked, if this process has imported it.
     """
-    source = probe(environment)
+    source = open_gpu_source(environment)
     if source is None:
         return _of_torch(sys.modules.get("torch"))
     try:
@@ -45,7 +45,7 @@ def cards(environment: Mapping[str, str] | None = None) -> list[Card]:
         source.close()
 
 
-def _of_torch(torch: Any) -> list[Card]:  # noqa: ANN401  probed, never imported
+def _of_torch(torch: Any) -> list[Gpu]:  # noqa: ANN401  probed, never imported
     """What torch knows of the cards: no clocks, no power, no temperature."""
     if torch is None or not torch.cuda.is_available():
         return []
@@ -54,7 +54,7 @@ def _of_torch(torch: Any) -> list[Card]:  # noqa: ANN401  probed, never imported
         properties = torch.cuda.get_device_properties(device)
         uuid = getattr(properties, "uuid", None)
         found.append(
-            Card(
+            Gpu(
                 device,
                 "torch",
                 uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",

@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Iterator
 
 
-class StoppedError(BaseException):
+class CancelledError(BaseException):
     """The parent said to stop, or is gone; no Exception, so that no workload takes it for one of its own."""
 
 
-class Stop:
+class Cancellation:
     """Whether this process was told to stop, and whether that may break off what it is doing."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Stop:
     def check(self) -> None:
         """Break off here, if that is due. A library may have taken the exception for one of its own, and gone on."""
         if self._told and not self._held:
-            raise StoppedError
+            raise CancelledError
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from tracelab.collect.settings import Settings
 
 
 @dataclass(frozen=True)
-class Windows:
+class Schedule:
     """Recorded steps: `active` of them after `first`, `cycles` times, with `wait` left out in between."""
 
     window: str
@@ -42,9 +42,9 @@ class Windows:
         return self.cycles * (1 if self.window == "step" else self.active)
 
 
-def windows(settings: Settings) -> Windows:
+def build_schedule(settings: Settings) -> Schedule:
     """The windows of a run; steps are numbered from the first of the warm-up."""
-    return Windows(
+    return Schedule(
         settings.window,
         first=settings.warmup + settings.wait,
         active=settings.active_steps,

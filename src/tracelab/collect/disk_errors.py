@@ -12,7 +12,7 @@ _PROBE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Places:
+class WritePaths:
     """Where a run writes."""
 
     folder: Path
@@ -22,7 +22,7 @@ class Places:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Name the file in what goes wrong: a failed write does not say by itself where it was."""
     try:
         yield
@@ -31,7 +31,7 @@ def writing(path: Path) -> Iterator[None]:
         raise
 
 
-def unwritten(path: Path) -> OSError:
+def missing_export_error(path: Path) -> OSError:
     """Why torch's exporter wrote no file, of which it says nothing; what it leaves beside goes, and gives room back."""
     import resource
 
@@ -44,7 +44,7 @@ def unwritten(path: Path) -> OSError:
     return OSError(number, os.strerror(number), str(path))
 
 
-def sentence(error: OSError, places: Places | None = None) -> str | None:
+def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str | None:
     """What is full and what to do; None where that is not what happened."""
     scratch = places is not None and _within(error.filename, places.scratch)
     folder = places is not None and _within(error.filename, places.folder)
@@ -64,16 +64,16 @@ def sentence(error: OSError, places: Places | None = None) -> str | None:
     return f"{what} is full, or the quota used up; make room and run it again"
 
 
-def full(places: Places) -> str | None:
+def describe_full_scratch(places: WritePaths) -> str | None:
     """The sentence where nothing can be written to the scratch folder: who is silent may have met that."""
     probe = places.scratch / ".probe"
     try:
-        with writing(probe), probe.open("wb") as file:
+        with name_file_in_errors(probe), probe.open("wb") as file:
             file.write(os.urandom(_PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return sentence(error, places)
+        return describe_disk_error(error, places)
     finally:
         probe.unlink(missing_ok=True)
     return None

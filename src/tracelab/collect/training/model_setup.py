@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.launcher_env import Job
+from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 
@@ -16,7 +16,7 @@ SHARDED_PARAMETERS = 100_000
 
 
 @dataclass(frozen=True)
-class Place:
+class RankContext:
     """Where one rank works."""
 
     torch: Any
@@ -66,7 +66,7 @@ def set_precision(torch: Any, precision: str) -> None:  # noqa: ANN401
 
 
 @contextlib.contextmanager
-def group(place: Place, meeting: str) -> Iterator[None]:
+def process_group(place: RankContext, meeting: str) -> Iterator[None]:
     """The ranks joined; `meeting` is a file that they meet at, or env:// under a launcher."""
     if place.settings.parallel in ("none", "dp") and place.job.world_size == 1:
         yield
@@ -85,7 +85,7 @@ def group(place: Place, meeting: str) -> Iterator[None]:
     dist.destroy_process_group()  # not after a failure: it would wait for ranks that are gone
 
 
-def spread(place: Place, network: Any, sample: Callable[[], list[Any]]) -> Any:  # noqa: ANN401
+def parallelize(place: RankContext, network: Any, sample: Callable[[], list[Any]]) -> Any:  # noqa: ANN401
     """The model on its devices, as its parallelism wants it; `sample` gives a batch for graphs to be captured with."""
     torch, settings = place.torch, place.settings
     network = network.to(place.device)
@@ -106,7 +106,7 @@ def spread(place: Place, network: Any, sample: Callable[[], list[Any]]) -> Any: 
     return network
 
 
-def _sharded(torch: Any, place: Place, network: Any) -> Any:  # noqa: ANN401
+def _sharded(torch: Any, place: RankContext, network: Any) -> Any:  # noqa: ANN401
     """FSDP: each large part and the rest of the model gathered and freed by itself."""
     from torch.distributed.fsdp import fully_shard
 
@@ -119,7 +119,7 @@ def _sharded(torch: Any, place: Place, network: Any) -> Any:  # noqa: ANN401
     return fully_shard(network, mesh=mesh)
 
 
-def with_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
+def load_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
     """Load weights from a file; parts of another shape (a head for other classes) begin anew. Says what was loaded."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file of weights; nothing is downloaded")
@@ -132,7 +132,7 @@ def with_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
     return f"{len(fitting)} of {len(own)} tensors from {path.name}"
 
 
-def optimizer(torch: Any, settings: Settings, network: Any) -> Any:  # noqa: ANN401
+def make_optimizer(torch: Any, settings: Settings, network: Any) -> Any:  # noqa: ANN401
     """The optimizer that was asked for."""
     common = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     match settings.optimizer:

@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from tracelab.collect.cancellation import Stop
-from tracelab.collect.window import Windows
+from tracelab.collect.process.cancellation import Cancellation
+from tracelab.collect.profiling.schedule import Schedule
 
-LOADING = "enumerate(DataLoader)#__next__"
+DATA_LOADING = "enumerate(DataLoader)#__next__"
 """PyTorch's own name for the wait for a batch, so that one question finds it whoever recorded it."""
 
 
@@ -16,7 +16,7 @@ class ProfilerError(Exception):
     """The profiler failed, not the training."""
 
 
-class Recorder(Protocol):
+class Profiler(Protocol):
     """What a profiler can be told."""
 
     def prepare(self) -> None:
@@ -40,7 +40,7 @@ class Recorder(Protocol):
         ...
 
 
-class Silence:
+class NoProfiler:
     """No profiler."""
 
     def prepare(self) -> None:
@@ -60,7 +60,7 @@ class Silence:
         return contextlib.nullcontext()
 
 
-class Ranges:
+class NvtxRanges:
     """nsys and ncu: they stand around the process, and hear of the window and the ranges through CUDA and NVTX."""
 
     def __init__(self, torch: Any, *, cuda: bool, gated: bool) -> None:  # noqa: ANN401  torch carries no types here
@@ -96,10 +96,10 @@ class Ranges:
         return marked
 
 
-class Capture:
+class StepCapture:
     """The windows of one run, kept by whatever recorder there is; what that does is never broken off half-way."""
 
-    def __init__(self, windows: Windows, recorder: Recorder, stop: Stop) -> None:
+    def __init__(self, windows: Schedule, recorder: Profiler, stop: Cancellation) -> None:
         self._windows = windows
         self._recorder = recorder
         self._stopping = stop
@@ -116,7 +116,7 @@ class Capture:
     @property
     def inside(self) -> bool:
         """Whether a window of steps is open: what the harness does for itself can wait until it is not."""
-        return self._recording and self._windows.window != "all" and not isinstance(self._recorder, Silence)
+        return self._recording and self._windows.window != "all" and not isinstance(self._recorder, NoProfiler)
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
@@ -142,7 +142,7 @@ class Capture:
         if self._windows.window == "step" and self._windows.begins(number):
             with self._apart():
                 self._start(number)
-        with self._recorder.mark(step_name(number)) if whole else contextlib.nullcontext():
+        with self._recorder.mark(step_range_name(number)) if whole else contextlib.nullcontext():
             yield
         if self._windows.window == "step" and self._windows.ends(number):
             with self._apart():
@@ -164,7 +164,7 @@ class Capture:
                 yield
             return
         self._start(self._step)
-        with self._recorder.mark(step_name(self._step)), self._recorder.mark(name):
+        with self._recorder.mark(step_range_name(self._step)), self._recorder.mark(name):
             yield
         self._stop()
 
@@ -206,6 +206,6 @@ class Capture:
             raise ProfilerError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def step_name(number: int) -> str:
+def step_range_name(number: int) -> str:
     """The name of a step's range: PyTorch's, under every profiler."""
     return f"ProfilerStep#{number}"
