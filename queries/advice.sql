@@ -8,22 +8,18 @@
 -- needs = ["kernels", "memcpys", "graph_launches"]
 -- chart = { kind = "bars", x = "rule", y = ["at_stake_ratio", "measured_ratio"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- low_utilisation = { default = 0.8, about = "a device that computes for a smaller part of its window is used too little" }
 -- low_concurrency = { default = 0.1, about = "a smaller part of busy time with two kernels or more is low concurrency" }
 -- low_overlap = { default = 0.5, about = "a smaller part of copying with a kernel beside it is low overlap" }
 -- low_copy_concurrency = { default = 0.1, about = "a smaller part of copying with another in the other direction beside it is low overlap of copies" }
 -- many_small = { default = 0.1, about = "a larger part of copying that goes into small copies is too much" }
 -- many_slow = { default = 0.1, about = "a larger part of copying that goes into slow copies is too much" }
--- small_bytes = { default = 65536, about = "a copy of fewer bytes is a small one" }
+-- small_bytes = "common"
 -- slow_gb_per_s = { default = 6.0, about = "a copy that is not small and has a lower throughput is a slow one; 6 is half of what PCIe 3.0 x16 gives pinned memory" }
 -- least_share = { default = 0.01, about = "a rule with a smaller part of the window at stake is minor" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- rule = "low_compute_utilisation, low_kernel_concurrency, low_compute_copy_overlap, low_copy_overlap, small_copies or slow_copies."
 -- verdict = "act, minor, fine, or nothing to judge."
 -- part_ns = "Of the rules in that order: time in which a kernel or whole graph ran; two kernels; a kernel and a copy; copies both to and from the host; durations of the small copies; of the slow ones."
@@ -31,21 +27,21 @@
 -- measured_ratio = "part_ns / whole_ns."
 -- threshold = "Rules that begin with low apply below it, the others above it."
 -- at_stake_ns = "At most so much can be gained: of low rules the rest of the whole, of the others the part; of low_kernel_concurrency half the time in which one kernel ran alone that has fewer blocks than the device has multiprocessors, or an unknown shape."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- window_ns = "common"
 -- at_stake_ratio = "at_stake_ns / window_ns."
 -- advice = "What to do, where the verdict is act."
 -- [report]
--- part = "summary"
--- place = 2
--- fine = "No rule of the Visual Profiler asks for anything: each is within its threshold, or too little of the window is at stake."
+-- section = "summary"
+-- order = 2
+-- ok_text = "No rule of the Visual Profiler asks for anything: each is within its threshold, or too little of the window is at stake."
 -- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "nullif(verdict, 'nothing to judge') = 'act'"
 -- by = "at_stake_ns"
 -- each = "rule"
 -- most = 6
 -- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. At stake is at most {at_stake_ns of window_ns} of the window."
--- try = "To gain it, {advice}."
+-- advice = "To gain it, {advice}."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns

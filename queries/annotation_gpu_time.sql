@@ -9,14 +9,10 @@
 -- needs = ["annotations"]
 -- chart = { kind = "bars", x = "annotation", y = ["process_gpu_ns", "gpu_ns", "exclusive_gpu_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- annotation = { type = "text", example = "^forward", about = "only ranges whose name this regular expression finds" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- annotation = "Name of the range."
 -- ranges = "Ranges of that name."
 -- dur_ns = "Durations on the host of those inside no other of the name, added up."
@@ -29,15 +25,15 @@
 -- timed_ranges = "Ranges with a valid start and duration; a mark, or a range that was never closed, holds nothing."
 -- overlapping_ranges = "Ranges that begin inside another and end after it: they are nobody's inner range."
 -- [report]
--- part = "time"
--- place = 3
--- fine = "No range launches more than 30 % of a device's work itself: it is spread over many ranges, or over ranges within them."
+-- section = "time"
+-- order = 3
+-- ok_text = "No range launches more than 30 % of a device's work itself: it is spread over many ranges, or over ranges within them."
 -- unknown = "What the ranges launch is not known: no work of a device was launched inside one."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "exclusive_gpu_ns > 0.3 * nullif(gpu_sum_ns, 0)"
 -- by = "exclusive_gpu_ns"
 -- text = "[{where}: ]the ranges {annotation} launch, outside ranges within them, {exclusive_gpu_ns of gpu_sum_ns} of the work on the GPU."
--- try = "Look for the kernels of that range first; mark finer ranges inside it."
+-- advice = "Look for the kernels of that range first; mark finer ranges inside it."
 -- ///
 with marked as materialized (
     select

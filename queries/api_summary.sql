@@ -8,40 +8,36 @@
 -- needs = ["api_calls"]
 -- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
+-- common = ["run", "rank"]
 -- api = { type = "text", example = "runtime", about = "only this API: runtime, driver, osrt, cublas …, or all of them; without it runtime and driver" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- run = "common"
+-- rank = "common"
 -- api = "The API: runtime, driver, osrt, cublas …"
--- name = "Function name."
--- calls = "Calls."
+-- name = "common"
+-- calls = "common"
 -- dur_ns = "Durations of the calls, added up."
--- mean_ns = "dur_ns / timed_calls, rounded to whole ns."
--- max_ns = "The longest duration."
+-- mean_ns = "common"
+-- max_ns = "common"
 -- api_sum_ns = "Durations of all calls asked for, of the rank, added up."
--- of_api_sum_ratio = "dur_ns / api_sum_ns."
--- timed_calls = "Calls with a valid start and duration."
--- median_ns = "The middle duration; the mean of the middle two, rounded, where their number is even."
--- min_ns = "The shortest duration."
+-- common = ["of_api_sum_ratio", "timed_calls", "median_ns", "min_ns"]
 -- threads = "Threads that called."
 -- failed_calls = "Calls that returned another code than 0; NULL where the source keeps none."
 -- [report]
--- part = "host"
--- place = 1
--- fine = "No synchronisation takes more than 20 % of the time in API calls, and no allocation of device memory more than 10 %."
+-- section = "host"
+-- order = 1
+-- ok_text = "No synchronisation takes more than 20 % of the time in API calls, and no allocation of device memory more than 10 %."
 -- unknown = "Which calls take the time is not known: no call has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "name ilike '%synchronize%' and dur_ns > 0.2 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
--- try = "Waiting is not work: the share says that the host is ahead. Take out synchronisations that nothing needs, such as `.item()` and prints in the loop."
--- [[report.says]]
+-- advice = "Waiting is not work: the share says that the host is ahead. Take out synchronisations that nothing needs, such as `.item()` and prints in the loop."
+-- [[report.findings]]
 -- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls."
--- try = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
+-- advice = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///
 with asked as (
     select run, rank, api, name, pid, tid, return_value, case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns

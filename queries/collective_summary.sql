@@ -11,20 +11,16 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "collective", y = ["busbw_gb_per_s", "transfer_busbw_gb_per_s"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- by_size = { default = false, about = "a row for each message size" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- collective = "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv, other or unknown."
 -- group_name = "Process group."
 -- group_size = "Ranks in the group, n."
 -- message_bytes = "Size S of one collective, in rows by size."
 -- kernels = "Communication kernels."
--- dur_ns = "Their durations, added up."
+-- dur_ns = "common"
 -- sized_kernels = "Kernels of known size and time."
 -- size_bytes = "Their sizes S, added up."
 -- sized_dur_ns = "Their durations, added up."
@@ -43,17 +39,17 @@
 -- transfer_busbw_gb_per_s = "matched_bus_bytes / transfer_ns, in 1e9 bytes a second."
 -- bytes_source = "Where the sizes come from: trace, nvtx, collector …"
 -- [report]
--- part = "communication"
--- place = 2
--- worth = "busbw_gb_per_s is not null"
+-- section = "communication"
+-- order = 2
+-- show_if = "busbw_gb_per_s is not null"
 -- without = "no collective has a known size: profile a distributed job with PyTorch 2.1 or newer, or annotate with NCCL in nsys"
--- fine = "No collective's kernels wait for the last rank for more than 30 % of their time."
+-- ok_text = "No collective's kernels wait for the last rank for more than 30 % of their time."
 -- unknown = "How long the collectives wait for the last rank is not known: no kernel was matched over all ranks of its group. Ingest the traces of all ranks as one run."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "wait_ns > 0.3 * nullif(matched_dur_ns, 0)"
 -- by = "wait_ns"
 -- text = "[{where}: ]of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
--- try = "That is no matter of bandwidth: find the rank that comes late, and what it does meanwhile."
+-- advice = "That is no matter of bandwidth: find the rank that comes late, and what it does meanwhile."
 -- ///
 with executions as not materialized (
     select

@@ -11,19 +11,15 @@
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "api_summary" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- common = ["run", "rank"]
 -- [columns]
--- run = "The run."
+-- run = "common"
 -- sum_ns = "Durations of all calls of the run, added up."
--- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Time (%)" = "common"
 -- "Total Time (ns)" = "Durations of these calls, added up."
 -- "Num Calls" = "How many they are."
 -- "Avg (ns)" = "Total Time (ns) / Num Calls."
--- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
--- "Min (ns)" = "The shortest duration."
--- "Max (ns)" = "The longest duration."
--- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
+-- common = ["Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
 -- Name = "Function name."
 -- ///
 with listed as (

@@ -9,20 +9,13 @@
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "kernel_summary" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
+-- run = "common"
 -- sum_ns = "Durations of all kernels of the run, added up."
--- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Time (%)" = "common"
 -- "Total Time (ns)" = "Durations of these kernels, added up."
--- "Instances" = "How many they are."
--- "Avg (ns)" = "Total Time (ns) / Instances."
--- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
--- "Min (ns)" = "The shortest duration."
--- "Max (ns)" = "The longest duration."
--- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
+-- common = ["Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
 -- Name = "Kernel name."
 -- ///
 with listed as (

@@ -9,20 +9,18 @@
 -- chart = { kind = "bars", x = "Operation", y = ["size_bytes"], by = "run" }
 -- like = { nsys = "memcpy_sizes" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
+-- common = ["run"]
 -- size_bytes = "Bytes of these operations, exactly."
 -- "Total (MB)" = "Bytes of these operations, in 1e6."
--- "Count" = "How many they are."
+-- "Count" = "common"
 -- "Avg (MB)" = "Total (MB) / Count."
 -- "Med (MB)" = "The middle size; the mean of the middle two where their number is even."
 -- "Min (MB)" = "The smallest size."
 -- "Max (MB)" = "The largest size."
 -- "StdDev (MB)" = "Standard deviation of the sizes as of a sample (n - 1); 0 where there is one."
--- Operation = "What was done, in the words of nsys: [CUDA memcpy Host-to-Device], [CUDA memset] …"
+-- Operation = "common"
 -- ///
 with sized as (
     select run, operation, size_bytes

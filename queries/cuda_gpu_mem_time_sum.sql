@@ -9,21 +9,15 @@
 -- chart = { kind = "bars", x = "Operation", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "memcpy_throughput" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
+-- run = "common"
 -- sum_ns = "Durations of all copies and fills of the run, added up."
--- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Time (%)" = "common"
 -- "Total Time (ns)" = "Durations of these copies and fills, added up."
--- "Count" = "How many they are."
+-- "Count" = "common"
 -- "Avg (ns)" = "Total Time (ns) / Count."
--- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
--- "Min (ns)" = "The shortest duration."
--- "Max (ns)" = "The longest duration."
--- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
--- Operation = "What was done, in the words of nsys: [CUDA memcpy Host-to-Device], [CUDA memset] …"
+-- common = ["Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", "Operation"]
 -- ///
 with listed as (
     select run, operation as part, start_ns, end_ns, dur_ns

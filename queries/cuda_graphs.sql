@@ -9,13 +9,9 @@
 -- needs = ["graph_launches", "kernels", "api_calls"]
 -- chart = { kind = "bars", x = "what", y = ["busy_ns", "api_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- graph = "Id of the graph, where the source tells it."
 -- recorded = "nodes, whole or nothing: what the source has of it."
 -- launches = "Launches of the graph that ran on the device."
@@ -32,20 +28,20 @@
 -- api_calls = "Launches whose call is in the source."
 -- api_ns = "Durations of these calls, added up."
 -- mean_api_ns = "api_ns / api_calls, rounded to whole ns."
--- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
--- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
+-- gpu_activity_ns = "common"
+-- of_gpu_activity_ratio = "common"
 -- what = "The graph in words: its id, else how many nodes it has."
 -- [report]
--- part = "launches"
--- place = 3
+-- section = "launches"
+-- order = 3
 -- needs = ["graph_launches"]
--- fine = "Every graph keeps its device busy for at least half of the time from its first node to its last."
+-- ok_text = "Every graph keeps its device busy for at least half of the time from its first node to its last."
 -- unknown = "How busy the graphs keep their devices is not known: no work of theirs was recorded with its time."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "busy_ns < 0.5 * nullif(span_ns, 0)"
 -- by = "span_ns - busy_ns"
 -- text = "[{where}: ]{what} has something running for only {busy_ns of span_ns} of the time from its first node to its last, in {launches} launches."
--- try = "Nodes wait for each other: look at the dependencies that were captured, and capture independent work on streams of its own."
+-- advice = "Nodes wait for each other: look at the dependencies that were captured, and capture independent work on streams of its own."
 -- ///
 with graph_calls as (
     select run, source, rank, pid, correlation, max(end_ns) - min(start_ns) as api_ns

@@ -10,15 +10,12 @@
 -- /// query
 -- title = "Launch, queue and execution of kernels, as nsys stats sums them up"
 -- needs = ["api_calls"]
--- chart = { kind = "stacked", x = "Kernel Name", y = ["AAvg (ns)", "QAvg (ns)", "KAvg (ns)"], said = ["API call", "queue", "kernel"], by = "run" }
+-- chart = { kind = "stacked", x = "Kernel Name", y = ["AAvg (ns)", "QAvg (ns)", "KAvg (ns)"], labels = ["API call", "queue", "kernel"], by = "run" }
 -- like = { nsys = "launch_latency" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- PID = "Process."
 -- TID = "Thread that made the call."
 -- DevId = "Ordinal of the GPU as the process sees it."

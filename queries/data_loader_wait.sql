@@ -9,14 +9,10 @@
 -- needs = ["annotations", "ops", "steps"]
 -- chart = { kind = "bars", x = "step", y = ["wait_ns", "gpu_idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- common = ["run", "rank", "step_name"]
 -- loader_name = { default = "^enumerate\\(DataLoader\\)#", about = "a range waits for data where this regular expression finds its name" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- step = "Number of the step; NULL: outside all steps."
 -- wait_ns = "Time in the step in which a range of the loader was open, or what the loop measured."
 -- step_ns = "Start of the step to the start of the next; of the last one to its end. In a row from `steps` its duration."
@@ -26,15 +22,15 @@
 -- waits = "Ranges of the loader that lie in the step, or partly."
 -- counted_from = "trace, or steps: the collector's own measure."
 -- [report]
--- part = "host"
--- place = 3
--- fine = "No step waits for data for more than 10 % of its time."
+-- section = "host"
+-- order = 3
+-- ok_text = "No step waits for data for more than 10 % of its time."
 -- unknown = "How long the steps wait for data is not known: no wait of a step for its loader was recorded, which is no proof that the loader is fast. Iterate over PyTorch's DataLoader inside the profiler, or record with `tracelab collect`."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "wait_ns > 0.1 * nullif(step_ns, 0)"
 -- by = "wait_ns"
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time."
--- try = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
+-- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///
 with marked as (
     select run, source, rank, pid, tid, name, scope, start_ns, end_ns

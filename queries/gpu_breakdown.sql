@@ -7,44 +7,35 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
--- compute_ns = "Time in which a kernel that does not communicate, or a whole graph, ran."
--- exposed_comm_ns = "Time in which a communication kernel ran, and no compute."
--- exposed_memory_ns = "Time in which a copy or fill ran, and neither compute nor communication."
--- idle_ns = "Time in which nothing ran."
+-- common = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
 -- comm_ns = "Time in which a communication kernel ran."
 -- overlapped_comm_ns = "Time in which communication and compute ran together; comm_ns = exposed + overlapped."
 -- graph_ns = "Time in which a CUDA graph recorded as a whole ran (part of compute_ns; its kernels are not known)."
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- unclassified_ns = "Durations of the kernels whose name no rule knows, added up."
--- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
+-- unclassified_ratio = "common"
 -- [report]
--- part = "time"
--- place = 1
--- fine = "No device idles for more than 20 % of its window, or communicates or copies for more than 10 % of it while nothing computes."
+-- section = "time"
+-- order = 1
+-- ok_text = "No device idles for more than 20 % of its window, or communicates or copies for more than 10 % of it while nothing computes."
 -- unknown = "Where the time goes is not known: nothing that ran on a device took any time that is known."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "idle_ns"
 -- text = "{where} is idle for {idle_ns of window_ns} of its window."
--- try = "See the causes of idle time below: a late host, waiting for other work, or overhead."
--- [[report.says]]
+-- advice = "See the causes of idle time below: a late host, waiting for other work, or overhead."
+-- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
 -- text = "{where} communicates for {exposed_comm_ns of window_ns} of its window while nothing computes."
--- try = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the rank that comes late."
--- [[report.says]]
+-- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the rank that comes late."
+-- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_memory_ns"
 -- text = "{where} copies for {exposed_memory_ns of window_ns} of its window while nothing else runs."
--- try = "Pin host memory and copy the next batch while this one computes."
+-- advice = "Pin host memory and copy the next batch while this one computes."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

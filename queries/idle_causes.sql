@@ -11,16 +11,10 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- min_gap_ns = { default = 30000, about = "a longer gap before work that was launched in time is a dependency, not overhead" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
--- idle_ns = "Time in which nothing ran."
+-- common = ["run", "rank", "device", "window_ns", "idle_ns"]
 -- idle_ratio = "idle_ns / window_ns."
 -- host_ns = "Gaps that ended with work launched too late."
 -- dependency_ns = "Longer gaps that ended with work launched in time."
@@ -37,30 +31,30 @@
 -- unknown_gaps = "Those of unknown_ns."
 -- longest_gap_ns = "The longest gap."
 -- [report]
--- part = "launches"
--- place = 1
--- fine = "No cause leaves a device idle for more than 10 % of its window."
+-- section = "launches"
+-- order = 1
+-- ok_text = "No cause leaves a device idle for more than 10 % of its window."
 -- unknown = "Why the devices idle is not known: nothing that ran on one took any time that is known."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "host_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "host_ns"
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window."
--- try = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronisations and the data loader out of the way."
--- [[report.says]]
+-- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronisations and the data loader out of the way."
+-- [[report.findings]]
 -- when = "dependency_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "dependency_ns"
 -- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronisation hold it up."
--- try = "See communication and copies."
--- [[report.says]]
+-- advice = "See communication and copies."
+-- [[report.findings]]
 -- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "overhead_ns"
 -- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next."
--- try = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
--- [[report.says]]
+-- advice = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
+-- [[report.findings]]
 -- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "unknown_ns"
 -- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch was not recorded, so that the cause is not known."
--- try = "Record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys."
+-- advice = "Record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation

@@ -9,45 +9,41 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "class", y = ["dur_ns", "alone_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- class = "Class by the classifier; unclassified where no rule knows the name."
--- kernels = "Kernel executions."
+-- kernels = "common"
 -- names = "Different names among them."
 -- dur_ns = "Durations of the executions, added up."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
--- busy_ns = "Time in which at least one of them ran."
+-- kernel_sum_ns = "common"
+-- of_kernel_sum_ratio = "common"
+-- busy_ns = "common"
 -- alone_ns = "The part of busy_ns in which no kernel of another class ran."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
--- of_window_ratio = "busy_ns / window_ns."
+-- window_ns = "common"
+-- of_window_ratio = "common"
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up."
--- unclassified_ratio = "unclassified_ns / kernel_sum_ns."
+-- unclassified_ratio = "common"
 -- [report]
--- part = "kernels"
--- place = 1
--- fine = "Nearly all of the kernel time is communication."
+-- section = "kernels"
+-- order = 1
+-- ok_text = "Nearly all of the kernel time is communication."
 -- unknown = "Which class takes the most time is not known: no kernel that computes has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "unclassified_ns > 0.1 * nullif(kernel_sum_ns, 0) and class = 'unclassified'"
 -- by = "unclassified_ns"
 -- text = "[{where}: ]no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
--- try = "Add rules to `classes.csv` in the store; they are read first."
--- [[report.says]]
+-- advice = "Add rules to `classes.csv` in the store; they are read first."
+-- [[report.findings]]
 -- when = "class = 'communication' and dur_ns > 0.3 * nullif(kernel_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]communication takes {dur_ns of kernel_sum_ns} of the kernel time, the waiting for other ranks included."
--- try = "How much of it nothing hides stands under Communication."
--- [[report.says]]
+-- advice = "How much of it nothing hides stands under Communication."
+-- [[report.findings]]
 -- when = "class not in ('communication', 'unclassified') and nullif(dur_ns, 0) > 0"
 -- by = "dur_ns"
 -- text = "[{where}: ]of what computes, the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
--- try = "Which kernels of it take the time stands below: begin with those."
+-- advice = "Which kernels of it take the time stands below: begin with those."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns

@@ -8,30 +8,25 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["concurrency_ratio", "of_window_ratio"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- kernels = "Kernel executions."
+-- common = ["run", "rank", "device", "kernels"]
 -- busy_ns = "Time in which at least one kernel ran."
--- concurrent_ns = "Time in which at least two kernels ran."
+-- concurrent_ns = "common"
 -- concurrency_ratio = "concurrent_ns / busy_ns."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- window_ns = "common"
 -- of_window_ratio = "concurrent_ns / window_ns."
 -- max_concurrent = "Most kernels at once."
 -- [report]
--- part = "concurrency"
--- place = 1
--- fine = "Every device runs two kernels at once for 10 % of its busy time or more."
+-- section = "concurrency"
+-- order = 1
+-- ok_text = "Every device runs two kernels at once for 10 % of its busy time or more."
 -- unknown = "How often two kernels run at once is not known: no kernel has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "concurrency_ratio < 0.1"
 -- by = "busy_ns"
 -- text = "{where} runs two kernels or more at once for {concurrent_ns of busy_ns} of its busy time."
--- try = "That costs nothing where each kernel fills the device; see the shapes of kernels for those that do not."
+-- advice = "That costs nothing where each kernel fills the device; see the shapes of kernels for those that do not."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

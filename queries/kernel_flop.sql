@@ -11,16 +11,12 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "kernel", y = ["dur_ns", "flop", "dram_bytes"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
--- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
--- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- common = ["run", "rank", "device", "ncu", "half"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- kernel = "Kernel name."
+-- run = "common"
+-- rank = "common"
+-- device = "common"
+-- kernel = "common"
 -- grid = "Thread blocks in x, y, z."
 -- block = "Threads of a block in x, y, z."
 -- match = "exact, periodic, shape, other_memory, function, grid, name or none."
@@ -29,34 +25,32 @@
 -- dur_ns = "Time of the executions on the timeline, added up."
 -- flop = "Floating-point operations of the executions; NULL where a metric is missing."
 -- dram_bytes = "Bytes read from and written to device memory."
--- achieved_gflop_per_s = "flop / dur_ns."
--- achieved_gb_per_s = "dram_bytes / dur_ns."
--- intensity_flop_per_byte = "flop / dram_bytes."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- common = [
+--   "achieved_gflop_per_s", "achieved_gb_per_s", "intensity_flop_per_byte", "kernel_sum_ns", "of_kernel_sum_ratio",
+-- ]
 -- matched_ns = "Of the device's kernels: the durations of those whose match is exact, periodic or shape, added up."
 -- matched_ratio = "matched_ns / kernel_sum_ns."
--- ncu_run = "The run that the counters are of."
+-- ncu_run = "common"
 -- ncu_rank = "The rank that they are of."
--- flop_missing = "The metrics without which flop is NULL."
--- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- flop_missing = "common"
+-- class = "common"
 -- [report]
--- part = "roofline"
--- place = 2
+-- section = "roofline"
+-- order = 2
 -- needs = ["kernel_metrics"]
--- worth = "match <> 'none'"
+-- show_if = "match <> 'none'"
 -- without = "no kernel of a timeline was matched with a count of ncu: profile the same program with ncu, and ingest its report beside the timeline"
 -- unknown = "How fast the kernels computed is not known: a metric of ncu that counts their operations is missing, see `flop_missing`."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "achieved_gflop_per_s > 0"
 -- by = "dur_ns"
 -- text = "[{where}: ]of the kernels whose operations are known, {kernel} takes the longest, {dur_ns of kernel_sum_ns} of the kernel time, at {achieved_gflop_per_s}[ and {intensity_flop_per_byte}]."
--- try = "The roofline above says whether memory or arithmetic holds such a kernel back."
--- [[report.says]]
+-- advice = "The roofline above says whether memory or arithmetic holds such a kernel back."
+-- [[report.findings]]
 -- when = "matched_ns < 0.9 * nullif(kernel_sum_ns, 0)"
 -- by = "kernel_sum_ns - matched_ns"
 -- text = "[{where}: ]the counts are those of the very kernels for only {matched_ns of kernel_sum_ns} of the kernel time."
--- try = "Profile a whole step with ncu, of the same program with the same batch size."
+-- advice = "Profile a whole step with ncu, of the same program with the same batch size."
 -- ///
 with pairs as materialized (
     from paired_runs($ncu)

@@ -8,15 +8,10 @@
 -- needs = ["kernels"]
 -- chart = { kind = "scatter", x = "blocks_per_sm", y = ["dur_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- shapes = { type = "integer", example = 10, about = "only that many shapes of each device, those with the largest dur_ns" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- kernel = "Kernel name."
+-- common = ["run", "rank", "device", "kernel"]
 -- grid_x = "Thread blocks in x."
 -- grid_y = "Thread blocks in y."
 -- grid_z = "Thread blocks in z."
@@ -27,27 +22,27 @@
 -- shared_bytes = "Shared memory of a block, static and dynamic."
 -- calls = "Executions of that shape."
 -- dur_ns = "Durations of the executions, added up."
--- mean_ns = "dur_ns / timed_calls, rounded to whole ns."
--- min_ns = "The shortest duration."
--- max_ns = "The longest duration."
+-- mean_ns = "common"
+-- min_ns = "common"
+-- max_ns = "common"
 -- blocks = "Thread blocks of an execution: grid_x · grid_y · grid_z."
 -- threads_per_block = "block_x · block_y · block_z."
 -- sm_count = "Multiprocessors of the device, where the source lists it."
 -- blocks_per_sm = "blocks / sm_count."
 -- occupancy_ratio = "Occupancy as the profiler estimated it from the shape, 0 to 1."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- kernel_sum_ns = "common"
+-- of_kernel_sum_ratio = "common"
 -- timed_calls = "Executions with a valid start and duration."
 -- [report]
--- part = "kernels"
--- place = 3
--- fine = "Kernels that compute with fewer blocks than the device has multiprocessors take at most 5 % of the kernel time each."
+-- section = "kernels"
+-- order = 3
+-- ok_text = "Kernels that compute with fewer blocks than the device has multiprocessors take at most 5 % of the kernel time each."
 -- unknown = "Which kernels leave multiprocessors free is not known: the recording does not say how many there are, or how many blocks were launched."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "blocks_per_sm < 1 and dur_ns > 0.05 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
 -- text = "[{where}: ]{kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
--- try = "A larger batch fills the device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
+-- advice = "A larger batch fills the device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
 -- ///
 with executions as (
     select

@@ -7,40 +7,33 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- top = { type = "integer", example = 10, about = "only that many kernels of each device, those with the largest dur_ns" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- kernel = "Kernel name."
+-- run = "common"
+-- rank = "common"
+-- device = "common"
+-- kernel = "common"
 -- calls = "Executions."
 -- dur_ns = "Durations of the executions, added up."
--- mean_ns = "dur_ns / timed_calls, rounded to whole ns."
--- median_ns = "The middle duration; the mean of the middle two, rounded, where their number is even."
--- min_ns = "The shortest duration."
--- max_ns = "The longest duration."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- common = ["mean_ns", "median_ns", "min_ns", "max_ns", "kernel_sum_ns", "of_kernel_sum_ratio"]
 -- timed_calls = "Executions with a valid start and duration."
--- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- class = "common"
 -- [report]
--- part = "kernels"
--- place = 2
--- fine = "No single kernel takes more than 20 % of its device's kernel time."
+-- section = "kernels"
+-- order = 2
+-- ok_text = "No single kernel takes more than 20 % of its device's kernel time."
 -- unknown = "Which kernel takes the most time is not known: no kernel has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel ilike 'nccl%'"
 -- by = "dur_ns"
 -- text = "[{where}: ]{kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls[ of {mean_ns} on average]."
--- try = "It communicates, and its time holds the waiting for other ranks: see the parts about communication."
--- [[report.says]]
+-- advice = "It communicates, and its time holds the waiting for other ranks: see the parts about communication."
+-- [[report.findings]]
 -- when = "dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
 -- text = "[{where}: ]{kernel} takes {dur_ns of kernel_sum_ns} of the kernel time, in {calls} calls[ of {mean_ns} on average]."
--- try = "A kernel of this share is worth a profile by ncu, and its place under the roofline."
+-- advice = "A kernel of this share is worth a profile by ncu, and its place under the roofline."
 -- ///
 with executions as (
     select run, rank, device, name, case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns

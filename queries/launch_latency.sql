@@ -10,15 +10,11 @@
 -- needs = ["kernels", "graph_launches"]
 -- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_depth"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- pid = "The process that launched."
--- context = "Context of the stream."
+-- context = "common"
 -- stream = "The stream on which the launch's first kernel ran."
 -- launches = "Launches whose call and first kernel are known."
 -- unmatched = "Kernels and whole graphs without a launch call in the source."
@@ -38,15 +34,15 @@
 -- empty_ns = "The part of span_ns in which no launch waited."
 -- empty_ratio = "empty_ns / span_ns."
 -- [report]
--- part = "launches"
--- place = 2
--- fine = "Every stream has a launch waiting for half of its span or more: the host keeps ahead of the device."
+-- section = "launches"
+-- order = 2
+-- ok_text = "Every stream has a launch waiting for half of its span or more: the host keeps ahead of the device."
 -- unknown = "How far the host is ahead of the device is not known: of no stream a launch was recorded together with its kernel. Record the calls of the CUDA runtime and driver beside the kernels."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "empty_ns > 0.5 * nullif(span_ns, 0)"
 -- by = "empty_ns"
 -- text = "[{where}: ]stream {stream} has no launch waiting for {empty_ns of span_ns} of its span[; the queue holds {mean_queue_depth} launches on average]."
--- try = "The host is only just ahead of the device: launch fewer, larger kernels (fuse, compile, CUDA graphs), and synchronise less often."
+-- advice = "The host is only just ahead of the device: launch fewer, larger kernels (fuse, compile, CUDA graphs), and synchronise less often."
 -- ///
 with work as not materialized (
     select

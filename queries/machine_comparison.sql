@@ -8,14 +8,14 @@
 -- /// query
 -- title = "Machines compared"
 -- needs = ["steps"]
--- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], said = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
+-- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], labels = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
 -- [params]
--- sweep = { type = "text", example = "generated-machines", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- sweep = { example = "generated-machines" }
+-- common = ["model"]
 -- base_machine = { type = "text", about = "the machine that the others are compared with" }
--- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- ignore = "common"
 -- [columns]
--- model = "The model."
+-- model = "common"
 -- dataset = "The data set."
 -- variant = "The other settings that differ within the sweep, of this machine's cell."
 -- base_machine = "The machine compared with."
@@ -40,25 +40,24 @@
 -- used_bytes = "The most in use on one card of this machine."
 -- total_bytes = "Memory of that card."
 -- used_ratio = "used_bytes / total_bytes."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- common = ["batch_size", "layout"]
 -- base_run = "The run on the machine compared with."
 -- this_run = "The run on this machine."
 -- [report]
--- part = "sweeps"
--- place = 13
+-- section = "sweeps"
+-- order = 13
 -- needs = ["steps"]
 -- unknown = "How the machines compare is not known: no two cells that differ in the machine alone have a time of a step or an epoch."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "saved_ns > 0"
 -- by = "saved_ratio"
 -- text = "{machine} against {base_machine}[: {model}] takes {this_ns} instead of {base_ns}, which saves {saved_ns of base_ns}; that is a speed-up of {speedup_factor}, not of 1 plus the saving."
--- try = "Compare what the machines cost, too: a speed-up is worth it where it is more than the factor of the price."
--- [[report.says]]
+-- advice = "Compare what the machines cost, too: a speed-up is worth it where it is more than the factor of the price."
+-- [[report.findings]]
 -- when = "saved_ns <= 0"
 -- by = "-saved_ratio"
 -- text = "{machine} against {base_machine}[: {model}] takes {this_ns}, and there {base_ns}: it saves nothing."
--- try = "Ask the parts above, of one run at a time, where the time goes on the slower one."
+-- advice = "Ask the parts above, of one run at a time, where the time goes on the slower one."
 -- ///
 with lasts as (
     select run, max_by(accuracy, epoch) filter (accuracy is not null) as accuracy from run_learning group by run

@@ -8,14 +8,9 @@
 -- needs = ["memcpys"]
 -- chart = { kind = "bars", x = "rank", y = ["copy_overlap_ratio", "compute_overlap_ratio", "hidden_ratio"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- copies = "Copies."
+-- common = ["run", "rank", "device", "copies"]
 -- copy_busy_ns = "Time in which at least one copy ran."
 -- copy_concurrent_ns = "Time in which at least two copies ran."
 -- copy_overlap_ratio = "copy_concurrent_ns / copy_busy_ns."
@@ -25,17 +20,17 @@
 -- compute_overlap_ratio = "overlap_ns / smaller_busy_ns."
 -- hidden_ratio = "overlap_ns / copy_busy_ns."
 -- graph_ns = "Time in which a CUDA graph recorded as a whole ran."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
+-- window_ns = "common"
 -- [report]
--- part = "copies"
--- place = 2
--- fine = "Kernels hide at least half of the copying on every device."
+-- section = "copies"
+-- order = 2
+-- ok_text = "Kernels hide at least half of the copying on every device."
 -- unknown = "Whether kernels hide the copying is not known: no copy has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "hidden_ratio < 0.5"
 -- by = "copy_busy_ns - overlap_ns"
 -- text = "[{where}: ]kernels run beside {overlap_ns of copy_busy_ns} of the copying."
--- try = "Use pinned memory, `non_blocking=True` and a stream of its own to copy the next batch meanwhile."
+-- advice = "Use pinned memory, `non_blocking=True` and a stream of its own to copy the next batch meanwhile."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

@@ -8,22 +8,15 @@
 -- needs = ["memcpys"]
 -- chart = { kind = "scatter", x = "mean_bytes", y = ["throughput_gb_per_s", "dur_ns"], by = "direction" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- direction = "From where to where: HtoD, DtoH, DtoD, PtoP …; unknown where the source does not say."
--- src_memory = "Kind of memory read."
--- dst_memory = "Kind of memory written."
+-- common = ["run", "rank", "device", "direction", "src_memory", "dst_memory"]
 -- from_bytes = "Least size of the class."
 -- to_bytes = "Largest size of the class."
 -- copies = "Copies of that size."
 -- size_bytes = "Their bytes, added up."
 -- mean_bytes = "size_bytes / copies, rounded to whole bytes."
--- dur_ns = "Their durations, added up."
+-- dur_ns = "common"
 -- mean_ns = "dur_ns / timed_copies, rounded to whole ns."
 -- timed_copies = "Copies with a valid start and duration."
 -- timed_bytes = "Bytes of the copies with a valid start and duration."
@@ -33,15 +26,15 @@
 -- all_dur_ns = "Durations of all copies of the row's direction and memory kinds, added up."
 -- of_dur_ratio = "dur_ns / all_dur_ns."
 -- [report]
--- part = "copies"
--- place = 3
--- fine = "No size of copies up to 64 KiB takes more than 10 % of the time of all copies in its direction."
+-- section = "copies"
+-- order = 3
+-- ok_text = "No size of copies up to 64 KiB takes more than 10 % of the time of all copies in its direction."
 -- unknown = "Which sizes of copies take the time is not known: no copy has both a size and a duration."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "to_bytes <= 65536 and dur_ns > 0.1 * nullif(all_dur_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{direction} copies of {mean_bytes} on average take {dur_ns of all_dur_ns} of the time of all such copies."
--- try = "A copy below 64 KiB costs its latency, not its bytes: put several into one."
+-- advice = "A copy below 64 KiB costs its latency, not its bytes: put several into one."
 -- ///
 with copies as (
     select

@@ -7,18 +7,9 @@
 -- needs = ["memcpys"]
 -- chart = { kind = "bars", x = "direction", y = ["throughput_gb_per_s"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
--- small_bytes = { default = 65536, about = "a copy of fewer bytes is a small one" }
+-- common = ["run", "rank", "device", "small_bytes"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- direction = "From where to where: HtoD, DtoH, DtoD, PtoP …; unknown where the source does not say."
--- src_memory = "Kind of memory read."
--- dst_memory = "Kind of memory written."
--- copies = "Copies."
+-- common = ["run", "rank", "device", "direction", "src_memory", "dst_memory", "copies"]
 -- size_bytes = "Bytes of the copies of known size."
 -- dur_ns = "Durations of all copies, added up."
 -- sized_dur_ns = "Durations of the copies of known size, added up."
@@ -29,15 +20,15 @@
 -- small_dur_ratio = "small_dur_ns / dur_ns."
 -- timed_bytes = "Bytes of the copies of known size and time; less than size_bytes only where a copy has no valid time."
 -- [report]
--- part = "copies"
--- place = 1
--- fine = "No direction spends more than 10 % of its copying time in small copies."
+-- section = "copies"
+-- order = 1
+-- ok_text = "No direction spends more than 10 % of its copying time in small copies."
 -- unknown = "How much time small copies take is not known: no copy has both a size and a duration."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "small_dur_ns > 0.1 * nullif(sized_dur_ns, 0)"
 -- by = "small_dur_ns"
 -- text = "[{where}: ]{direction} copies spend {small_dur_ns of sized_dur_ns} of their time in small ones ({small_copies} of {copies})."
--- try = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
+-- advice = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
 -- ///
 with copies as (
     select

@@ -9,36 +9,32 @@
 -- needs = ["memory_events"]
 -- chart = { kind = "bars", x = "op", y = ["live_bytes"], by = "run", host = true }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- op = "Innermost op that ran when the blocks were allocated; NULL where none did."
 -- annotation = "Innermost annotation open then."
 -- blocks = "Blocks live at the peak."
--- live_bytes = "Their bytes."
+-- live_bytes = "common"
 -- largest_bytes = "The largest of them."
 -- recorded_bytes = "Bytes of all blocks of the device that were allocated in the recording and live at the peak."
 -- peak_bytes = "The most that was allocated."
--- of_peak_ratio = "live_bytes / peak_bytes."
+-- of_peak_ratio = "common"
 -- [report]
--- part = "memory"
--- place = 3
--- fine = "No op allocated more than 10 % of the memory at the peak within one range: most of it was there before the recording began, or many ops share it."
+-- section = "memory"
+-- order = 3
+-- ok_text = "No op allocated more than 10 % of the memory at the peak within one range: most of it was there before the recording began, or many ops share it."
 -- unknown = "What the memory at the peak was allocated for is not known: nothing was allocated."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "op is not null and live_bytes > 0.1 * nullif(peak_bytes, 0)"
 -- by = "live_bytes"
 -- text = "[{where}: ]at the peak {op} holds {live_bytes of peak_bytes}, in {blocks} blocks[, allocated in the range {annotation}]."
--- try = "Activations can be recomputed (checkpointing) or kept in half precision; gradients and optimizer states can be sharded."
--- [[report.says]]
+-- advice = "Activations can be recomputed (checkpointing) or kept in half precision; gradients and optimizer states can be sharded."
+-- [[report.findings]]
 -- when = "op is null and live_bytes > 0.1 * nullif(peak_bytes, 0)"
 -- by = "live_bytes"
 -- text = "[{where}: ]at the peak {live_bytes of peak_bytes} are in {blocks} blocks that no recorded op allocated[; the range was {annotation}]."
--- try = "Record ops beside memory to see what allocates them; fewer and larger blocks, or buffers that are used again, lower the peak."
+-- advice = "Record ops beside memory to see what allocates them; fewer and larger blocks, or buffers that are used again, lower the peak."
 -- ///
 with asked as materialized (
     select

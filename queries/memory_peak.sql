@@ -12,46 +12,42 @@
 -- needs = ["memory_events"]
 -- chart = { kind = "bars", x = "rank", y = ["peak_bytes", "live_bytes", "peak_reserved_bytes"], by = "run", host = true }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- peak_bytes = "The most that was allocated, as far as `counted_from` goes."
--- at_ns = "When, since the first memory event of the source."
--- time_ns = "When, on the source's clock."
+-- at_ns = "common"
+-- time_ns = "common"
 -- op = "Innermost op that ran on the event's thread."
 -- annotation = "Innermost annotation open on the event's thread."
 -- reserved_bytes = "Reserved by the allocator then; NULL where the source does not say."
 -- peak_reserved_bytes = "The most that was reserved."
 -- live_blocks = "Blocks allocated in the recording and live at the peak; NULL where the source has no addresses."
--- live_bytes = "Their bytes."
--- of_peak_ratio = "live_bytes / peak_bytes."
+-- live_bytes = "common"
+-- of_peak_ratio = "common"
 -- largest_block_bytes = "The largest of them."
 -- largest_block_op = "Innermost op that ran when it was allocated, on that thread."
 -- events = "Allocations and releases."
 -- pid = "The process; of several that of the highest peak."
--- counted_from = "totals: as the source wrote them down; start: those of a host, counted since the profiler began; sizes: added up since the first event."
+-- counted_from = "common"
 -- [report]
--- part = "memory"
--- place = 1
--- [[report.says]]
+-- section = "memory"
+-- order = 1
+-- [[report.findings]]
 -- when = "counted_from = 'totals' and device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]at most {peak_bytes} are allocated[, and at most {peak_reserved_bytes} reserved][; at that moment {op} runs]."
--- try = "What it was allocated for stands below."
--- [[report.says]]
+-- advice = "What it was allocated for stands below."
+-- [[report.findings]]
 -- when = "counted_from <> 'totals' and device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]of what was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
--- try = "What it was allocated for stands below. Weights that were there before are not in it."
--- [[report.says]]
+-- advice = "What it was allocated for stands below. Weights that were there before are not in it."
+-- [[report.findings]]
 -- when = "device is null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]of the host's memory that was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
--- try = "What it was allocated for stands below. Weights that were there before are not in it."
+-- advice = "What it was allocated for stands below. Weights that were there before are not in it."
 -- ///
 with asked as materialized (
     select

@@ -9,32 +9,27 @@
 -- needs = ["memory_events"]
 -- chart = { kind = "steps", x = "at_ns", y = ["allocated_bytes", "reserved_bytes"], by = "run", host = true }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- slices = { default = 200, about = "slices of time; 0: every event" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- at_ns = "When, since the first memory event of the source."
+-- common = ["run", "rank", "device", "at_ns"]
 -- allocated_bytes = "Allocated after that event."
 -- reserved_bytes = "Reserved by the allocator after that event; NULL where the source does not say."
 -- least_allocated_bytes = "The least that was allocated after an event of the slice."
 -- events = "Allocations and releases in the slice."
--- time_ns = "When, on the source's clock."
+-- time_ns = "common"
 -- pid = "The process."
--- counted_from = "totals: as the source wrote them down; start: those of a host, counted since the profiler began; sizes: added up since the first event."
+-- counted_from = "common"
 -- [report]
--- part = "memory"
--- place = 2
--- fine = "Memory does not jump: within no slice of time does it change by more than a quarter of its peak."
+-- section = "memory"
+-- order = 2
+-- ok_text = "Memory does not jump: within no slice of time does it change by more than a quarter of its peak."
 -- unknown = "How memory changes is not known: nothing was allocated."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "allocated_bytes - least_allocated_bytes > 0.25 * nullif(max(allocated_bytes) over (partition by run, rank, device), 0)"
 -- by = "allocated_bytes - least_allocated_bytes"
 -- text = "[{where}: ]at {at_ns} memory jumps between {least_allocated_bytes} and {allocated_bytes} within one slice of time."
--- try = "What is allocated and released at once makes the peak: smaller batches or pieces, operations in place, or checkpointing of that part lower it."
+-- advice = "What is allocated and released at once makes the peak: smaller batches or pieces, operations in place, or checkpointing of that part lower it."
 -- ///
 with asked as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes

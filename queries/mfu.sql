@@ -13,24 +13,18 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["mfu_ratio"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
--- ncu = { type = "text", about = "the run whose counters of ncu are taken" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- common = ["run", "rank", "device", "ncu", "step_name"]
 -- steps = { type = "integer", about = "how many steps the time holds, where no range tells" }
 -- flop_per_step = { type = "number", example = 3.5e11, about = "FLOPs of a step on one GPU, from elsewhere" }
 -- passes = { type = "number", about = "what a step costs in forward passes: 3 in training, 1 in inference" }
 -- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
 -- peak_gflop_per_s = { type = "number", example = 156000.0, about = "the peak of one GPU, from elsewhere" }
 -- min_coverage = { default = 0.9, about = "least share of the kernels' time whose counts must be known" }
--- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
--- ceilings = { type = "text", choices = ["measured", "ncu", "specification"], about = "only ceilings of this source" }
--- ceilings_run = { type = "text", about = "the run whose measured ceilings are taken" }
+-- half = "common"
+-- ceilings = "common"
+-- ceilings_run = "common"
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- steps = "Steps."
 -- step_ns = "window_ns / steps, rounded."
 -- flop_per_step = "FLOPs of a step on this GPU."
@@ -46,25 +40,25 @@
 -- kernel_ns = "Durations of the kernels in the time that do not communicate, added up."
 -- matched_ns = "Durations of those of them whose FLOPs are known, added up."
 -- matched_ratio = "matched_ns / kernel_ns."
--- device_name = "Model of the GPU."
--- ncu_run = "The run that the counters are of."
+-- device_name = "common"
+-- ncu_run = "common"
 -- peak_run = "The run that a measured peak is of."
 -- [report]
--- part = "roofline"
--- place = 3
+-- section = "roofline"
+-- order = 3
 -- needs = ["kernel_metrics"]
--- worth = "mfu_ratio is not null"
+-- show_if = "mfu_ratio is not null"
 -- without = "no run has both a count of its FLOPs and the peak of its GPU: give --flop-per-step, or ingest what ncu counted of the same program"
--- [[report.says]]
+-- [[report.findings]]
 -- when = "mfu_ratio is not null"
 -- by = "-mfu_ratio"
 -- text = "{where} uses {mfu_ratio %} of its peak for arithmetic: {achieved_gflop_per_s} of {peak_gflop_per_s}[, in steps of {step_ns}]."
--- try = "What is missing is idle time, exposed communication or kernels below their roof: the parts above say which."
--- [[report.says]]
+-- advice = "What is missing is idle time, exposed communication or kernels below their roof: the parts above say which."
+-- [[report.findings]]
 -- when = "refused is not null"
 -- by = "kernel_ns"
 -- text = "[{where}: ]there is no figure: {refused}."
--- try = "Give `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
+-- advice = "Give `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
 -- ///
 with calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns

@@ -10,44 +10,38 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "collective", y = ["of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- run = "common"
+-- rank = "common"
+-- device = "common"
 -- collective = "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv, other or unknown; all is the device's total."
 -- kernels = "Communication kernels."
--- dur_ns = "Their durations, added up."
--- busy_ns = "Time in which at least one of them ran."
+-- dur_ns = "common"
+-- busy_ns = "common"
 -- exposed_ns = "The part of busy_ns in which no other kernel and no whole graph ran."
--- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
+-- gpu_activity_ns = "common"
+-- kernel_sum_ns = "common"
 -- kernel_busy_ns = "Time in which at least one kernel of the device ran."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
--- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
--- of_kernel_busy_ratio = "busy_ns / kernel_busy_ns."
--- of_window_ratio = "busy_ns / window_ns."
+-- common = ["window_ns", "of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"]
 -- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
 -- [report]
--- part = "communication"
--- place = 1
--- worth = "kernels > 0"
+-- section = "communication"
+-- order = 1
+-- show_if = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
--- fine = "Communication that nothing hides takes at most 10 % of every device's window, and broadcasts at most 5 %."
+-- ok_text = "Communication that nothing hides takes at most 10 % of every device's window, and broadcasts at most 5 %."
 -- unknown = "How much communication is exposed is not known: nothing that ran on a device took any time that is known."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
--- try = "The second figure is what overlapping can gain; see below which collective it is, and how much of it is waiting."
--- [[report.says]]
+-- advice = "The second figure is what overlapping can gain; see below which collective it is, and how much of it is waiting."
+-- [[report.findings]]
 -- when = "collective = 'broadcast' and busy_ns > 0.05 * nullif(window_ns, 0)"
 -- by = "busy_ns"
 -- text = "[{where}: ]broadcasts take {busy_ns of window_ns} of the window."
--- try = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
+-- advice = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns

@@ -9,19 +9,13 @@
 -- needs = ["annotations"]
 -- chart = { kind = "bars", x = "Range", y = ["Total Time (ns)"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- common = ["run", "rank"]
 -- [columns]
--- run = "The run."
+-- run = "common"
 -- sum_ns = "Durations of all ranges of the run, added up."
--- "Time (%)" = "Total Time (ns) in percent of sum_ns."
+-- "Time (%)" = "common"
 -- "Total Time (ns)" = "Durations of these ranges, added up."
--- "Instances" = "How many they are."
--- "Avg (ns)" = "Total Time (ns) / Instances."
--- "Med (ns)" = "The middle duration; the mean of the middle two where their number is even."
--- "Min (ns)" = "The shortest duration."
--- "Max (ns)" = "The longest duration."
--- "StdDev (ns)" = "Standard deviation of the durations as of a sample (n - 1); 0 where there is one."
+-- common = ["Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
 -- Style = "PushPop, or StartEnd for a range that may end on another thread."
 -- Range = "Text of the range, behind its domain and a colon where it has one."
 -- ///

@@ -9,34 +9,30 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "op", y = ["dur_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- min_kernel_ns = { default = 0, about = "only rows whose kernels took at least that long, added up" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- op = "Name of the op that launched; NULL where no op did, or it is not known."
 -- forward_op = "Name of the forward op, of a kernel launched by its backward; NULL for other kernels, and where not known."
--- kernel = "Kernel name."
+-- kernel = "common"
 -- calls = "Executions."
 -- dur_ns = "Durations of the executions, added up."
--- kernel_sum_ns = "Durations of all kernels of the device, added up."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- kernel_sum_ns = "common"
+-- of_kernel_sum_ratio = "common"
 -- backward_calls = "Executions that the backward of an autograd node launched."
 -- by_launch = "Executions whose op was found through their launch."
 -- by_external_id = "Executions whose op was found through the id that they carry."
 -- [report]
--- part = "kernels"
--- place = 4
--- fine = "No kernel that an op launches to compute takes more than 20 % of its device's kernel time."
+-- section = "kernels"
+-- order = 4
+-- ok_text = "No kernel that an op launches to compute takes more than 20 % of its device's kernel time."
 -- unknown = "Which op launches which kernel is not known: no kernel belongs to a recorded op. Record the processor beside the GPU: `activities=[CPU, CUDA]` of the PyTorch profiler."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when op is not null then dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%' end"
 -- by = "dur_ns"
 -- text = "[{where}: ]{op}[, of the backward of {forward_op},] launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
--- try = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` give it another kernel."
+-- advice = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` give it another kernel."
 -- ///
 with executions as not materialized (
     select

@@ -11,36 +11,34 @@
 -- needs = ["ops"]
 -- chart = { kind = "bars", x = "op", y = ["self_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
+-- common = ["run", "rank"]
 -- top_ops = { type = "integer", example = 10, about = "only that many ops of each rank, those with the largest self_ns" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- op = "Op name."
--- calls = "Calls."
+-- calls = "common"
 -- total_ns = "Durations of the outermost calls, added up."
 -- self_ns = "Durations less those of the ops directly inside, added up."
 -- mean_ns = "Mean duration of the timed calls, rounded to whole ns."
--- max_ns = "The longest duration."
+-- max_ns = "common"
 -- op_self_sum_ns = "Self times of all ops of the rank, added up."
 -- of_op_self_sum_ratio = "self_ns / op_self_sum_ns."
 -- gpu_ns = "Durations of the GPU rows launched inside the outermost calls, added up."
 -- gpu_self_ns = "Durations of the GPU rows launched by the op itself, no op inside it, added up; also those that name a call without a duration, in which no time passes for `gpu_ns`."
 -- gpu_rows = "GPU rows launched by the op itself: kernels, copies, fills and whole graphs."
 -- outermost_calls = "Calls inside no call of the same op on the same thread."
--- timed_calls = "Calls with a valid start and duration."
+-- timed_calls = "common"
 -- overlapping_calls = "Calls that begin inside another op and end after it."
 -- [report]
--- part = "host"
--- place = 2
--- fine = "No op takes more than 20 % of the processor's time in ops."
+-- section = "host"
+-- order = 2
+-- ok_text = "No op takes more than 20 % of the processor's time in ops."
 -- unknown = "Which op takes the processor's time is not known: no op has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "self_ns > 0.2 * nullif(op_self_sum_ns, 0)"
 -- by = "self_ns"
 -- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
--- try = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronisations."
+-- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronisations."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id

@@ -9,21 +9,17 @@
 -- needs = ["summaries"]
 -- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "kind" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- kind = { type = "text", about = "only this kind: gpu_activities, api_calls, metrics, events, key_averages …" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- kind = "Which summary: gpu_activities, api_calls, metrics, events, key_averages …"
 -- name = "What is counted: a kernel, a copy, a call, an op."
 -- calls = "Calls, or launches."
--- dur_ns = "Their durations, added up."
+-- dur_ns = "common"
 -- mean_ns = "Mean duration as the profiler says it, rounded to whole ns."
--- min_ns = "The shortest duration."
--- max_ns = "The longest duration."
+-- min_ns = "common"
+-- max_ns = "common"
 -- kind_sum_ns = "Durations of all rows of the kind, of this source and rank, added up; NULL of kinds whose times hold each other."
 -- of_kind_sum_ratio = "dur_ns / kind_sum_ns."
 -- metric = "Metric or event that was counted."
@@ -31,7 +27,7 @@
 -- min_value = "Its least value."
 -- max_value = "Its largest value."
 -- unit = "Unit of the values."
--- device_name = "Model of the GPU."
+-- device_name = "common"
 -- input_shapes = "Shapes of an op's inputs."
 -- flop = "Floating-point operations, where the profiler estimates them."
 -- ///

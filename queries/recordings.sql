@@ -5,17 +5,15 @@
 -- title = "Recordings"
 -- needs = ["sources"]
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- common = ["run", "rank"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- producer = "What wrote the run's files, each program once."
 -- workload = "What ran: the workload and its model, else the program, as far as the run says."
 -- host = "Host of its GPUs."
 -- gpu = "Its GPUs, each model once."
 -- gpus = "GPUs that the process saw."
--- kernels = "Kernel executions."
+-- kernels = "common"
 -- copies = "Copies and fills."
 -- api_calls = "Calls of the runtime, the driver and libraries."
 -- ops = "Calls of framework ops."
@@ -27,17 +25,17 @@
 -- events_kept = "Events of the run's files that became rows."
 -- events_skipped = "Events of the run's files that could not be read."
 -- [report]
--- part = "summary"
--- place = 1
--- fine = "Every event of the files was kept."
+-- section = "summary"
+-- order = 1
+-- ok_text = "Every event of the files was kept."
 -- unknown = "Whether every event was kept is not known: the files do not say how many they held."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "events_skipped > 0"
 -- by = "events_skipped"
 -- each = "run"
 -- most = 3
 -- text = "{run}: {events_skipped} events of its files could not be read[; {events_kept} were kept]."
--- try = "See the health of the data for what and why."
+-- advice = "See the health of the data for what and why."
 -- ///
 with events as (
     select run, rank, 'kernels' as kind from kernels

@@ -15,27 +15,22 @@
 -- needs = ["kernel_metrics"]
 -- chart = { kind = "roofline", x = "intensity_flop_per_byte", y = ["achieved_gflop_per_s"], by = "device" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- per = { default = "kernel", choices = ["kernel", "launch"], about = "a row adds up all launches of a kernel, or is one" }
--- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
--- ceilings = { type = "text", choices = ["measured", "ncu", "specification"], about = "only ceilings of this source" }
--- ceilings_run = { type = "text", about = "the run whose measured ceilings are taken" }
+-- half = "common"
+-- ceilings = "common"
+-- ceilings_run = "common"
 -- timeline = { type = "text", about = "the run whose kernels tell the time, of the same program" }
 -- mixed_clocks = { default = false, about = "also compare times at one clock with ceilings measured at another" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- kernel = "Kernel name."
+-- common = ["run", "rank", "device", "kernel"]
 -- precision = "fp64, fp32, fp16; tensor_ and the type that the tensor cores multiplied; all is the kernel's total."
--- launches = "Profiled launches."
+-- launches = "common"
 -- flop = "Floating-point operations of all launches; NULL where a metric is missing."
 -- dram_bytes = "Bytes read from and written to device memory, of the whole kernel."
 -- dur_ns = "Time of the launches, added up."
--- intensity_flop_per_byte = "flop / dram_bytes."
--- achieved_gflop_per_s = "flop / dur_ns."
+-- intensity_flop_per_byte = "common"
+-- achieved_gflop_per_s = "common"
 -- ceiling_gflop_per_s = "What arithmetic could reach."
 -- ceiling_gb_per_s = "What device memory could reach."
 -- of_ceiling_ratio = "achieved_gflop_per_s / attainable_gflop_per_s."
@@ -43,12 +38,12 @@
 -- ceiling_source = "measured, ncu or specification; both, where arithmetic and memory differ."
 -- time_source = "ncu, ncu cycles (cycles over their rate) or timeline."
 -- clock_control = "What ncu did to the clock: base, boost or none; NULL where unknown."
--- flop_missing = "The metrics without which flop is NULL."
+-- flop_missing = "common"
 -- attainable_gflop_per_s = "The lower of ceiling_gflop_per_s and intensity_flop_per_byte times ceiling_gb_per_s."
 -- ridge_flop_per_byte = "ceiling_gflop_per_s / ceiling_gb_per_s: from here on arithmetic is the lower ceiling."
--- achieved_gb_per_s = "dram_bytes / dur_ns."
+-- achieved_gb_per_s = "common"
 -- of_bandwidth_ratio = "achieved_gb_per_s / ceiling_gb_per_s."
--- class = "Class of the name by the classifier; unclassified where no rule knows it."
+-- class = "common"
 -- l2_bytes = "Bytes through the second-level cache."
 -- l1_bytes = "Bytes through the first-level caches."
 -- l2_intensity_flop_per_byte = "flop / l2_bytes."
@@ -59,20 +54,20 @@
 -- theoretical_gb_per_s = "What device memory could reach by the report's own peaks, else by the data sheet."
 -- ceiling_precision = "The precision whose ceiling counts for this row."
 -- ceiling_run = "The run that the measured ceilings are of."
--- device_name = "Model of the GPU."
+-- device_name = "common"
 -- flop_source = "counted, rate (rates times the time) or estimated (V100: 512 a tensor instruction)."
 -- launch = "Number of the launch, where a row is one."
 -- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
 -- theoretical_source = "ncu or specification: whose the theoretical ceilings are; with --ceilings only those of that source."
 -- [report]
--- part = "roofline"
--- place = 1
+-- section = "roofline"
+-- order = 1
 -- unknown = "Whether memory or arithmetic holds the kernels back is not known: it takes their operations (see `flop_missing`), their bytes, and ceilings of the device, which `tracelab collect ceilings` measures."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when precision = 'all' then bound in ('memory', 'compute') end"
 -- by = "dur_ns"
 -- text = "[{where}: ]of the kernels counted, {kernel} takes the longest: it is bound by {bound}, at {achieved_gflop_per_s} with an intensity of {intensity_flop_per_byte}[, {of_ceiling_ratio %} of what is attainable there]."
--- try = "Bound by memory: move fewer bytes (fuse, lower precision). Bound by compute: tensor cores, or less arithmetic. Far below both: launch shape and latency."
+-- advice = "Bound by memory: move fewer bytes (fuse, lower precision). Bound by compute: tensor cores, or less arithmetic. Far below both: launch shape and latency."
 -- ///
 with profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of

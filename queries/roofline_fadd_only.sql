@@ -5,18 +5,12 @@
 -- /// query
 -- title = "FADD only, beside the FLOPs"
 -- needs = ["kernel_metrics"]
--- chart = { kind = "pairs", x = "run", y = ["fadd", "flop"], said = ["additions (FADD) alone", "all floating-point operations"] }
+-- chart = { kind = "pairs", x = "run", y = ["fadd", "flop"], labels = ["additions (FADD) alone", "all floating-point operations"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
--- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- common = ["run", "rank", "device", "half"]
 -- samples = { type = "integer", example = 256, about = "samples that were profiled; else the batch size that the run notes" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- launches = "Profiled launches."
+-- common = ["run", "rank", "device", "launches"]
 -- fadd = "Single-precision additions; NULL where a launch does not tell them."
 -- flop = "Floating-point operations; NULL where a metric is missing."
 -- fadd_of_flop_ratio = "fadd / flop."
@@ -25,17 +19,17 @@
 -- fadd_per_sample = "fadd / samples, rounded."
 -- flop_per_sample = "flop / samples, rounded."
 -- verdict = "The finding in a sentence."
--- flop_missing = "The metrics without which flop is NULL."
+-- flop_missing = "common"
 -- [report]
--- part = "roofline"
--- place = 4
--- fine = "Additions alone are at least half of the floating-point operations."
+-- section = "roofline"
+-- order = 4
+-- ok_text = "Additions alone are at least half of the floating-point operations."
 -- unknown = "How many operations a count of additions misses is not known: a metric is missing, see `flop_missing`."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "flop > 2 * fadd"
 -- by = "underestimate_factor"
 -- text = "[{where}: ]counting additions alone gives {fadd of flop} of the FLOPs."
--- try = "Count multiplications and fused multiply-adds, too, and the tensor cores: the roofline above does."
+-- advice = "Count multiplications and fused multiply-adds, too, and the tensor cores: the roofline above does."
 -- ///
 with launches as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of

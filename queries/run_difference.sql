@@ -19,13 +19,12 @@
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- step_name = "common"
 -- step_kernel = { type = "text", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
 -- same_ratio = { default = 0.05, about = "a change_ratio up to this, up or down, is the same" }
 -- short_names = { default = false, about = "compare kernels by their own names alone, whatever recorded them" }
 -- top_rows = { default = 10, about = "that many rows of a section stand alone, those with the largest difference_ns" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["rank", "device"]
 -- [columns]
 -- section = "comparability, window, breakdown, kernels, memcpys, collectives or annotations."
 -- name = "What is compared; `others` adds up what is not listed."
@@ -43,14 +42,14 @@
 -- before = "The first run."
 -- after = "The second run."
 -- [report]
--- part = "comparison"
--- place = 1
+-- section = "comparison"
+-- order = 1
 -- unknown = "How the kernels of the two runs differ is not known: no kernel of theirs was compared."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when section = 'kernels' then difference_ns <> 0 end"
 -- by = "abs(difference_ns)"
 -- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns}[, from {before_each_ns}][ to {after_each_ns}]."
--- try = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both."
+-- advice = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both."
 -- ///
 with chosen as materialized (
     select

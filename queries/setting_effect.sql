@@ -9,25 +9,22 @@
 -- /// query
 -- title = "Effect of one setting"
 -- needs = ["steps"]
--- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], said = ["a step at the base value", "at this value"], by = "change" }
+-- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], labels = ["a step at the base value", "at this value"], by = "change" }
 -- [params]
--- sweep = { type = "text", example = "generated-settings", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- sweep = { example = "generated-settings" }
+-- common = ["model"]
 -- setting = { default = "pin_memory", about = "the setting in which the two differ: a column of runs, or a tag" }
 -- base_value = { type = "text", about = "the value that the others are compared with" }
--- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- ignore = "common"
 -- [columns]
 -- sweep = "The sweep."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
+-- common = ["model", "batch_size", "layout", "variant"]
 -- setting = "The setting."
 -- base_value = "Its value in the cell compared with."
 -- value = "Its value in this cell."
 -- base_samples_per_s = "Samples a second of the cell compared with."
 -- samples_per_s = "Samples a second of this cell."
--- speedup_factor = "samples_per_s / base_samples_per_s."
+-- speedup_factor = "common"
 -- base_step_ns = "Mean duration of a training step there, rounded."
 -- step_ns = "Mean duration of a training step here, rounded."
 -- step_factor = "step_ns / base_step_ns."
@@ -43,28 +40,27 @@
 -- base_data_wait_ratio = "base_data_wait_ns / base_train_sum_ns."
 -- data_wait_ns = "Time that the steps waited for the loader here."
 -- train_sum_ns = "Durations of the training steps here, added up over ranks."
--- data_wait_ratio = "data_wait_ns / train_sum_ns."
+-- data_wait_ratio = "common"
 -- base_best_accuracy = "The best accuracy there."
 -- best_accuracy = "The best accuracy here."
 -- base_allocated_bytes = "The most that one device had allocated there."
 -- allocated_bytes = "The most that one device had allocated here."
--- base_run = "The run of the cell compared with."
+-- base_run = "common"
 -- this_run = "The run of this cell."
 -- change = "The setting and its two values."
 -- [report]
--- part = "sweeps"
--- place = 12
+-- section = "sweeps"
+-- order = 12
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- show_if = "common"
 -- unknown = "What a setting changes is not known: no two cells that differ in nothing else both have a speed."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "speedup_factor > 0"
 -- by = "speedup_factor"
 -- each = "setting"
 -- most = 4
 -- text = "{setting} = {value}[ instead of {base_value}] changes the speed[ of {model}] by a factor of {speedup_factor}, over {pairs} pairs of cells that differ in nothing else."
--- try = "A factor above 1 is worth having where accuracy and memory, in the same row, do not suffer."
+-- advice = "A factor above 1 is worth having where accuracy and memory, in the same row, do not suffer."
 -- ///
 with asked as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)

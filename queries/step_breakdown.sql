@@ -11,17 +11,13 @@
 -- needs = ["annotations"]
 -- chart = { kind = "stacked", x = "step", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "other_steps_ns", "idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- skip = { default = 0, about = "leave out that many steps at the beginning of each rank" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- step_name = "common"
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- step = "Number of the step; NULL: GPU rows that belong to none."
--- step_ns = "Start of the step to the start of the next; of the last one to its end."
+-- step_ns = "common"
 -- compute_ns = "Time in the step in which a kernel of it that does not communicate, or a whole graph, ran."
 -- exposed_comm_ns = "Time in the step in which a communication kernel of it ran, and no compute of it."
 -- exposed_memory_ns = "Time in the step in which a copy or fill of it ran, and neither compute nor communication of it."
@@ -41,15 +37,15 @@
 -- sync_ns = "The part of api_ns in calls that wait: names with Synchronize."
 -- name = "Name of the range."
 -- [report]
--- part = "time"
--- place = 2
--- fine = "No step leaves its device idle for more than 20 % of it."
+-- section = "time"
+-- order = 2
+-- ok_text = "No step leaves its device idle for more than 20 % of it."
 -- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
 -- by = "idle_ns"
 -- text = "[{where}: ]in step {step} the device is idle for {idle_ns of step_ns}."
--- try = "Compare with waiting for data, and with the causes of idle time."
+-- advice = "Compare with waiting for data, and with the causes of idle time."
 -- ///
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns

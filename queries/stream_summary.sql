@@ -8,17 +8,12 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "bars", x = "stream", y = ["busy_ns", "alone_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- context = "Context of the stream."
+-- common = ["run", "rank", "device", "context"]
 -- stream = "The stream."
--- kernels = "Kernel executions."
--- copies = "Copies."
+-- kernels = "common"
+-- copies = "common"
 -- fills = "Fills."
 -- graphs = "CUDA graphs recorded as a whole."
 -- dur_ns = "Durations of all of them, added up."
@@ -26,28 +21,28 @@
 -- comm_dur_ns = "Durations of those kernels that communicate, added up (part of kernel_dur_ns)."
 -- copy_dur_ns = "Durations of copies and fills, added up."
 -- graph_dur_ns = "Durations of whole graphs, added up."
--- busy_ns = "Time in which at least one of them ran."
+-- busy_ns = "common"
 -- alone_ns = "The part of busy_ns in which no other stream of the device ran."
 -- device_busy_ns = "Time in which at least one stream of the device ran."
 -- shared_ns = "The part of device_busy_ns in which at least two streams ran."
--- window_ns = "First start to last end of the device's kernels, copies, fills and graphs, summed over the sources."
--- of_window_ratio = "busy_ns / window_ns."
+-- window_ns = "common"
+-- of_window_ratio = "common"
 -- of_device_busy_ratio = "busy_ns / device_busy_ns."
 -- [report]
--- part = "concurrency"
--- place = 2
--- fine = "Streams run beside each other: for 5 % of the busy time or more two of a device run at once."
+-- section = "concurrency"
+-- order = 2
+-- ok_text = "Streams run beside each other: for 5 % of the busy time or more two of a device run at once."
 -- unknown = "How streams share their devices is not known: nothing that ran has a duration above 0."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "alone_ns > 0.95 * nullif(device_busy_ns, 0)"
 -- by = "alone_ns"
 -- text = "[{where}: ]stream {stream} runs alone for {alone_ns of device_busy_ns} of the time in which the device is busy."
--- try = "Copies and communication overlap with computing only on streams of their own."
--- [[report.says]]
+-- advice = "Copies and communication overlap with computing only on streams of their own."
+-- [[report.findings]]
 -- when = "shared_ns < 0.05 * nullif(device_busy_ns, 0) and alone_ns <= 0.95 * device_busy_ns"
 -- by = "device_busy_ns - shared_ns"
 -- text = "[{where}: ]two streams run at once for only {shared_ns of device_busy_ns} of the time in which the device is busy: they take turns."
--- try = "Look for what makes one wait for the other: an event, a synchronisation, the default stream, or kernels that each fill the device."
+-- advice = "Look for what makes one wait for the other: an event, a synchronisation, the default stream, or kernels that each fill the device."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select

@@ -9,23 +9,14 @@
 -- needs = ["ops", "kernels"]
 -- chart = { kind = "curves", x = "batch_size", y = ["op_calls_per_step", "kernels_per_step", "op_calls_per_epoch"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- run = "common"
+-- sweep = { example = "generated-scaling" }
+-- common = ["model", "step_name"]
 -- conv_name = { default = "(?i)conv", about = "an op is a convolution where this regular expression finds its name" }
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
--- recorded_steps = "Steps that the recordings of all ranks hold, by the names of their ranges."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "status", "recorded_steps"]
 -- op_calls = "Calls of ops; NULL where the run has no recording."
--- kernels = "Kernel executions."
+-- kernels = "common"
 -- api_calls = "Calls of the runtime and the driver."
 -- conv_op_calls = "Calls of ops whose name is a convolution's."
 -- outer_conv_op_calls = "Of these, calls inside no other one of them."
@@ -37,21 +28,20 @@
 -- conv_kernels_per_step = "conv_kernels / recorded_steps."
 -- op_calls_per_epoch = "op_calls_per_step × iterations × ranks, rounded."
 -- kernels_per_epoch = "kernels_per_step × iterations × ranks, rounded."
--- iterations = "The most training steps that a rank took in an epoch."
--- ranks = "Ranks with a recording."
+-- iterations = "common"
+-- ranks = "common"
 -- [report]
--- part = "sweeps"
--- place = 10
+-- section = "sweeps"
+-- order = 10
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "No run calls 1,000 ops or more in a step."
+-- show_if = "common"
+-- ok_text = "No run calls 1,000 ops or more in a step."
 -- unknown = "How many ops a step calls is not known: no run has a recording with both."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "op_calls_per_step >= 1000"
 -- by = "op_calls_per_step"
 -- text = "{run} calls {op_calls_per_step} ops[ and launches {kernels_per_step} kernels] in a step."
--- try = "Each call costs the processor some microseconds: fuse or compile, or use CUDA graphs, where the GPU is faster than that."
+-- advice = "Each call costs the processor some microseconds: fuse or compile, or use CUDA graphs, where the GPU is faster than that."
 -- ///
 with asked as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

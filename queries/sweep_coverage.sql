@@ -8,37 +8,29 @@
 -- needs = ["runs"]
 -- chart = { kind = "grid", x = "batch_size", y = ["status"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-scaling" }
+-- model = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "status"]
 -- error = "What went wrong, in one sentence."
 -- steps = "Training steps that were done."
 -- gpus = "GPUs used."
--- parallelism = "none, dp, ddp or fsdp."
+-- parallelism = "common"
 -- gpu = "GPU model name."
 -- [report]
--- part = "sweeps"
--- place = 2
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "Every cell that was ingested ran to its end."
+-- section = "sweeps"
+-- order = 2
+-- show_if = "common"
+-- ok_text = "Every cell that was ingested ran to its end."
 -- unknown = "How the cells ended is not known: none has a status."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "status <> 'ok'"
 -- by = "batch_size"
 -- each = "status"
 -- most = 4
 -- text = "Cells ended as {status}[, the largest batch among them {model}][ with {batch_size}][ on {layout}]."
--- try = "What ran out of memory, failed or never ran has no speed below; what a time limit ended, or a profiler failed in, has that of the steps it took."
+-- advice = "What ran out of memory, failed or never ran has no speed below; what a time limit ended, or a profiler failed in, has that of the steps it took."
 -- ///
 select
     c.run, c.sweep, c.model,

@@ -9,15 +9,11 @@
 -- needs = ["steps"]
 -- chart = { kind = "bars", x = "layout", y = ["crossover_batch_size", "estimated_batch_size"], by = "model" }
 -- [params]
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
--- same = { default = "process", choices = ["process", "global"], about = "the batch size that compared cells share: of one process's loader, or over all" }
--- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- sweep = { example = "generated-scaling" }
+-- common = ["model", "same", "ignore"]
 -- [columns]
 -- sweep = "The sweep."
--- model = "The model."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
+-- common = ["model", "layout", "variant"]
 -- base_processors = "Processors of the cells compared with."
 -- crossover_batch_size = "The smallest batch size from which on all are faster."
 -- estimated_batch_size = "Where the speed-up passes 1; NULL where it does so below the smallest batch size, or never."
@@ -29,22 +25,21 @@
 -- largest_speedup_factor = "The speed-up at the largest batch size."
 -- uncompared = "Batch sizes at which one of the two has no speed: it ran out of memory, or never ran."
 -- [report]
--- part = "sweeps"
--- place = 6
+-- section = "sweeps"
+-- order = 6
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- show_if = "common"
 -- unknown = "From which batch size on more GPUs are faster is not known: no batch size has a speed on both."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "crossover_batch_size is null and batch_sizes > 0"
 -- by = "largest_batch_size"
 -- text = "{layout} is slower than fewer processors ({base_processors})[ with {model}], also at the largest batch size that both ran, {largest_batch_size}."
--- try = "Larger batches are worth trying, as far as memory allows; else run the job on fewer GPUs."
--- [[report.says]]
+-- advice = "Larger batches are worth trying, as far as memory allows; else run the job on fewer GPUs."
+-- [[report.findings]]
 -- when = "crossover_batch_size > 0"
 -- by = "crossover_batch_size"
 -- text = "{layout} is faster than fewer processors ({base_processors})[ with {model}] from a batch size of {crossover_batch_size} on; at {largest_batch_size} by a factor of {largest_speedup_factor}."
--- try = "Below that batch size use fewer GPUs: what they tell each other costs more than what they save."
+-- advice = "Below that batch size use fewer GPUs: what they tell each other costs more than what they save."
 -- ///
 with asked as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)

@@ -12,18 +12,13 @@
 -- needs = ["runs"]
 -- chart = { kind = "curves", x = "batch_size", y = ["flop_per_sample", "launch_mean_flop"], by = "counted_from", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-shares", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-shares" }
+-- model = "common"
 -- batches = { type = "integer", about = "how many batches the counted launches computed, where the run folder does not say" }
--- half = { default = "packed", choices = ["packed", "scalar"], about = "how many numbers an instruction in fp16 counts: 2 or 1" }
+-- half = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant"]
 -- counted_from = "model, ops, ncu, or the name of nvprof's counter."
 -- flop_per_sample = "flop / (batch_size × batches), rounded; of the model as it says."
 -- flop = "FLOPs counted in all; NULL where a needed counter is missing."
@@ -34,19 +29,18 @@
 -- parameters = "Parameters of the model."
 -- batches = "Batches that were divided by: --batches, else recorded steps times ranks, else 1; NULL where the recorded ones are not known."
 -- [report]
--- part = "sweeps"
--- place = 11
+-- section = "sweeps"
+-- order = 11
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- show_if = "common"
 -- unknown = "How many operations a sample takes is not known: neither the model, nor a profiler, counted them."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "flop_per_sample > 0"
 -- by = "flop_per_sample"
 -- each = "counted_from"
 -- most = 4
 -- text = "By {counted_from}, a sample[ of {model}] takes at most {flop_per_sample} FLOPs[, at batch {batch_size}][ on {layout}]."
--- try = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and the recorded batches. Compare only counts of one kind."
+-- advice = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and the recorded batches. Compare only counts of one kind."
 -- ///
 with asked as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

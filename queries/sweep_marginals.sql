@@ -9,38 +9,31 @@
 -- needs = ["steps"]
 -- chart = { kind = "grid", x = "batch_size", y = ["batch_elasticity", "gpus_elasticity"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
--- same = { default = "process", choices = ["process", "global"], about = "the batch size that compared cells share: of one process's loader, or over all" }
--- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- sweep = { example = "generated-scaling" }
+-- common = ["model", "same", "ignore"]
 -- [columns]
 -- sweep = "The sweep."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- samples_per_s = "Samples a second."
+-- common = ["model", "batch_size", "layout", "variant", "samples_per_s"]
 -- batch_elasticity = "log(samples_per_s / smaller_batch_samples_per_s) / log(batch_size / smaller_batch_size)."
 -- smaller_batch_size = "The next smaller batch size of the same layout."
 -- smaller_batch_samples_per_s = "Samples a second there."
 -- gpus_elasticity = "log(samples_per_s / fewer_samples_per_s) / log(processors / fewer_processors)."
--- processors = "GPUs; on a CPU the processes."
+-- processors = "common"
 -- fewer_processors = "The next fewer of them."
 -- fewer_samples_per_s = "Samples a second there."
 -- fewer_layout = "Where that one ran."
 -- [report]
--- part = "sweeps"
--- place = 7
+-- section = "sweeps"
+-- order = 7
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "Where the batch doubles, training gets faster by a quarter or more."
+-- show_if = "common"
+-- ok_text = "Where the batch doubles, training gets faster by a quarter or more."
 -- unknown = "What a larger batch brings is not known: no layout has a speed at two batch sizes."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "batch_elasticity < 0.322"
 -- by = "-batch_elasticity"
 -- text = "[{model}, ]{layout}: going from batch {smaller_batch_size} to {batch_size} hardly pays; samples a second go from {smaller_batch_samples_per_s} to {samples_per_s}, an elasticity of {batch_elasticity}."
--- try = "The device is full, or something else is slow: stay with the smaller batch, and see what the step waits for."
+-- advice = "The device is full, or something else is slow: stay with the smaller batch, and see what the step waits for."
 -- ///
 with asked as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)

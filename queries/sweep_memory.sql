@@ -12,22 +12,11 @@
 -- needs = ["memory_peaks", "memory_events", "host_samples"]
 -- chart = { kind = "curves", x = "batch_size", y = ["allocated_bytes", "used_bytes", "op_sum_bytes"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run", "rank", "device"]
+-- sweep = { example = "generated-scaling" }
+-- model = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "status", "rank", "device"]
 -- allocated_bytes = "Peak allocated by the framework, as far as `counted_from` goes."
 -- reserved_bytes = "Peak reserved by the framework."
 -- used_bytes = "The most in use on the card, by everyone; of the host by everyone there."
@@ -41,23 +30,22 @@
 -- imbalance_factor = "allocated_bytes / others_mean_bytes."
 -- counted_from = "What allocated_bytes counts. totals: all; start: on a host, what was allocated since the profiler began; sizes: since the first event, added up."
 -- [report]
--- part = "sweeps"
--- place = 8
+-- section = "sweeps"
+-- order = 8
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "No run takes more than 90 % of a card's memory."
+-- show_if = "common"
+-- ok_text = "No run takes more than 90 % of a card's memory."
 -- unknown = "How full the cards are is not known: no run sampled what is in use on a card. Record with `tracelab collect`, which asks NVML."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when device is not null then of_total_ratio > 0.9 end"
 -- by = "of_total_ratio"
 -- text = "{run} takes {used_bytes of total_bytes} of the memory of GPU {device}, with whatever else runs there."
--- try = "The next larger batch will not fit: checkpoint activations, use half precision, or shard the optimizer's state."
--- [[report.says]]
+-- advice = "The next larger batch will not fit: checkpoint activations, use half precision, or shard the optimizer's state."
+-- [[report.findings]]
 -- when = "imbalance_factor > 1.2"
 -- by = "imbalance_factor"
 -- text = "{run} allocates {allocated_bytes} on GPU {device}, {imbalance_factor} times the mean of its other devices."
--- try = "DataParallel gathers outputs and gradients on the first device: DistributedDataParallel loads all alike."
+-- advice = "DataParallel gathers outputs and gradients on the first device: DistributedDataParallel loads all alike."
 -- ///
 with asked as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

@@ -12,22 +12,13 @@
 -- needs = ["ops", "kernels"]
 -- chart = { kind = "curves", x = "batch_size", y = ["gpu_busy_step_ns", "gpu_sum_step_ns", "cpu_self_step_ns"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- run = "common"
+-- sweep = { example = "generated-scaling" }
+-- common = ["model", "step_name"]
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
--- ranks = "Ranks with a recording."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "status", "ranks"]
 -- devices = "Devices with activity, each rank's counted."
--- recorded_steps = "Steps that the recordings of all ranks hold, by the names of their ranges."
+-- recorded_steps = "common"
 -- cpu_self_ns = "Time in which an op ran on a thread, added up over threads: the self times of all ops."
 -- cpu_total_ns = "Durations of all ops, added up: ops inside others count again."
 -- gpu_sum_ns = "Durations of all kernels, copies, fills and graphs, added up."
@@ -40,18 +31,17 @@
 -- step_ns = "Mean duration of a training step as the run itself wrote it down, rounded."
 -- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded."
 -- [report]
--- part = "sweeps"
--- place = 4
+-- section = "sweeps"
+-- order = 4
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "In every recorded run the GPUs are busy for at least 80 % of their windows."
+-- show_if = "common"
+-- ok_text = "In every recorded run the GPUs are busy for at least 80 % of their windows."
 -- unknown = "How busy the GPUs are is not known: no run of the sweep has a recording of GPU work."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "of_window_ratio < 0.8"
 -- by = "-of_window_ratio"
 -- text = "{run} keeps its GPUs busy for only {gpu_busy_ns of gpu_window_ns} of their windows."
--- try = "A larger batch, or fewer and larger launches, give the GPUs more to do; the causes of idle time, of that run, say which."
+-- advice = "A larger batch, or fewer and larger launches, give the GPUs more to do; the causes of idle time, of that run, say which."
 -- ///
 with asked as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

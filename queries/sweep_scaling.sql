@@ -12,49 +12,41 @@
 -- needs = ["steps"]
 -- chart = { kind = "curves", x = "batch_size", y = ["speedup_factor", "efficiency_ratio"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
--- same = { default = "process", choices = ["process", "global"], about = "the batch size that compared cells share: of one process's loader, or over all" }
--- ignore = { type = "text", about = "settings in which compared cells may differ too, separated by commas" }
+-- sweep = { example = "generated-scaling" }
+-- common = ["model", "same", "ignore"]
 -- [columns]
 -- sweep = "The sweep."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- processors = "GPUs; on a CPU the processes."
--- parallelism = "none, dp, ddp or fsdp."
--- variant = "The other settings that differ within the sweep."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
+-- common = ["model", "batch_size", "processors", "parallelism", "variant", "layout"]
 -- status = "Status of the runs of the cell."
--- samples_per_s = "Samples a second."
+-- samples_per_s = "common"
 -- base_processors = "Processors of the cell compared with."
 -- base_samples_per_s = "Its samples a second."
--- speedup_factor = "samples_per_s / base_samples_per_s."
+-- speedup_factor = "common"
 -- processor_factor = "processors / base_processors."
 -- efficiency_ratio = "speedup_factor / processor_factor."
 -- scaling = "strong, weak, or neither, by what the two cells share; NULL for a cell compared with itself or with none."
 -- cpu_samples_per_s = "Samples a second of the CPU cell."
 -- over_cpu_factor = "samples_per_s / cpu_samples_per_s."
 -- step_ns = "Mean duration of a training step, rounded."
--- global_batch_size = "Samples a step over all processes."
--- run = "The run."
--- base_run = "The run of the cell compared with."
+-- global_batch_size = "common"
+-- run = "common"
+-- base_run = "common"
 -- [report]
--- part = "sweeps"
--- place = 5
+-- section = "sweeps"
+-- order = 5
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- show_if = "common"
 -- unknown = "What more GPUs bring is not known: no cell has a speed beside one of fewer GPUs."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "speedup_factor < 1 and processor_factor > 1"
 -- by = "batch_size"
 -- text = "More GPUs are slower than {base_processors}: {model} at batch {batch_size} on {layout} reaches {samples_per_s} samples/s against {base_samples_per_s}, a factor of {speedup_factor}."
--- try = "Below the crossover batch size communication costs more than it saves."
--- [[report.says]]
+-- advice = "Below the crossover batch size communication costs more than it saves."
+-- [[report.findings]]
 -- when = "efficiency_ratio > 0 and processor_factor > 1"
 -- by = "efficiency_ratio"
 -- text = "The best efficiency: {model} at batch {batch_size} on {layout}, a speed-up of {speedup_factor} with {processor_factor} times the processors (efficiency {efficiency_ratio %})."
--- try = "Where the others lose: compare exposed communication and idle time of their runs."
+-- advice = "Where the others lose: compare exposed communication and idle time of their runs."
 -- ///
 with asked as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)

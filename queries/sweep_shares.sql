@@ -11,52 +11,45 @@
 -- needs = ["kernels", "api_calls"]
 -- chart = { kind = "curves", x = "batch_size", y = ["of_gpu_activity_ratio", "of_api_sum_ratio"], by = "share", panel = ["model", "layout", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-shares", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-shares" }
+-- model = "common"
 -- share = { type = "text", about = "only this share: broadcast, winograd, max_pool_backward, launch …" }
 -- by_call = { default = false, about = "a row for each function of the runtime and the driver, too" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- step_name = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat"]
 -- share = "What is counted: broadcast, all_reduce, winograd, other_convolution, max_pool_backward, other_pool_backward, launch, or a function."
 -- calls = "Kernels, or calls."
--- dur_ns = "Their durations, added up."
+-- dur_ns = "common"
 -- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs, added up."
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- kernel_busy_ns = "Time in which at least one kernel ran, added up over devices."
 -- window_ns = "First start to last end of a device's kernels, copies, fills and graphs, added up over devices."
 -- api_sum_ns = "Durations of all calls of the runtime and the driver, added up."
--- of_gpu_activity_ratio = "dur_ns / gpu_activity_ns."
--- of_kernel_sum_ratio = "dur_ns / kernel_sum_ns."
+-- of_gpu_activity_ratio = "common"
+-- of_kernel_sum_ratio = "common"
 -- busy_ns = "Time in which at least one of these kernels ran, added up over devices."
--- of_kernel_busy_ratio = "busy_ns / kernel_busy_ns."
--- of_window_ratio = "busy_ns / window_ns."
--- of_api_sum_ratio = "dur_ns / api_sum_ns."
--- recorded_steps = "Steps that the recordings of all ranks hold, by the names of their ranges."
+-- of_kernel_busy_ratio = "common"
+-- of_window_ratio = "common"
+-- of_api_sum_ratio = "common"
+-- recorded_steps = "common"
 -- step_ns = "dur_ns / recorded_steps, rounded."
 -- calls_per_step = "calls / recorded_steps."
 -- step_bytes = "Bytes that the metadata of these collectives tell, of a step, rounded; NULL where none tell."
 -- parameter_bytes = "Bytes of the model's parameters."
 -- [report]
--- part = "sweeps"
--- place = 9
+-- section = "sweeps"
+-- order = 9
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "Broadcasts take at most 10 % of the GPU work of every run."
+-- show_if = "common"
+-- ok_text = "Broadcasts take at most 10 % of the GPU work of every run."
 -- unknown = "Which share broadcasts have is not known: no run of the sweep has a recording of GPU work."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when gpu_activity_ns > 0 then share = 'broadcast' and dur_ns > 0.1 * gpu_activity_ns end"
 -- by = "of_gpu_activity_ratio"
 -- text = "{run} spends {dur_ns of gpu_activity_ns} of its GPU work in broadcasts."
--- try = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
+-- advice = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
 -- ///
 with asked as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

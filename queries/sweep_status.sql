@@ -7,7 +7,7 @@
 -- needs = ["runs"]
 -- chart = { kind = "stacked", x = "sweep", y = ["ok", "timeout", "profiler", "failed", "not_run", "oom", "unknown"] }
 -- [params]
--- sweep = { type = "text", about = "only this sweep" }
+-- common = ["sweep"]
 -- [columns]
 -- sweep = "The sweep."
 -- runs = "Cells, each repeat counted."
@@ -22,26 +22,25 @@
 -- expected = "Runs that the record of the sweep lists; NULL where it was not beside them."
 -- missing = "Of these, runs that are not in the store."
 -- [report]
--- part = "sweeps"
--- place = 1
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
--- fine = "Every run of a sweep that has a status ended well."
+-- section = "sweeps"
+-- order = 1
+-- show_if = "common"
+-- ok_text = "Every run of a sweep that has a status ended well."
 -- unknown = "How the runs of the sweeps ended is not known: none has a status."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "case when sweep is not null then ok < nullif(runs - unknown, 0) end"
 -- by = "runs - unknown - ok"
 -- each = "sweep"
 -- most = 3
 -- text = "{sweep}: {ok} of {runs} runs ended well."
--- try = "The cells below say which did not, and why: what ran out of memory, failed or never ran has no speed to compare."
--- [[report.says]]
+-- advice = "The cells below say which did not, and why: what ran out of memory, failed or never ran has no speed to compare."
+-- [[report.findings]]
 -- when = "case when sweep is not null then coalesce(missing, 0) > 0 end"
 -- by = "missing"
 -- each = "sweep"
 -- most = 3
 -- text = "{sweep}: {missing} of {expected} runs are not in the store."
--- try = "Ingest the folder of the whole sweep, or run the cells that are missing."
+-- advice = "Ingest the folder of the whole sweep, or run the cells that are missing."
 -- ///
 with counts as (
     select

@@ -10,48 +10,40 @@
 -- needs = ["steps"]
 -- chart = { kind = "curves", x = "batch_size", y = ["samples_per_s"], by = "layout", panel = ["model", "variant"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-scaling", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-scaling" }
+-- model = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- status = "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "status"]
 -- samples_per_s = "samples / train_ns, in a second."
 -- step_ns = "Mean duration of a training step, over all ranks, rounded."
 -- epoch_ns = "Mean duration of a whole epoch on its slowest rank, rounded; NULL where none was whole."
--- iterations = "The most training steps that a rank took in an epoch."
+-- iterations = "common"
 -- expected_iterations = "dataset_size / (batch_size × processes), rounded up; with CUDA graphs down."
 -- dataset_size = "Samples of the data set, after data_fraction."
--- global_batch_size = "Samples a step over all processes."
+-- global_batch_size = "common"
 -- samples = "Samples of all training steps, over all ranks."
 -- train_ns = "Durations of the training steps of the slowest rank, added up."
 -- data_wait_ns = "Time that the steps of all ranks waited for the loader."
 -- train_sum_ns = "Durations of the training steps of all ranks, added up."
--- data_wait_ratio = "data_wait_ns / train_sum_ns."
+-- data_wait_ratio = "common"
 -- epochs = "Whole epochs: ended, with all their iterations."
 -- [report]
--- part = "sweeps"
--- place = 3
+-- section = "sweeps"
+-- order = 3
 -- needs = ["steps"]
--- worth = "sweep is not null"
--- without = "no run is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
+-- show_if = "common"
 -- unknown = "How fast the runs trained is not known: none wrote down its steps."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "samples_per_s > 0"
 -- by = "samples_per_s"
 -- text = "The fastest is {run}[, {model}][ at batch {batch_size}][ on {layout}], with {samples_per_s} samples/s."
--- try = "Compare samples a second, or whole epochs, not steps: a larger batch has fewer of them."
--- [[report.says]]
+-- advice = "Compare samples a second, or whole epochs, not steps: a larger batch has fewer of them."
+-- [[report.findings]]
 -- when = "data_wait_ns > 0.1 * nullif(train_sum_ns, 0)"
 -- by = "data_wait_ratio"
 -- text = "{run} waits for data for {data_wait_ns of train_sum_ns} of its steps."
--- try = "More loader workers, or a cache of what is decoded: until then the sweep compares loaders."
+-- advice = "More loader workers, or a cache of what is decoded: until then the sweep compares loaders."
 -- ///
 select
     c.run, c.sweep, c.model,

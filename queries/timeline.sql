@@ -9,24 +9,20 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "timeline", x = "at_ns", y = ["compute_alone_ns", "overlapped_comm_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- bins = { default = 100, about = "bins of equal length" }
 -- from_ns = { type = "integer", about = "only from there on, in ns since the first GPU activity of the run" }
 -- to_ns = { type = "integer", about = "only up to there" }
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
+-- common = ["run", "rank", "device"]
 -- bin = "Number of the bin, from 0."
 -- at_ns = "Start of the bin, since the first GPU activity of the run."
 -- bin_ns = "Length of the bin."
--- compute_ns = "Time in which a kernel that does not communicate, or a whole graph, ran."
+-- compute_ns = "common"
 -- compute_alone_ns = "compute_ns without overlapped_comm_ns."
 -- overlapped_comm_ns = "Time in which communication and compute ran together; part of compute_ns."
--- exposed_comm_ns = "Time in which a communication kernel ran, and no compute."
--- exposed_memory_ns = "Time in which a copy or fill ran, and neither compute nor communication."
+-- exposed_comm_ns = "common"
+-- exposed_memory_ns = "common"
 -- idle_ns = "Time in which nothing ran, between the first start and the last end of the device's activity in a source."
 -- outside_ns = "Time before, behind and between these: nothing was recorded of the device."
 -- mean_kernels = "Kernels in flight, on average over bin_ns."
@@ -38,24 +34,24 @@
 -- max_allocated_bytes = "The most that was allocated in the bin."
 -- reserved_bytes = "Reserved by the allocator at the end of the bin."
 -- [report]
--- part = "when"
--- fine = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: what the shares above say holds throughout."
+-- section = "when"
+-- ok_text = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: what the shares above say holds throughout."
 -- unknown = "How the shares change over time is not known: nothing that ran on a device took any time that is known."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "idle_ns > 0.2 * (bin_ns - outside_ns) and idle_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(idle_ns) over (partition by run, rank, device)"
 -- by = "idle_ns"
 -- text = "From {at_ns} on, {where} idles for {idle_ns of bin_ns}: at least twice its average."
--- try = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. The causes of idle time are told below."
--- [[report.says]]
+-- advice = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. The causes of idle time are told below."
+-- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
 -- by = "exposed_comm_ns"
 -- text = "From {at_ns} on, {where} communicates for {exposed_comm_ns of bin_ns} while nothing computes: at least twice its average."
--- try = "Look there for the rank that comes late, and for a collective that nothing can hide (the first, the last, a barrier)."
--- [[report.says]]
+-- advice = "Look there for the rank that comes late, and for a collective that nothing can hide (the first, the last, a barrier)."
+-- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * (bin_ns - outside_ns) and exposed_memory_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_memory_ns) over (partition by run, rank, device)"
 -- by = "exposed_memory_ns"
 -- text = "From {at_ns} on, {where} copies for {exposed_memory_ns of bin_ns} while nothing else runs: at least twice its average."
--- try = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
+-- advice = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
 -- ///
 with everything as not materialized (
     select run, source, start_ns, end_ns from gpu_activity where matches(run, $run)

@@ -6,15 +6,12 @@
 -- title = "Steps on the timeline"
 -- needs = ["annotations"]
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- step_name = { default = "(?i)^(profiler)?step\\s*#?\\s*\\d+$", about = "a range is a step where this regular expression finds its name" }
+-- common = ["run", "rank", "step_name"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- step = "Number of the step."
 -- at_ns = "Start of the step, since the first GPU activity of the run."
--- step_ns = "Start of the step to the start of the next; of the last one to its end."
+-- step_ns = "common"
 -- name = "Name of the range."
 -- ///
 with marked as (

@@ -9,21 +9,15 @@
 -- needs = ["steps"]
 -- chart = { kind = "curves", x = "epoch", y = ["accuracy", "loss"], by = "variant", panel = ["model"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-training", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-training" }
+-- model = "common"
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat"]
 -- epoch = "The epoch, from 0."
 -- accuracy = "Accuracy, 0 to 1."
 -- loss = "Loss."
--- measured_on = "validation or training."
+-- measured_on = "common"
 -- samples = "Samples that it was measured on."
 -- best_accuracy = "The best accuracy until then."
 -- accuracy_change = "accuracy less that of the epoch before."
@@ -33,20 +27,20 @@
 -- training_loss = "Loss over the training steps."
 -- state = "finished, or cut_off."
 -- [report]
--- part = "training"
--- place = 1
+-- section = "training"
+-- order = 1
 -- needs = ["steps"]
 -- unknown = "How good the runs got is not known: no epoch has an accuracy. Record with `tracelab collect train`."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "accuracy is not null"
 -- by = "accuracy"
 -- text = "The best accuracy: {run} with {accuracy %} after epoch {epoch}[, measured on {measured_on}][; {elapsed_ns} from the start]."
--- try = "How long each run took for it, and whether it is better than guessing, stands below."
--- [[report.says]]
+-- advice = "How long each run took for it, and whether it is better than guessing, stands below."
+-- [[report.findings]]
 -- when = "measured_on = 'validation' and training_accuracy - accuracy > 0.1"
 -- by = "training_accuracy - accuracy"
 -- text = "{run}: after epoch {epoch} the accuracy is {training_accuracy %} in training and {accuracy %} in validation, so it learns its samples by heart."
--- try = "More data, augmentation, or regularisation; training longer does not help."
+-- advice = "More data, augmentation, or regularisation; training longer does not help."
 -- ///
 select
     c.run, c.sweep, c.model,

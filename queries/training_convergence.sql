@@ -8,21 +8,14 @@
 -- needs = ["steps"]
 -- chart = { kind = "bars", x = "run", y = ["first_accuracy", "best_accuracy", "last_accuracy"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-training", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-training" }
+-- model = "common"
 -- target = { default = 0.5, about = "the accuracy whose time is asked for, 0 to 1" }
 -- eps = { default = 0.005, about = "a change of accuracy below this is none" }
 -- patience = { default = 3, about = "so many epochs in a row without a change are convergence" }
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
--- measured_on = "validation or training."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat", "measured_on"]
 -- epochs = "Epochs with an accuracy."
 -- first_accuracy = "Accuracy after the first of them."
 -- last_accuracy = "Accuracy after the last of them."
@@ -35,19 +28,19 @@
 -- converged_ns = "Start of the first epoch to the end of that one."
 -- total_ns = "Start of the first epoch to the end of the last."
 -- [report]
--- part = "training"
--- place = 2
+-- section = "training"
+-- order = 2
 -- needs = ["steps"]
--- [[report.says]]
+-- [[report.findings]]
 -- when = "converged_epoch is null and epochs > 0"
 -- by = "last_accuracy - first_accuracy"
 -- text = "{run} had not converged after {epochs} epochs: its accuracy went from {first_accuracy %} to {last_accuracy %}."
--- try = "Train it longer before comparing accuracies; figures of speed are not affected."
--- [[report.says]]
+-- advice = "Train it longer before comparing accuracies; figures of speed are not affected."
+-- [[report.findings]]
 -- when = "target_ns is not null"
 -- by = "-target_ns"
 -- text = "The first to reach the target accuracy: {run}, in {target_ns}, after epoch {target_epoch}."
--- try = "Another goal: `--target`."
+-- advice = "Another goal: `--target`."
 -- ///
 with epochs as materialized (
     select

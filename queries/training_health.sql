@@ -14,19 +14,13 @@
 -- needs = ["steps"]
 -- chart = { kind = "bars", x = "run", y = ["first_loss", "last_loss", "guessing_loss"] }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- sweep = { type = "text", example = "generated-training", about = "only this sweep" }
--- model = { type = "text", about = "only this model" }
+-- common = ["run"]
+-- sweep = { example = "generated-training" }
+-- model = "common"
 -- classes = { type = "integer", about = "classes that the model tells apart" }
 -- flat = { default = 0.1, about = "a change of the loss below this share is none" }
 -- [columns]
--- run = "The run."
--- sweep = "The sweep that it is a cell of."
--- model = "The model."
--- batch_size = "Samples a step that one process's loader yields."
--- layout = "Where it ran: 1 GPU, 4 GPUs ddp, CPU …"
--- variant = "The other settings that differ within the sweep."
--- repeat = "Which repetition of the cell, from 0."
+-- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat"]
 -- verdict = "no_loss, diverges, at_guessing, worse_than_guessing, at_chance, flat or learns."
 -- first_loss = "Mean loss of the first tenth of the training steps."
 -- last_loss = "Mean loss of the last tenth."
@@ -35,29 +29,29 @@
 -- accuracy = "Accuracy after the last epoch."
 -- chance_accuracy = "1 / classes."
 -- standard_error = "sqrt(chance_accuracy × (1 − chance_accuracy) / samples): how far chance strays."
--- measured_on = "validation or training."
+-- measured_on = "common"
 -- samples = "Samples that the accuracy was measured on."
 -- classes = "Classes."
 -- steps = "Training steps."
 -- lossless_steps = "Of these, steps without a loss."
 -- [report]
--- part = "training"
--- place = 3
+-- section = "training"
+-- order = 3
 -- needs = ["steps"]
--- fine = "Every run learns: by its loss, and by its accuracy where that can be judged."
+-- ok_text = "Every run learns: by its loss, and by its accuracy where that can be judged."
 -- unknown = "Whether the runs learn is not known: no run has a loss that is a number in every step."
--- [[report.says]]
+-- [[report.findings]]
 -- when = "nullif(verdict, 'no_loss') <> 'learns'"
 -- by = "first_loss"
 -- each = "verdict"
 -- most = 3
 -- text = "{run}: {verdict}[; the loss went from {first_loss}][ to {last_loss}][; guessing among {classes} classes gives {guessing_loss}]."
--- try = "Check the learning rate, the labels and the normalisation of the inputs first; speed figures of a run that does not learn still hold."
--- [[report.says]]
+-- advice = "Check the learning rate, the labels and the normalisation of the inputs first; speed figures of a run that does not learn still hold."
+-- [[report.findings]]
 -- when = "verdict = 'no_loss'"
 -- by = "lossless_steps"
 -- text = "{run}: {lossless_steps} of {steps} steps have a loss that is no number."
--- try = "Lower the learning rate, or scale the loss where it is computed in half precision."
+-- advice = "Lower the learning rate, or scale the loss where it is computed in half precision."
 -- ///
 with ordered as (
     select

@@ -79,7 +79,7 @@ def render_sql(check: Check, run: str | None) -> str:
 
 def parse(path: Path) -> Check:
     """Read the file of a check; a header that is not as it must be is a UsageError with file and line."""
-    found = spec.parts(path, "check")
+    found = spec.split_header(path, "check")
     texts = {name: found.fields.get(name) for name in _FIELDS}
     if set(found.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"{path}:{found.first_line}: the header of a check has {', '.join(_FIELDS)}, each a text")

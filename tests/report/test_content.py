@@ -121,11 +121,11 @@ def test_every_rule_of_a_header_is_sql_over_its_answer(each: query.Query, lab: P
         empty = con.sql(each.sql, params=bind(each, nothing)).to_arrow_table()
         con.register("answer", empty)
         scopes = ("", "run") if "run" in empty.column_names else ("",)
-        for say in each.report.says:
+        for say in each.report.findings:
             for scope in scopes:
                 assert con.sql(_sql(say, scope)).fetchall() == []
-        if each.report.worth:
-            assert con.sql(f"select 1 from answer where {each.report.worth}").fetchall() == []
+        if each.report.show_if:
+            assert con.sql(f"select 1 from answer where {each.report.show_if}").fetchall() == []
 
 
 @pytest.fixture(scope="module")
@@ -159,5 +159,5 @@ def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:
 @pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
 def test_every_question_has_sentences_and_each_says_what_to_try(each: query.Query) -> None:
     assert each.report is not None
-    assert each.report.says
-    assert all(say.attempt for say in each.report.says)
+    assert each.report.findings
+    assert all(say.advice for say in each.report.findings)

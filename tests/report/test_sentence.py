@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from tracelab.query.library import library
-from tracelab.query.report_rules import Report, Say
+from tracelab.query.report_rules import Finding, Report
 from tracelab.report.answers import Asking, opened
 from tracelab.report.sentence import sentences
 
-IDLE = Say(
+IDLE = Finding(
     "idle_ns > 0.2 * window_ns", "idle_ns", "{where} idles for {idle_ns of window_ns}, at {name}.", "Try.", 1, None
 )
 QUESTION = replace(
@@ -50,10 +50,10 @@ def asking(lab: Path) -> Iterator[Asking]:
         yield asking
 
 
-def said(asking: Asking, rows: list[dict[str, object]], *says: Say) -> list[str]:
+def said(asking: Asking, rows: list[dict[str, object]], *says: Finding) -> list[str]:
     """The lists of sentences as text, the one of all runs first."""
     assert QUESTION.report is not None
-    question = replace(QUESTION, report=replace(QUESTION.report, says=says or (IDLE,)))
+    question = replace(QUESTION, report=replace(QUESTION.report, findings=says or (IDLE,)))
     written = sentences(asking, question, pa.Table.from_pylist(rows, SCHEMA))
     lists = re.findall(r"<ul[^>]*>(.*?)</ul>", written)
     return [html.unescape(re.sub(r"<[^>]+>", "", each)).replace("\xa0", " ") for each in lists]
@@ -81,7 +81,7 @@ def test_what_is_within_the_threshold_is_said_to_be_fine(asking: Asking) -> None
 
 
 def test_the_first_row_of_each_value_is_told(asking: Asking) -> None:
-    each = replace(IDLE, when="idle_ns is not null", text="{rank}: {idle_ns}.", attempt=None, most=5, each="rank")
+    each = replace(IDLE, when="idle_ns is not null", text="{rank}: {idle_ns}.", advice=None, most=5, each="rank")
     told = said(asking, ROWS, each)[0]
     assert told == (
         "0: 80.00 µs. Rule: idle_ns is not null, so in 2 of 2 rows where rank is 0."
@@ -135,18 +135,18 @@ def test_a_run_is_unknown_by_itself_where_others_are_not(both: Asking) -> None:
     ],
 )
 def test_a_clause_whose_value_is_missing_is_left_out(asking: Asking, device: int | None, told: str) -> None:
-    say = replace(IDLE, when="true", text="{where} idles[ for {idle_ns}].", attempt=None)
+    say = replace(IDLE, when="true", text="{where} idles[ for {idle_ns}].", advice=None)
     row = ROWS[1] | {"device": device, "idle_ns": 21_000 if device else None}
     assert said(asking, [row], say)[0].startswith(told)
 
 
 def test_brackets_without_a_value_are_brackets(asking: Asking) -> None:
-    say = replace(IDLE, attempt="Record `activities=[CPU, CUDA]`.")
+    say = replace(IDLE, advice="Record `activities=[CPU, CUDA]`.")
     assert "at <b>. Record activities=[CPU, CUDA]. Rule" in said(asking, ROWS[1:2], say)[0]
 
 
 def test_a_place_in_a_clause_is_left_out_where_there_is_one(asking: Asking, both: Asking) -> None:
-    say = replace(IDLE, text="[{where}: ]the loader is slow.", attempt=None)
+    say = replace(IDLE, text="[{where}: ]the loader is slow.", advice=None)
     assert said(asking, ROWS[1:2], say)[0].startswith("The loader is slow.")
     assert said(both, ROWS[1:2], say)[0].startswith("a: the loader is slow.")
 
@@ -165,7 +165,7 @@ def test_a_row_lacking_a_value_of_the_sentence_is_passed_over(asking: Asking) ->
 
 
 def test_one_is_spoken_of_as_one_and_a_ratio_in_percent(asking: Asking) -> None:
-    say = replace(IDLE, when="true", text="{rank} calls of {device} calls, {window_ns %}.", attempt=None)
+    say = replace(IDLE, when="true", text="{rank} calls of {device} calls, {window_ns %}.", advice=None)
     rows = [ROWS[1] | {"window_ns": 1, "device": 0}]
     assert said(asking, rows, say)[0].startswith("1 call of 0 calls, 100.0 %.")
 

@@ -285,7 +285,7 @@ def test_pairs_without_a_figure_above_0_have_no_picture() -> None:
 
 
 def test_the_legend_says_what_the_header_calls_a_column() -> None:
-    chart = Chart("stacked", "kernel", ("dur_ns", "mean_ns"), None, said={"dur_ns": "queue"})
+    chart = Chart("stacked", "kernel", ("dur_ns", "mean_ns"), None, labels={"dur_ns": "queue"})
     asked = replace(question("stacked", "kernel", "dur_ns", "mean_ns"), chart=chart)
     drawn = plot.figure(pa.Table.from_pylist([kernel("gemm", 7)]), asked)
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["queue", "mean"]
@@ -302,7 +302,7 @@ def test_the_legend_names_what_all_bars_share_and_a_panel_what_they_do_not(
     machines: list[str], said: list[str], titles: list[str]
 ) -> None:
     words = {"base_ns": "compared with[: {base}]", "dur_ns": "this machine[: {machine}]"}
-    chart = Chart("bars", "kernel", ("base_ns", "dur_ns"), None, panel=("base", "machine"), said=words)
+    chart = Chart("bars", "kernel", ("base_ns", "dur_ns"), None, panel=("base", "machine"), labels=words)
     rows = [
         kernel(f"k{at}", 7) | {"base_ns": 9, "base": "bc", "machine": machine} for at, machine in enumerate(machines)
     ]

@@ -105,7 +105,7 @@ def test_prose_and_title_stand(each: library.Query) -> None:
 
 
 def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> None:
-    assert [each.name for each in QUERIES if each.report and each.report.part in SECTIONS] == ["timeline"]
+    assert [each.name for each in QUERIES if each.report and each.report.section in SECTIONS] == ["timeline"]
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -331,13 +331,13 @@ def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, 
     [
         ("select 1", "q.sql:1: no header"),
         (HEADER.replace("title =", "titel ="), "q.sql:3: unknown key 'titel'"),
-        (HEADER.replace('"T"', "T"), "q.sql:3: the header is no TOML"),
+        (HEADER.replace('"T"', "T"), "q.sql:3: the header is not valid TOML"),
         (HEADER.replace('-- title = "T"\n', ""), "q.sql:2: the header needs 'title'"),
-        (HEADER.replace('["kernels"]', '["kernel"]'), "q.sql:4: there is no table 'kernel'"),
-        (HEADER + "select $x as n", "q.sql:2: parameter 'x' is used, not declared"),
+        (HEADER.replace('["kernels"]', '["kernel"]'), "q.sql:4: needs names 'kernel', which is not a table"),
+        (HEADER + "select $x as n", "q.sql:2: the SQL uses $x, which [params] does not declare"),
         (
             HEADER.replace("[params]", '[params]\n-- x = { default = 1, about = "X" }'),
-            "q.sql:6: parameter 'x' is declared, not",
+            "q.sql:6: [params] declares 'x', which the SQL does not use",
         ),
         (
             HEADER.replace("[params]", '[params]\n-- x = { about = "X" }'),
@@ -368,10 +368,34 @@ def test_malformed_headers_name_file_and_line(text: str, said: str, tmp_path: Pa
         library.find(str(path))
 
 
+def test_a_header_takes_common_entries_in_its_own_order(tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    header = HEADER.replace("[params]", '[params]\n-- sweep = { example = "a" }\n-- common = ["rank"]')
+    header = header.replace('n = "N."', 'n = "N."\n-- common = ["run", "rank"]\n-- window_ns = "common"\n-- m = "M."')
+    path.write_text(header + "select 1 where $sweep is null and $rank is null", encoding="utf-8")
+    query = library.find(str(path))
+    assert [(param.name, param.type, param.example) for param in query.params] == [
+        ("sweep", "text", "a"),
+        ("rank", "integer", 0),
+    ]
+    assert list(query.columns) == ["n", "run", "rank", "window_ns", "m"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('common = ["ruin"]', "q.sql:7: 'ruin' is not in [columns] of"), ('k = "common"', "q.sql:7: 'k'")],
+)
+def test_a_common_name_that_does_not_exist_is_refused_with_its_line(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    path.write_text(HEADER.replace('n = "N."', line) + "select 1 as n", encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        library.find(str(path))
+
+
 def test_a_query_file_that_is_no_utf_8_is_refused_with_the_byte(tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     path.write_bytes(("-- ü\n" + HEADER).encode("latin-1"))
-    with pytest.raises(UsageError, match=r"q\.sql: no text in UTF-8 \(byte 3\)"):
+    with pytest.raises(UsageError, match=r"q\.sql: not valid UTF-8 at byte 3"):
         library.find(str(path))
 
 

@@ -10,13 +10,9 @@
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- include_last_profiler_step = { default = false, example = true, about = "count the last step of the profiler too" }
--- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- common = ["run", "rank", "include_last_profiler_step", "doubles"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- idle_ns = "kernel_ns less the time in which any row ran."
 -- compute_ns = "Time in which a kernel ran that is no communication."
 -- non_compute_ns = "The rest: time in which only communication, copies, fills or waiting ran."

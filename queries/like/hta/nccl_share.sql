@@ -10,13 +10,9 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["comp_comm_overlap_percent"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- include_last_profiler_step = { default = false, example = true, about = "count the last step of the profiler too" }
--- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- common = ["run", "rank", "include_last_profiler_step", "doubles"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- comm_ns = "Time in which communication ran."
 -- overlap_ns = "Time in which communication and compute ran."
 -- comp_comm_overlap_percent = "overlap_ns in percent of comm_ns, two digits; NULL where nothing communicated."

@@ -7,18 +7,14 @@
 -- needs = ["api_calls"]
 -- chart = { kind = "bars", x = "name", y = ["time_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
+-- common = ["run", "rank"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- run = "common"
+-- rank = "common"
 -- time_percent = "time_ns in percent of api_ns, six digits: nvprof's Time(%)."
 -- time_ns = "Durations of these calls, added up."
 -- calls = "How many they are."
--- avg_ns = "time_ns / calls, rounded to whole ns."
--- min_ns = "The shortest duration."
--- max_ns = "The longest duration."
--- name = "Function name."
+-- common = ["avg_ns", "min_ns", "max_ns", "name"]
 -- api_ns = "Durations of all runtime and driver calls of the rank, added up."
 -- ///
 with calls as (

@@ -8,14 +8,9 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "device", y = ["concurrency_percent"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
--- device = "Ordinal of the GPU as the process sees it."
--- concurrent_ns = "Time in which at least two kernels ran."
+-- common = ["run", "rank", "device", "concurrent_ns"]
 -- kernel_ns = "Time in which at least one kernel ran."
 -- concurrency_percent = "concurrent_ns in percent of kernel_ns, one digit."
 -- ///

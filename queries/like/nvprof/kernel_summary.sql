@@ -8,18 +8,14 @@
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "bars", x = "name", y = ["time_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- run = "common"
+-- rank = "common"
 -- time_percent = "time_ns in percent of gpu_activities_ns, six digits: nvprof's Time(%)."
 -- time_ns = "Durations of these activities, added up."
 -- calls = "How many they are."
--- avg_ns = "time_ns / calls, rounded to whole ns."
--- min_ns = "The shortest duration."
--- max_ns = "The longest duration."
+-- common = ["avg_ns", "min_ns", "max_ns"]
 -- name = "Kernel name, or nvprof's word for a copy or fill."
 -- gpu_activities_ns = "Durations of all activities of the rank, added up."
 -- ///

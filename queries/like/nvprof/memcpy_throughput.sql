@@ -7,12 +7,9 @@
 -- needs = ["memcpys"]
 -- chart = { kind = "bars", x = "name", y = ["avg_gib_per_s"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
--- device = { type = "integer", about = "only this device" }
+-- common = ["run", "rank", "device"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- name = "nvprof's word for the copies of a direction."
 -- copies = "Copies that count."
 -- size_bytes = "Their bytes."

@@ -9,10 +9,9 @@
 -- needs = ["collectives"]
 -- chart = { kind = "bars", x = "collective_name", y = ["algo_bw_mean_gib_per_s", "bus_bw_mean_gib_per_s"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", about = "only this rank" }
+-- common = ["run", "rank"]
 -- [columns]
--- run = "The run."
+-- common = ["run"]
 -- collective_name = "The profiler's name of the collective."
 -- dtype = "Data type."
 -- in_elements = "Elements that a rank gives."

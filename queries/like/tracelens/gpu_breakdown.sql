@@ -8,12 +8,9 @@
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
 -- [params]
--- run = { type = "text", about = "only this run" }
--- rank = { type = "integer", example = 0, about = "only this rank" }
--- doubles = { default = false, about = "take times as doubles, as the tool reads them: 0.25 us apart where a file has absolute times with a fraction (torch in spring 2024)" }
+-- common = ["run", "rank", "doubles"]
 -- [columns]
--- run = "The run."
--- rank = "Rank of the process."
+-- common = ["run", "rank"]
 -- computation_ns = "Time in which a kernel that does not communicate ran, or a fill."
 -- exposed_comm_ns = "Time in which communication ran, and no computation."
 -- exposed_memcpy_ns = "Time in which a copy ran, and neither computation nor communication."

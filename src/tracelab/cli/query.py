@@ -252,7 +252,8 @@ def _examples(query: "Query") -> str:
 
     first = f"  tracelab query {query.name if is_shipped(query) else query.path.name}"
     second = f"{first} --plot {query.path.stem}.svg" if query.chart else f"{first} -o {query.path.stem}.parquet"
-    shown = next((param for param in query.params if param.example is not None), None)
+    with_example = [param for param in query.params if param.example is not None]
+    shown = min(with_example, key=lambda param: param.name == "rank", default=None)  # its own parameters first
     if shown is not None:
         value = shlex.quote(str(shown.example).lower() if isinstance(shown.example, bool) else str(shown.example))
         second = f"{first} --{shown.name.replace('_', '-')} {value} --format json"

@@ -150,7 +150,7 @@ def legend(chart: Chart, column: str, rows: Sequence[Row]) -> str:
             else clause[1].replace(found[0], shortened(visible(str(one)), LABEL_CELLS))
         )
 
-    return CLAUSE.sub(value, chart.said.get(column, "")) or words(as_column(column))
+    return CLAUSE.sub(value, chart.labels.get(column, "")) or words(as_column(column))
 
 
 def words(column: str) -> str:

@@ -1,11 +1,11 @@
-"""What a query's header says for the report: the part it stands in, and sentences that its answers may deserve."""
+"""Report rules in a query header: section, order, findings."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-PARTS: dict[str, str] = {
+SECTION_TITLES: dict[str, str] = {
     "summary": "Summary",
     "health": "Health of the data",
     "time": "Where the time goes",
@@ -15,116 +15,123 @@ PARTS: dict[str, str] = {
     "communication": "Communication",
     "kernels": "Kernels",
     "launches": "Launches and idle time",
-    "host": "The host's side",
+    "host": "CPU side",
     "memory": "Memory",
     "roofline": "Roofline",
     "sweeps": "Sweeps",
     "training": "Training",
     "comparison": "Comparison",
 }
-"""The parts of the report in their order, by the name that a header gives; with their headings."""
+"""The report's sections in their order: the name in a header, and the heading."""
 
 PLACEHOLDER = re.compile(r"\{(?P<part>\w+)(?: of (?P<whole>\w+)| (?P<percent>%))?\}")
-"""`{column}`, `{ratio %}`, `{part_ns of whole_ns}`, `{where}` in a sentence."""
+"""`{column}`, `{ratio %}`, `{part_ns of whole_ns}`, `{where}` in a finding's text."""
 
 CLAUSE = re.compile(r"\[([^][]*\{[^][]*)\]")
-"""A clause in a sentence that is left out where a value in it is NULL, or `{where}` has nothing to tell apart."""
+"""A clause that the text omits where a value in it is NULL, or where `{where}` has nothing to distinguish."""
 
 WHERE = "where"
 _LAST = 99
 
 
 @dataclass(frozen=True)
-class Say:
-    """A sentence about rows of an answer: those for which `when` holds, the ones with the most `by` first.
+class Finding:
+    """A sentence about the rows of an answer for which `when` holds, those with the most `by` first.
 
-    `when` and `by` are SQL over the answer's columns. `attempt` (`try` in the header) is what to do about it. Of the
-    rows at most `most` are told, with `each` the first one for every value of that column; how many rows there are in
-    all is counted. A row is passed over where a value is NULL that stands outside of the clauses in `[ ]`.
+    `when` and `by` are SQL over the answer's columns; `advice` is what to do about it. The report shows at most `most`
+    rows, with `each` the first row for every value of that column, and counts all. It skips a row where a value outside
+    of the clauses in `[ ]` is NULL.
     """
 
     when: str
     by: str
     text: str
-    attempt: str | None
+    advice: str | None
     most: int
     each: str | None
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns without whose values nothing can be said of a row."""
-        found = PLACEHOLDER.finditer(CLAUSE.sub("", f"{self.text} {self.attempt or ''}"))
-        names = [name for each in found for name in (each["part"], each["whole"]) if name not in (None, WHERE)]
+        """The columns without whose values a row yields no sentence."""
+        placeholders = PLACEHOLDER.finditer(CLAUSE.sub("", f"{self.text} {self.advice or ''}"))
+        names = [name for each in placeholders for name in (each["part"], each["whole"]) if name not in (None, WHERE)]
         return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
 class Report:
-    """How an answer enters the report: in which part, at which place of it, and what is said of it.
+    """How the report shows an answer: in which section, where in it, and with which findings.
 
-    It enters only where one of the tables `needs` has rows (none named: of those that the query needs), and where
-    `worth`, SQL over the answer's columns, holds for a row; `without` says what to do where it holds for none. `fine`
-    is said where no rule holds, and each is false for some row; `unknown` where one is not even false: it is NULL.
+    It shows the answer only where one of the tables `needs` has rows (by default those that the query needs), and where
+    `show_if`, SQL over the answer's columns, holds for a row; `without` is the hint where it holds for none. `ok_text`
+    appears where no finding holds and each is false for some row; `unknown` where one is not even false: it is NULL.
     """
 
-    part: str
-    place: int
+    section: str
+    order: int
     needs: tuple[str, ...]
-    says: tuple[Say, ...]
-    fine: str | None
+    findings: tuple[Finding, ...]
+    ok_text: str | None
     unknown: str | None
-    worth: str | None
+    show_if: str | None
     without: str
 
 
-def report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
-    """Read the table `[report]` of a header; a ValueError says what is wrong with it."""
-    if others := set(entry) - {"part", "place", "needs", "says", "fine", "unknown", "worth", "without"}:
+_TEXTS = ("ok_text", "unknown", "show_if", "without")
+
+
+def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
+    """Parse the table `[report]` of a header; raise ValueError with what is wrong."""
+    if others := set(entry) - {"section", "order", "needs", "findings", *_TEXTS}:
         raise ValueError(f"[report] has an unknown key {sorted(others)[0]!r}")
-    part, place, needs = entry.get("part"), entry.get("place", _LAST), entry.get("needs", [])
-    fine, unknown, worth, without = (entry.get(name) for name in ("fine", "unknown", "worth", "without"))
-    if part not in PARTS or not isinstance(place, int):
-        raise ValueError(f"[report] needs a part, one of {', '.join(PARTS)}, and may have a place (a whole number)")
-    texts = (fine, unknown, worth, without)
-    if not all(isinstance(each, str | None) for each in texts) or not isinstance(needs, list):
-        raise ValueError("[report] may have fine, unknown, worth and without as texts, and needs as a list of tables")
-    if (worth is None) != (without is None):
-        raise ValueError("[report] has worth and without together, or neither")
-    if (fine and not unknown) or (unknown and not entry.get("says")):
-        raise ValueError(
-            "[report] has fine only beside unknown, and unknown only beside sentences, whose rules they are about"
-        )
-    says = cast("list[object]", entry.get("says", []))
-    told = tuple(_say(each, columns) for each in says)
+    section, order, needs = entry.get("section"), entry.get("order", _LAST), entry.get("needs", [])
+    if section not in SECTION_TITLES:
+        raise ValueError(f"[report] needs a section, one of {', '.join(SECTION_TITLES)}")
+    expected: list[tuple[object, str, Any, str]]
+    expected = [(order, "order", int, "an integer"), (needs, "needs", list, "a list of tables")]
+    expected += [(entry.get(name), name, str | None, "text") for name in _TEXTS]
+    if wrong := [f"{name} must be {what}" for value, name, kind, what in expected if not isinstance(value, kind)]:
+        raise ValueError(f"[report]: {wrong[0]}")
+    ok_text, unknown, show_if, without = (cast("str | None", entry.get(name)) for name in _TEXTS)
+    if (show_if is None) != (without is None):
+        raise ValueError("[report] must have both show_if and without, or neither")
+    if ok_text and not unknown:
+        raise ValueError("[report] has ok_text without unknown; add what to write where the rules have no value")
+    if unknown and not entry.get("findings"):
+        raise ValueError("[report] has unknown without [[report.findings]], whose rules it is about")
     return Report(
-        str(part),
-        place,
-        tuple(map(str, needs)),
-        told,
-        cast("str | None", fine),
-        cast("str | None", unknown),
-        cast("str | None", worth),
-        str(without or ""),
+        str(section),
+        cast("int", order),
+        tuple(map(str, cast("list[object]", needs))),
+        tuple(_parse_finding(each, columns) for each in cast("list[object]", entry.get("findings", []))),
+        ok_text,
+        unknown,
+        show_if,
+        without or "",
     )
 
 
-def _say(entry: object, columns: Mapping[str, str]) -> Say:
-    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "try", "most", "each"}:
-        raise ValueError("[[report.says]] has when, by and text, and may have try, most and each")
+def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
+    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "advice", "most", "each"}:
+        raise ValueError("[[report.findings]] has when, by and text, and may have advice, most and each")
     texts = [entry.get(name) for name in ("when", "by", "text")]
-    attempt, most, each = entry.get("try"), entry.get("most", 1), entry.get("each")
-    if not all(isinstance(text, str) for text in texts) or not isinstance(attempt, str | None):
-        raise ValueError("[[report.says]] needs when, by and text, each a text")
-    for text in (str(entry["text"]), attempt or ""):
-        if "`{" in text or text.count("[") != text.count("]"):
-            raise ValueError(
-                "[[report.says]] has a text with a value between ` `, which marks names only, or a lone [ or ]"
-            )
-        for found in PLACEHOLDER.finditer(text):
-            for name in (found["part"], found["whole"]):
-                if name is not None and name != WHERE and name not in columns:
-                    raise ValueError(f"[[report.says]] names {name!r}, which is no column of the query")
+    advice, most, each = entry.get("advice"), entry.get("most", 1), entry.get("each")
+    if not all(isinstance(text, str) for text in texts) or not isinstance(advice, str | None):
+        raise ValueError("[[report.findings]] needs when, by and text, each as text")
+    for text in (str(entry["text"]), advice or ""):
+        _check_placeholders(text, columns)
     if each is not None and each not in columns:
-        raise ValueError(f"[[report.says]] has each = {each!r}, which is no column of the query")
-    when, by, said = map(str, texts)
-    return Say(when, by, said, attempt, int(most), each)
+        raise ValueError(f"[[report.findings]] has each = {each!r}, which is not a column of the query")
+    when, by, text = map(str, texts)
+    return Finding(when, by, text, advice, int(most), each)
+
+
+def _check_placeholders(text: str, columns: Mapping[str, str]) -> None:
+    if "`{" in text:
+        raise ValueError("[[report.findings]] has a value between ` `, which are for names only")
+    if text.count("[") != text.count("]"):
+        raise ValueError("[[report.findings]] has a [ or ] without its counterpart")
+    for placeholder in PLACEHOLDER.finditer(text):
+        for name in (placeholder["part"], placeholder["whole"]):
+            if name is not None and name != WHERE and name not in columns:
+                raise ValueError(f"[[report.findings]] names {name!r}, which is not a column of the query")

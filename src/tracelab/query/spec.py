@@ -1,27 +1,27 @@
-"""The header of a query file: prose, then TOML in comments, read into frozen values."""
+"""Parse a query file: prose, a TOML header in comments, and SQL."""
 
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from tracelab import schema
 from tracelab.errors import UsageError
-from tracelab.query.report_rules import Report
-from tracelab.query.report_rules import report as report_of
+from tracelab.query.report_rules import Report, parse_report
 from tracelab.resources import QUERIES
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
-"""`run` is text that names a run; left out, a query's parameters of this type are the store's runs, if as many."""
+"""`run` is text that names a run; if omitted, a query's parameters of this type are the store's runs, if as many."""
 ChartKind = Literal["bars", "stacked", "pairs", "scatter", "line", "steps", "roofline", "curves", "grid", "timeline"]
 Value = str | int | float | bool | None
 
 PARAMETER = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.DOTALL | re.VERBOSE
 )
-"""Finds `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
+"""Matches `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
 
 _HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
 _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
@@ -32,14 +32,15 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "flag": (bool,),
 }
 _KEYS = {"title", "needs", "chart", "like", "params", "columns", "report"}
+_COMMON = "common"
+"""In [params] and [columns] `common = ["run", …]` inserts entries of common.toml, and `name = "common"` inserts one."""
 
 
 @dataclass(frozen=True)
 class Param:
     """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction.
 
-    `example` is the value that the help shows; the default where the header names none. Where there are `choices`,
-    only they can be given.
+    `example` is the value that the help shows, by default the default. `choices`, if any, are the only valid values.
     """
 
     name: str
@@ -55,12 +56,12 @@ class Chart:
     """What to draw: `y` columns over `x`, one panel or series per value of `by`.
 
     bars: one bar a row and y column; stacked: the y columns on top of each other; pairs: two y columns that are orders
-    of magnitude apart, and how many times; scatter and line: points over x; steps: what holds from one point to the
-    next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the `panel`
-    columns; grid: x across, `by` down, y written into the cells, in panels as well; timeline: the
-    parts y of each bin of time, stacked, from x on for `bin_ns`. With `host` a device of NULL is the
-    host, else it is not known. `said` are words for y columns whose names do not speak for themselves; in them a clause
-    `[: {column}]` is the value of a column that holds one in all rows. Of bars `panel` tells panels apart, too.
+    of magnitude apart, with their ratio; scatter and line: points over x; steps: a value that holds from one point to
+    the next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the
+    `panel` columns; grid: x across, `by` down, y written into the cells, in panels as well; timeline: the parts y of
+    each time bin, stacked, from x on for `bin_ns`. With `host` a device of NULL is the host, else it is unknown.
+    `labels` replaces the names of y columns that do not explain themselves; in a label the clause `[: {column}]` is
+    the value of a column that has the same value in all rows. Bars use `panel` to separate panels, too.
     """
 
     kind: ChartKind
@@ -69,15 +70,15 @@ class Chart:
     by: str | None
     host: bool = False
     panel: tuple[str, ...] = ()
-    said: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Query:
-    """One question: everything its file says. `columns` maps each column of the answer to its meaning, in order.
+    """One query file, parsed. `columns` maps each column of the answer to its meaning, in order.
 
-    `like` names questions that this one answers too, each as the tool that is its key defines it. `report` says where
-    the answer stands in the report; without it the question is not asked there.
+    `like` maps other tools to the queries of the library that this one answers as they define it. `report` places the
+    answer in the report; without it the report omits the query.
     """
 
     name: str
@@ -94,8 +95,8 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a file with a header consists of: prose, the header's text and its values, and SQL."""
+class HeaderFile:
+    """A file with a header, split: prose, the header's text and its values, and SQL."""
 
     prose: str
     toml: str
@@ -104,96 +105,76 @@ class Parts:
     sql: str
 
 
-def parts(path: Path, kind: str) -> Parts:
-    """Take a file with a header of this kind apart; where there is none, a UsageError with file and line."""
-    text = _text(path)
-    header = next((found for found in _HEADER.finditer(text) if found["kind"] == kind), None)
-    if header is None:
-        raise UsageError(f"{path}:1: no header between `-- /// {kind}` and `-- ///`; see the files in {QUERIES}")
-    first_line = text.count("\n", 0, header.start("toml")) + 1
-    return Parts(
-        prose=_uncommented(text[: header.start()]),
-        toml=header["toml"],
-        first_line=first_line,
-        fields=_toml(path, header["toml"], first_line),
-        sql=text[header.end() :].strip(),
-    )
-
-
-def parse(path: Path) -> Query:
-    """Read a query file; a header that is not as it must be is a UsageError with file and line."""
-    found = parts(path, "query")
-    try:
-        return _query(path, found.fields, prose=found.prose, sql=found.sql)
-    except _HeaderError as error:
-        line = _line_of(error.key, found.toml, found.first_line)
-        raise UsageError(f"{path}:{line}: {error}") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: no text in UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
 class _HeaderError(Exception):
+    """What is wrong in a header; `key` locates its line."""
+
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
         self.key = key
 
 
-def _query(path: Path, fields: Mapping[str, object], *, prose: str, sql: str) -> Query:
+def parse(path: Path) -> Query:
+    """Parse a query file; raise UsageError with file and line where the header is invalid."""
+    file = split_header(path, "query")
+    try:
+        return _parse_fields(path, file)
+    except _HeaderError as error:
+        line = _line_of(error.key, file.toml, file.first_line)
+        raise UsageError(f"{path}:{line}: {error}") from error
+
+
+def split_header(path: Path, kind: str) -> HeaderFile:
+    """Split a file at its header of this kind; raise UsageError with file and line where it has none."""
+    text = _read_text(path)
+    header = next((match for match in _HEADER.finditer(text) if match["kind"] == kind), None)
+    if header is None:
+        raise UsageError(
+            f"{path}:1: no header; write one between the lines `-- /// {kind}` and `-- ///`, as the files in {QUERIES}"
+        )
+    first_line = text.count("\n", 0, header.start("toml")) + 1
+    return HeaderFile(
+        prose=_uncomment(text[: header.start()]),
+        toml=header["toml"],
+        first_line=first_line,
+        fields=_parse_toml(path, header["toml"], first_line),
+        sql=text[header.end() :].strip(),
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not valid UTF-8 at byte {error.start}; re-save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _parse_fields(path: Path, file: HeaderFile) -> Query:
+    fields = file.fields
     for key in fields:
         if key not in _KEYS:
             raise _HeaderError(key, f"unknown key {key!r}; a header has {', '.join(sorted(_KEYS))}")
-    columns = cast("dict[str, str]", _field(fields, "columns", dict))
-    for name, meaning in columns.items():
-        if not isinstance(meaning, str) or not meaning:
-            raise _HeaderError(name, f"column {name!r} needs its meaning as text")
+    columns = _columns(_field(fields, "columns", dict))
     needs = tuple(cast("list[str]", _field(fields, "needs", list)))
     for table in needs:
         if table not in schema.BY_NAME:
-            raise _HeaderError("needs", f"there is no table {table!r}; `tracelab schema` lists them")
-    params = tuple(
-        _param(name, entry) for name, entry in dict(cast("dict[str, object]", fields.get("params", {}))).items()
-    )
-    used = {match["name"] for match in PARAMETER.finditer(sql) if match["name"]}
-    declared = {param.name for param in params}
-    for name in sorted(used ^ declared):
-        raise _HeaderError(
-            name, f"parameter {name!r} is {'used, not declared' if name in used else 'declared, not used'}"
-        )
+            raise _HeaderError("needs", f"needs names {table!r}, which is not a table; `tracelab schema` lists them")
+    params = _params(fields.get("params", {}))
+    _check_params_used(params, file.sql)
     return Query(
         name=path.stem,
         path=path,
         title=cast("str", _field(fields, "title", str)),
-        prose=prose,
+        prose=file.prose,
         needs=needs,
         chart=_chart(fields["chart"], columns) if "chart" in fields else None,
         params=params,
         columns=columns,
-        sql=sql,
+        sql=file.sql,
         like=_like(fields.get("like", {})),
         report=_report(fields["report"], columns) if "report" in fields else None,
     )
-
-
-def _report(entry: object, columns: Mapping[str, str]) -> Report:
-    if not isinstance(entry, dict):
-        raise _HeaderError("report", "report needs a table, [report]")
-    try:
-        return report_of(entry, columns)
-    except ValueError as error:
-        raise _HeaderError("report", str(error)) from error
-
-
-def _like(entry: object) -> dict[str, str]:
-    if not isinstance(entry, dict) or not all(isinstance(name, str) for name in entry.values()):
-        raise _HeaderError("like", 'like needs a table of tools and questions, as { nsys = "kernel_summary" }')
-    return entry
 
 
 def _field(fields: Mapping[str, object], key: str, kind: type) -> object:
@@ -202,6 +183,53 @@ def _field(fields: Mapping[str, object], key: str, kind: type) -> object:
         expected = {"str": "text", "list": "a list", "dict": "a table"}[kind.__name__]
         raise _HeaderError(key, f"the header needs {key!r} ({expected})")
     return value
+
+
+@cache
+def _common() -> dict[str, dict[str, Any]]:
+    """Parse common.toml: parameters, columns and report settings that several queries share."""
+    return tomllib.loads((QUERIES / "common.toml").read_text(encoding="utf-8"))
+
+
+def _with_common(entries: object, kind: Literal["params", "columns"]) -> dict[str, object]:
+    """Replace references to common.toml by its entries, in place; a parameter without `about` overrides one."""
+    common: dict[str, Any] = _common()[kind]
+    whole: dict[str, object] = {}
+    for key, entry in cast("dict[str, object]", entries).items():
+        if isinstance(entry, dict) and "about" not in entry and key in common:
+            whole[key] = {**common[key], **entry}
+        elif entry != _COMMON and not (key == _COMMON and isinstance(entry, list)):
+            whole[key] = entry
+        else:
+            for name in entry if isinstance(entry, list) else [key]:
+                if name not in common:
+                    raise _HeaderError(
+                        key, f"{name!r} is not in [{kind}] of {QUERIES / 'common.toml'}; describe it here"
+                    )
+                whole[name] = common[name]
+    return whole
+
+
+def _columns(entries: object) -> dict[str, str]:
+    columns = cast("dict[str, str]", _with_common(entries, "columns"))
+    for name, meaning in columns.items():
+        if not isinstance(meaning, str) or not meaning:
+            raise _HeaderError(name, f"column {name!r} needs its meaning as text")
+    return columns
+
+
+def _params(entries: object) -> tuple[Param, ...]:
+    if not isinstance(entries, dict):
+        raise _HeaderError("params", "params needs a table, [params]")
+    return tuple(_param(name, entry) for name, entry in _with_common(entries, "params").items())
+
+
+def _check_params_used(params: tuple[Param, ...], sql: str) -> None:
+    used = {match["name"] for match in PARAMETER.finditer(sql) if match["name"]}
+    for name in sorted(used ^ {param.name for param in params}):
+        if name in used:
+            raise _HeaderError(name, f"the SQL uses ${name}, which [params] does not declare")
+        raise _HeaderError(name, f"[params] declares {name!r}, which the SQL does not use")
 
 
 def _param(name: str, entry: object) -> Param:
@@ -225,40 +253,56 @@ def _param(name: str, entry: object) -> Param:
 def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
     if not isinstance(entry, dict) or entry.get("kind") not in get_args(ChartKind):
         raise _HeaderError("chart", f"chart needs a kind, one of {', '.join(get_args(ChartKind))}")
-    x, y, by, said = entry.get("x"), entry.get("y"), entry.get("by"), entry.get("said", [])
+    x, y, by, labels = entry.get("x"), entry.get("y"), entry.get("by"), entry.get("labels", [])
     if not isinstance(y, list):
         raise _HeaderError("chart", "chart needs y as a list of columns")
-    if said and (not isinstance(said, list) or len(said) != len(y)):
-        raise _HeaderError("chart", "chart has said, so it must be a list of words, one for each column of y")
+    if labels and (not isinstance(labels, list) or len(labels) != len(y)):
+        raise _HeaderError("chart", "chart needs labels as a list with one label for each column of y")
     panel = entry.get("panel", [])
     if not isinstance(panel, list):
         raise _HeaderError("chart", "chart needs panel as a list of columns")
     for name in (x, *y, *(() if by is None else (by,)), *panel):
         if name not in columns:
-            raise _HeaderError("chart", f"chart names {name!r}, which is no column of the query")
-    words = dict(zip(y, said, strict=bool(said)))
-    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, tuple(panel), words)
+            raise _HeaderError("chart", f"chart names {name!r}, which is not a column of the query")
+    by_column = dict(zip(y, labels, strict=bool(labels)))
+    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, tuple(panel), by_column)
 
 
-def _toml(path: Path, commented: str, first_line: int) -> dict[str, object]:
+def _like(entry: object) -> dict[str, str]:
+    if not isinstance(entry, dict) or not all(isinstance(name, str) for name in entry.values()):
+        raise _HeaderError("like", 'like needs a table of tools and queries, as { nsys = "kernel_summary" }')
+    return entry
+
+
+def _report(entry: object, columns: Mapping[str, str]) -> Report:
+    if not isinstance(entry, dict):
+        raise _HeaderError("report", "report needs a table, [report]")
+    shared = _common()["report"] if entry.get("show_if") == _COMMON else {}
+    try:
+        return parse_report({**entry, **shared}, columns)
+    except ValueError as error:
+        raise _HeaderError("report", str(error)) from error
+
+
+def _parse_toml(path: Path, commented: str, first_line: int) -> dict[str, object]:
     for number, line in enumerate(commented.splitlines(), first_line):
         if not line.startswith("--"):
             raise UsageError(f"{path}:{number}: a header line must begin with `--`")
     try:
-        return tomllib.loads(_uncommented(commented))
+        return tomllib.loads(_uncomment(commented))
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        number = first_line + (int(found[1]) - 1 if found else 0)
-        raise UsageError(f"{path}:{number}: the header is no TOML: {error}") from error
+        position = re.search(r"at line (\d+)", str(error))
+        number = first_line + (int(position[1]) - 1 if position else 0)
+        raise UsageError(f"{path}:{number}: the header is not valid TOML: {error}") from error
 
 
 def _line_of(key: str, commented: str, first_line: int) -> int:
-    """The line of the header that names a key; the line before the header's first when none does."""
+    """The line of the header that names a key; without one, the line before the header's first."""
     for number, line in enumerate(commented.splitlines(), first_line):
         if re.match(rf'--\s*(?:("?){re.escape(key)}\1\s*=|\[{re.escape(key)}\])', line):
             return number
     return first_line - 1
 
 
-def _uncommented(text: str) -> str:
+def _uncomment(text: str) -> str:
     return "\n".join(re.sub(r"^-- ?", "", line) for line in text.strip().splitlines())

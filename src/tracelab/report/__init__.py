@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracelab.query import library as query
-from tracelab.query.report_rules import PARTS
+from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, Asking, opened
 from tracelab.report.head import head
@@ -61,12 +61,12 @@ def report(store: Path, runs: tuple[str, ...] = ()) -> str:
 def _sections(asking: Asking) -> Iterator[Section]:
     """A section for each part, in their order: made by its function, or of the answers of its questions."""
     entering = asking.entering(_questions())
-    for part, title in PARTS.items():
+    for part, title in SECTION_TITLES.items():
         if part in SECTIONS:
             if (made := SECTIONS[part](asking)) is not None:
                 yield made
             continue
-        answers = [each for each in entering if each.query.report and each.query.report.part == part]
+        answers = [each for each in entering if each.query.report and each.query.report.section == part]
         body = "\n".join(part_html(asking, answer) for answer in answers if answer.table is not None)
         lacks = tuple(lacking(answer) for answer in answers if answer.table is None)
         if answers:
@@ -76,5 +76,5 @@ def _sections(asking: Asking) -> Iterator[Section]:
 def _questions() -> list[Query]:
     """The questions that enter the report by themselves, in the order of their places."""
     library = query.library().items()
-    entering = [(each.report.place, name, each) for name, each in library if each.report]
-    return [each for _, _, each in sorted(entering) if each.report and each.report.part not in SECTIONS]
+    entering = [(each.report.order, name, each) for name, each in library if each.report]
+    return [each for _, _, each in sorted(entering) if each.report and each.report.section not in SECTIONS]

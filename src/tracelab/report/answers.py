@@ -110,7 +110,7 @@ class Asking:
             lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {ways}"
             return Answer(question, None, lacks, _command(question, {}), "")
         answer = self.asked(question, {})
-        worth = question.report.worth if question.report else None
+        worth = question.report.show_if if question.report else None
         if answer.table is None or worth is None:
             return answer
         self.con.register("answer", answer.table)

@@ -14,7 +14,7 @@ def runs_of(asking: Asking, answer: Answer) -> str:
     naming = ["run"] if "run" in table.column_names else [name for name in _NAMING if name in table.column_names]
     if not naming and "sweep" not in table.column_names:
         return ""
-    worth = answer.query.report.worth if answer.query.report else None
+    worth = answer.query.report.show_if if answer.query.report else None
     named = " union ".join(f"select {name} as run from answer where {worth or 'true'}" for name in naming)
     asking.con.register("answer", table)
     rows = asking.con.sql(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.query.report_rules import PLACEHOLDER, Report, Say
+from tracelab.query.report_rules import PLACEHOLDER, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import Asking
 from tracelab.report.filled import SHARE, Found, filled, found
@@ -32,14 +32,14 @@ class _Judged:
 
 def sentences(asking: Asking, query: Query, answer: pa.Table) -> str:
     """What is said of the whole answer, and of each run for when it is picked."""
-    if query.report is None or not query.report.says:
+    if query.report is None or not query.report.findings:
         return ""
     of_runs = "run" in answer.column_names and len(asking.shown) > 1
     by_run = of_runs and len(asking.shown) <= _MOST_RUNS
     asking.con.register("answer", answer)
     judged = _judged(asking, query.report, by_run=by_run)
     told: dict[str | None, list[str]] = {}
-    for at, say in enumerate(query.report.says):
+    for at, say in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
             rows = asking.con.sql(_sql(say, scope)).to_arrow_table() if judged[None].held[at] else None
             if rows is not None and rows.num_rows:
@@ -66,8 +66,8 @@ def _lists(asking: Asking, said: Mapping[str | None, str], *, of_runs: bool) -> 
 
 def _judged(asking: Asking, report: Report, *, by_run: bool) -> dict[str | None, _Judged]:
     """How the rules judge all rows (None), and those of each run."""
-    many = len(report.says)
-    ruled = ", ".join(f"({say.when}) as rule_{at}" for at, say in enumerate(report.says))
+    many = len(report.findings)
+    ruled = ", ".join(f"({say.when}) as rule_{at}" for at, say in enumerate(report.findings))
     counts = ", ".join(f"count(*) filter ({no}rule_{at})" for no in ("", "not ") for at in range(many))
     opened = " or ".join(f"rule_{at} is null" for at in range(many))
     scope, group = ("run", "group by grouping sets ((), (run))") if by_run else ("null", "")
@@ -82,15 +82,15 @@ def _verdict(report: Report, judged: _Judged) -> str:
     """What is said where no rule holds: that all is fine, where each is false of some row; else what is not known."""
     if any(judged.held):
         return ""
-    undecided = [say.when for say, false in zip(report.says, judged.false, strict=True) if not false]
+    undecided = [say.when for say, false in zip(report.findings, judged.false, strict=True) if not false]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{text(when)}</code>" for when in undecided)
         return f"<li class=unknown>{prose(report.unknown)} <small>No row has a value for the rule {rules}.</small>"
     but = f" <small>Known of {judged.rows - judged.open:,} of {judged.rows:,} rows.</small>" if judged.open else ""
-    return f"<li class=fine>{prose(report.fine)}{but}" if report.fine and not undecided else ""
+    return f"<li class=fine>{prose(report.ok_text)}{but}" if report.ok_text and not undecided else ""
 
 
-def _item(at: int, say: Say, rows: Found, row: int, *, is_whole: bool) -> str:
+def _item(at: int, say: Finding, rows: Found, row: int, *, is_whole: bool) -> str:
     """A sentence, what to try, and its rule with the threshold and the rows for which it holds.
 
     What is the same in the sentences of all runs stands in those of the whole alone, where a script finds it.
@@ -100,17 +100,17 @@ def _item(at: int, say: Say, rows: Found, row: int, *, is_whole: bool) -> str:
     alike = f" where {text(say.each)} is {text(rows.shown[say.each][row])}" if say.each else ""
     held = f"{rows.shown[_HELD][row]} of {rows.shown[_ALL][row]} rows{alike}"
     said = filled(say.text, rows, row)
-    attempt = f" <span class=try>{filled(say.attempt, rows, row)}</span>" if say.attempt else ""
+    attempt = f" <span class=try>{filled(say.advice, rows, row)}</span>" if say.advice else ""
     if is_whole:
         rule = f"<small>Rule: <code>{text(say.when)}</code>, so in <span>{held}</span>.</small>"
         return f"<li data-say={at}>{said}{attempt} {rule}"
-    own = attempt if PLACEHOLDER.search(say.attempt or "") else ""
+    own = attempt if PLACEHOLDER.search(say.advice or "") else ""
     return f'<li data-say={at} data-held="{held}">{said}{own}'
 
 
-def _sql(say: Say, scope: str) -> str:
+def _sql(say: Finding, scope: str) -> str:
     """The first rows for which the rule holds, in all or of each run, with counts and the shares that are named."""
-    wholes = {found[0]: found for found in PLACEHOLDER.finditer(say.text + (say.attempt or "")) if found["whole"]}
+    wholes = {found[0]: found for found in PLACEHOLDER.finditer(say.text + (say.advice or "")) if found["whole"]}
     shares = "".join(
         f', {each["part"]} / nullif({each["whole"]}, 0) as "{SHARE}{said}"' for said, each in wholes.items()
     )

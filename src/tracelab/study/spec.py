@@ -100,7 +100,7 @@ def of_study(name: str | None) -> list[Row]:
 
 def parse(path: Path) -> Row:
     """Read the file of a row; a header that is not as it must be is a UsageError with file and line."""
-    found = spec.parts(path, "study")
+    found = spec.split_header(path, "study")
     fields, sql, place = found.fields, found.sql, f"{path}:{found.first_line}"
     if "as" in fields:
         fields, sql = _as_another(path, place, fields, sql)
@@ -131,7 +131,7 @@ def _as_another(path: Path, place: str, fields: Mapping[str, Any], sql: str) -> 
     other = path.with_name(f"{fields['as']}.sql")
     if sql or not other.is_file():
         raise UsageError(f"{place}: `as` needs the id of a row beside it, and no SQL of its own")
-    model = spec.parts(other, "study")
+    model = spec.split_header(other, "study")
     if "as" in model.fields:
         raise UsageError(f"{place}: `as` needs a row with SQL; {fields['as']} is as {model.fields['as']}")
     return {**model.fields, **fields}, model.sql
