@@ -1,13 +1,11 @@
-"""The kind of an event is told by its shape: as if each condition had been asked of the whole event."""
+"""The shape of an event decides its kind: the result is that of each condition on the whole event."""
 
 import json
 from itertools import product
 
 import pyarrow as pa
 
-from tracelab.readers.kineto import select
-from tracelab.readers.kineto.connection import connection
-from tracelab.readers.kineto.kinds import kinds_of
+from tracelab.readers.kineto.mapper import borrow_connection, category_sql, classify_shapes
 from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, COUNTERS, MAPPINGS
 from tracelab.readers.kineto.parser import Parser
 
@@ -24,7 +22,7 @@ EVENTS = [
 ]
 
 
-def test_the_shape_of_an_event_tells_the_first_mapping_whose_condition_holds() -> None:
+def test_the_shape_of_an_event_decides_the_first_mapping_whose_condition_holds() -> None:
     whole = pa.table(
         {
             **{key: [event[key] for event in EVENTS] for key in ("ph", "name", "pid")},
@@ -33,14 +31,14 @@ def test_the_shape_of_an_event_tells_the_first_mapping_whose_condition_holds() -
         }
     )
     whens = " ".join(f"when {target.where} then {at}" for at, target in enumerate(MAPPINGS))
-    with connection() as con:
+    with borrow_connection() as con:
         con.register("events", whole)
         expected = con.rows(
             f"select pid, case {whens} when ph = 'C' then {COUNTERS} else {len(MAPPINGS)} end "
-            f"from (select *, {select.todays_category('source_cat')} as cat from events) order by pid"
+            f"from (select *, {category_sql('source_cat')} as cat from events) order by pid"
         )
         piece = memoryview(",".join(map(json.dumps, EVENTS)).encode())
-        told = Parser().events(piece, lambda shapes: kinds_of(shapes, con), base_ns=0)
+        parsed = Parser().events(piece, lambda shapes: classify_shapes(shapes, con), base_ns=0)
     assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
-    pids = {kind: table.column("pid").to_pylist() for kind, table in told.tables.items()}
+    pids = {kind: table.column("pid").to_pylist() for kind, table in parsed.tables.items()}
     assert sorted((pid, kind) for kind in pids for pid in pids[kind]) == expected

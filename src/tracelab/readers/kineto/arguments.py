@@ -9,6 +9,11 @@ from tracelab.readers.kineto.mapping import COUNTERS, KINDS, Mapping
 HELD = "HELD"
 """The type of arguments that have no column, for another one says the same."""
 
+LEFTOVER = "args"
+"""The column of the arguments that have no column of their own, as JSON."""
+SECONDARY_LEFTOVER = "args beside"
+"""The same for the second table that some events have a row in."""
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -1,79 +1,155 @@
-"""Pieces of a trace to canonical tables: parsed into events, told apart by kind, mapped some pieces at a time.
+"""Turn chunks of a trace into rows: parse, queue the events by kind, map each kind in large batches.
 
-A healthy piece is parsed at once (`parser`). What is no clean JSON, and single events that are odd, are first made so,
-event by event, by `clean`. From there on there is one way.
+The parser takes a healthy chunk whole. `repair` first rewrites chunks that are not valid JSON, and single irregular
+events; from there on all events take the same path.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.kineto import repair
-from tracelab.readers.kineto.connection import Connection
-from tracelab.readers.kineto.kinds import kinds_of
-from tracelab.readers.kineto.mapper import Mapper, Rows
+from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
 from tracelab.readers.kineto.parser import NotHealthyError, Parsed, Parser, Shape
-from tracelab.readers.kineto.waiting import Waiting
 
-_IDS = ("pid", "tid")
+_ID_COLUMNS = ("pid", "tid")
+
+_MAX_KIND_BYTES = 64 << 20
+"""How much memory queued events of one key may hold before they are mapped."""
+
+_MAX_QUEUED_BYTES = 3 * _MAX_KIND_BYTES
+
+_MIN_BATCH_EVENTS = 20_000
+"""Mapping so many events takes longer than planning their query."""
+
+QueueKey = tuple[int, tuple[str, ...]]
+"""Events are mapped together when they share this: their kind, and the column types of their ids."""
+
+Batch = tuple[int, list[pa.Table]]
+"""A kind, and events of that kind."""
 
 
-class PieceReader:
-    """Reads pieces of one file, one after another; one reader a thread."""
+class ChunkReader:
+    """Reads chunks of one file, one after another; each thread has a reader of its own."""
 
     def __init__(
-        self, connection: Connection, parser: Parser, waiting: Waiting, mapper: Mapper, *, base_ns: int
+        self, connection: Connection, parser: Parser, queue: "EventQueue", mapper: Mapper, *, base_ns: int
     ) -> None:
-        self._con = connection
+        self._connection = connection
         self._parser = parser
-        self._waiting = waiting
+        self._queue = queue
         self._mapper = mapper
         self._base_ns = base_ns
 
-    def read(self, piece: memoryview) -> Rows:
-        """Parse a piece, damaged or not; gives the rows of what kinds enough events wait of."""
+    def read_chunk(self, chunk: memoryview) -> Rows:
+        """Parse a chunk, damaged or not; return the rows of every kind that now has enough events queued."""
         rows = Rows()
         try:
-            parsed = self._parser.events(piece, self._kinds_of, base_ns=self._base_ns)
+            parsed = self._parser.events(chunk, self._classify, base_ns=self._base_ns)
         except NotHealthyError:
-            self._add_mended(*repair.events(bytes(piece), self._base_ns, rows.diagnostics), rows)
+            from tracelab.readers.kineto import repair
+
+            self._add_repaired(*repair.events(bytes(chunk), self._base_ns, rows.diagnostics), rows)
         else:
             self._add(parsed, rows)
-            self._add_mended(*repair.whole_events(parsed.odd, self._base_ns, rows.diagnostics), rows)
+            if parsed.odd:
+                from tracelab.readers.kineto import repair
+
+                self._add_repaired(*repair.whole_events(parsed.odd, self._base_ns, rows.diagnostics), rows)
         return rows
 
-    def end(self) -> None:
-        """Say that there are no more pieces."""
-        self._waiting.reader_ended()
+    def finish(self) -> None:
+        """Announce that this reader gets no more chunks."""
+        self._queue.finish_reader()
 
-    def rest(self) -> Iterator[Rows]:
-        """The rows of the events that still wait, shared among the threads that ask."""
-        while taken := self._waiting.take():
+    def drain(self) -> Iterator[Rows]:
+        """Yield the rows of queued events; the readers that drain share them."""
+        while batch := self._queue.take():
             rows = Rows()
-            self._mapper.add_rows(*taken, rows)
+            self._mapper.add_rows(*batch, rows)
             yield rows
 
-    def _add_mended(self, lines: list[bytes], skipped: int, rows: Rows) -> None:
+    def _add_repaired(self, lines: list[bytes], skipped: int, rows: Rows) -> None:
         rows.events_skipped += skipped
-        for parsed in self._parser.mended_events(lines, self._kinds_of):
+        for parsed in self._parser.mended_events(lines, self._classify):
             self._add(parsed, rows)
             for event in parsed.odd:
                 rows.events_skipped += 1
                 rows.diagnostics.note("event_lost", event)
 
     def _add(self, parsed: Parsed, rows: Rows) -> None:
-        """Let events wait; those of a kind that enough now wait of are mapped."""
+        """Queue events; map the batch that the queue hands out, if any."""
         for unfit in parsed.unfit:
             rows.diagnostics.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)
         for kind, events in parsed.tables.items():
             rows.events_kept += len(events)
-            enough = self._waiting.add((kind, _types_of_ids(events)), events)
-            if enough:
-                self._mapper.add_rows(*enough, rows)
+            batch = self._queue.add((kind, _id_types(events)), events)
+            if batch:
+                self._mapper.add_rows(*batch, rows)
 
-    def _kinds_of(self, shapes: Sequence[Shape]) -> list[int]:
-        return kinds_of(shapes, self._con)
+    def _classify(self, shapes: Sequence[Shape]) -> list[int]:
+        return classify_shapes(shapes, self._connection)
 
 
-def _types_of_ids(events: pa.Table) -> tuple[str, ...]:
-    return tuple(str(events.schema.field(column).type) for column in _IDS if column in events.column_names)
+def _id_types(events: pa.Table) -> tuple[str, ...]:
+    return tuple(str(events.schema.field(column).type) for column in _ID_COLUMNS if column in events.column_names)
+
+
+@dataclass
+class _QueuedEvents:
+    """Queued events of one key."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    events: int = 0
+    kept_bytes: int = 0
+
+    def add(self, table: pa.Table) -> None:
+        self.tables.append(table)
+        self.events += len(table)
+        self.kept_bytes += table.get_total_buffer_size()
+
+
+class EventQueue:
+    """Queues parsed events of all threads of a file, so that each mapping query runs on a large batch.
+
+    DuckDB plans a query at the same cost whatever the number of rows.
+    """
+
+    def __init__(self, readers: int) -> None:
+        self._queued: dict[QueueKey, _QueuedEvents] = {}
+        self._readers = readers
+        self._changed = threading.Condition()
+
+    def add(self, key: QueueKey, events: pa.Table) -> Batch | None:
+        """Queue events; return the heaviest batch where one key, or all together, hold too much memory."""
+        with self._changed:
+            self._queued.setdefault(key, _QueuedEvents()).add(events)
+            self._changed.notify()
+            heaviest = max(self._queued, key=lambda key: self._queued[key].kept_bytes)
+            all_bytes = sum(queued.kept_bytes for queued in self._queued.values())
+            if self._queued[heaviest].kept_bytes >= _MAX_KIND_BYTES or all_bytes >= _MAX_QUEUED_BYTES:
+                return self._pop(heaviest)
+        return None
+
+    def finish_reader(self) -> None:
+        """Count one reader less: it has read its last chunk."""
+        with self._changed:
+            self._readers -= 1
+            self._changed.notify_all()
+
+    def take(self) -> Batch | None:
+        """Return the largest batch; None when all readers have finished and the queue is empty.
+
+        While a reader still reads, small batches wait to grow.
+        """
+        with self._changed:
+            while self._queued or self._readers:
+                largest = max(self._queued, key=lambda key: self._queued[key].events, default=None)
+                if largest and (not self._readers or self._queued[largest].events >= _MIN_BATCH_EVENTS):
+                    return self._pop(largest)
+                self._changed.wait()
+        return None
+
+    def _pop(self, key: QueueKey) -> Batch:
+        return key[0], self._queued.pop(key).tables

@@ -1,4 +1,4 @@
-"""Sizes of copies that only their launch knows: on HIP the bytes stand on the runtime call."""
+"""Copy sizes from launches: on HIP the runtime call has the bytes, not the copy."""
 
 import duckdb
 import pyarrow as pa
@@ -8,9 +8,9 @@ from tracelab.store.writer import Sink
 
 
 def add_sizes_from_launches(sink: Sink, diagnostics: DiagnosticCounts) -> None:
-    """Give copies without a size the bytes of their launch, found by (pid, correlation)."""
-    copied, launched = sink.staged("memcpys"), sink.staged("api_calls")
-    if copied is None or launched is None:
+    """Set the size of copies without one to the bytes of their launch, matched by (pid, correlation)."""
+    copies, calls = sink.staged("memcpys"), sink.staged("api_calls")
+    if copies is None or calls is None:
         return
     with duckdb.connect() as con:
         con.execute("set threads = 2")
@@ -20,18 +20,18 @@ def add_sizes_from_launches(sink: Sink, diagnostics: DiagnosticCounts) -> None:
             select pid, correlation, any_value(try_cast(args->>'$.bytes' as bigint)) as size_bytes
             from read_parquet($1) where args like '%"bytes"%' and correlation is not null group by all
             """,
-            [str(launched)],
+            [str(calls)],
         )
 
-        def sized(rows: pa.Table) -> pa.Table:
+        def add_sizes(rows: pa.Table) -> pa.Table:
             con.register("copies", rows)
-            found = con.sql(
+            sizes = con.sql(
                 "select coalesce(copies.size_bytes, launches.size_bytes) as size_bytes from "
-                "(select *, row_number() over () as place from copies) copies "
-                "left join launches using (pid, correlation) order by place"
+                "(select *, row_number() over () as position from copies) copies "
+                "left join launches using (pid, correlation) order by position"
             ).to_arrow_table()
             at = rows.schema.get_field_index("size_bytes")
-            diagnostics.note("size_from_launch", count=rows.column(at).null_count - found.column(0).null_count)
-            return rows.set_column(at, rows.schema.field(at), found.column(0).cast(pa.int64()))
+            diagnostics.note("size_from_launch", count=rows.column(at).null_count - sizes.column(0).null_count)
+            return rows.set_column(at, rows.schema.field(at), sizes.column(0).cast(pa.int64()))
 
-        sink.rewrite("memcpys", sized)
+        sink.rewrite("memcpys", add_sizes)

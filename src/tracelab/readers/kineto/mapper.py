@@ -1,19 +1,34 @@
-"""Events of one kind to rows of tables."""
+"""Map parsed events to rows: classify them by shape, compile a mapping to SQL, and run it on DuckDB."""
 
-from collections.abc import Collection
+import contextlib
+import json
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 
+from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto import arguments, mapping, select
-from tracelab.readers.kineto.connection import Connection
-from tracelab.readers.kineto.mapping import COUNTERS, KINDS
+from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto.arguments import LEFTOVER, SECONDARY_LEFTOVER
+from tracelab.readers.kineto.mapping import COUNTERS, KINDS, MAPPINGS, Mapping
+from tracelab.readers.kineto.parser import Shape
+
+_MAX_BOUND_QUERIES = 256
+
+_BASE_COLUMNS: dict[str, pa.DataType] = {
+    **dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", LEFTOVER, SECONDARY_LEFTOVER), pa.string()),
+    **dict.fromkeys(("start_ns", "dur_ns"), pa.int64()),
+}
 
 
 @dataclass
 class Rows:
-    """Rows of one table after the other, without `run`, `source` and `rank`, and what was noticed on the way."""
+    """Rows by table, without `run`, `source` and `rank`, and what the reader noticed."""
 
     tables: list[tuple[str, pa.Table]] = field(default_factory=list)
     events_kept: int = 0
@@ -21,35 +36,185 @@ class Rows:
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
 
+class Connection:
+    """A DuckDB connection that binds each query once: binding takes as long as loading some thousand events."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._bound: dict[str, duckdb.DuckDBPyRelation] = {}
+        self._registered: set[str] = set()
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make a table available to queries under a name."""
+        self._connection.register(name, rows)
+        self._registered.add(name)
+
+    def unregister(self, name: str) -> None:
+        """Release a table."""
+        self._connection.unregister(name)
+        self._registered.discard(name)
+
+    def arrow(self, query: str) -> pa.Table:
+        """Run a query and return its result as Arrow, unchunked unless it is longer than a chunk of a trace."""
+        bound = self._bound.get(query)
+        if bound is None:
+            bound = self._connection.sql(query)
+            assert bound is not None  # noqa: S101 - a query always has a result; the stub also covers statements
+            if len(self._bound) == _MAX_BOUND_QUERIES:
+                self._bound.clear()
+            self._bound[query] = bound
+        table: pa.Table = bound.to_arrow_table()
+        return table
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run a query and return its few rows."""
+        return self._connection.execute(query).fetchall()
+
+    def unregister_all(self) -> None:
+        """Unregister all tables but keep the bound queries."""
+        for name in list(self._registered):
+            self.unregister(name)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._bound.clear()
+        self._connection.close()
+
+
+_idle_connections: deque[Connection] = deque()
+
+
+@contextlib.contextmanager
+def borrow_connection() -> Iterator[Connection]:
+    """Lend a connection while a file is read; the next file gets it again, for most queries of two files are equal."""
+    try:
+        connection = _idle_connections.pop()
+    except IndexError:
+        connection = Connection(_engine().cursor())
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.unregister_all()
+    _idle_connections.append(connection)
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB in memory that runs each query on the calling thread."""
+    return duckdb.connect(
+        config={
+            "threads": 1,
+            "temp_directory": "",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+
+
 class Mapper:
-    """Maps events of one kind after another."""
+    """Maps events of one file, a batch of one kind at a time."""
 
     def __init__(self, connection: Connection, gpu_pid: int | None) -> None:
-        self._con = connection
+        self._connection = connection
         self._gpu_pid = "NULL" if gpu_pid is None else str(gpu_pid)
 
-    def add_rows(self, kind: int, waiting: list[pa.Table], rows: Rows) -> None:
-        """Add what some events of a kind become."""
-        events = select.with_base_columns(pa.concat_tables(waiting, promote_options="default"))
-        self._con.register("events", events)
+    def add_rows(self, kind: int, batch: list[pa.Table], rows: Rows) -> None:
+        """Map a batch of events of one kind and add the results to `rows`."""
+        events = _add_missing_columns(pa.concat_tables(batch, promote_options="default"))
+        self._connection.register("events", events)
         if kind == COUNTERS:
-            rows.tables.append(("counters", self._con.arrow(_COUNTERS)))
+            rows.tables.append(("counters", self._connection.arrow(_COUNTERS_QUERY)))
             return
         present = [key for key in arguments.TYPES if arguments.column(key) in events.column_names]
         target = KINDS[kind]
-        rows.tables.append((target.table, self._rows(target, present, "true", select.REST)))
-        beside = arguments.collectives_of(target)
+        rows.tables.append((target.table, self._map(target, present, "true", LEFTOVER)))
+        secondary = arguments.collectives_of(target)
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
-        if beside and (carriers or events.column(select.REST_BESIDE).null_count < len(events)):
-            columns = (*(arguments.column(key) for key in carriers), select.REST_BESIDE)
-            where = " or ".join(f"{select.name(column)} is not null" for column in columns)
-            rows.tables.append((beside.table, self._rows(beside, present, where, select.REST_BESIDE)))
+        if secondary and (carriers or events.column(SECONDARY_LEFTOVER).null_count < len(events)):
+            columns = (*(arguments.column(key) for key in carriers), SECONDARY_LEFTOVER)
+            where = " or ".join(f"{_quote(column)} is not null" for column in columns)
+            rows.tables.append((secondary.table, self._map(secondary, present, where, SECONDARY_LEFTOVER)))
 
-    def _rows(self, target: mapping.Mapping, present: Collection[str], where: str, rest: str) -> pa.Table:
-        return self._con.arrow(select.rows_query(target, present, where, rest, gpu_pid=self._gpu_pid))
+    def _map(self, target: Mapping, present: Collection[str], where: str, leftover: str) -> pa.Table:
+        return self._connection.arrow(_render_query(target, present, where, leftover, gpu_pid=self._gpu_pid))
 
 
-_COUNTERS = f"""
+_kind_by_shape: dict[Shape, int] = {}
+
+
+def classify_shapes(shapes: Sequence[Shape], connection: Connection) -> list[int]:
+    """Return the kind of each shape: the index of the first mapping that takes it. DuckDB evaluates each shape once."""
+    new = [shape for shape in dict.fromkeys(shapes) if shape not in _kind_by_shape]
+    if new:
+        columns = ("ph", "source_cat", "name")
+        table = {column: pa.array([getattr(shape, column) for shape in new], pa.string()) for column in columns}
+        table["args"] = pa.array([_WATCHED_ARGS if shape.keyed else "{}" for shape in new])
+        connection.register("shapes", pa.table(table))
+        kinds: list[int] = connection.arrow(_KINDS_QUERY).column("kind").to_numpy().tolist()
+        connection.unregister("shapes")
+        _kind_by_shape.update(zip(new, kinds, strict=True))
+    return [_kind_by_shape[shape] for shape in shapes]
+
+
+def category_sql(column: str) -> str:
+    """Return SQL for the current name of a category, in lower case."""
+    whens = " ".join(f"when '{old}' then '{new}'" for old, new in mapping.CATEGORY_ALIASES.items())
+    return f"case lower({column}) {whens} else lower({column}) end"
+
+
+def _render_query(target: Mapping, present: Collection[str], where: str, leftover: str, *, gpu_pid: str) -> str:
+    """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
+
+    `leftover` is the column with the arguments that this table has no column for.
+    """
+
+    def reference(keys: tuple[str, ...], kind: str) -> str:
+        columns = [_quote(arguments.column(key)) for key in keys if key in present]
+        if kind == "DOUBLE":
+            columns = [f"try_cast({column} as double)" for column in columns]
+        if not columns:
+            return f"(NULL::{kind})"
+        return columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
+
+    columns = {
+        column: value.template.format(*(reference(keys, kind) for keys, kind in value.arguments))
+        for column, value in target.columns.items()
+    }
+    derived = f"{category_sql('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
+    selected = _select_list(target.table, columns | {"args": _quote(leftover)})
+    return f"select {selected} from (select *, {derived} from events where {where})"
+
+
+def _select_list(table: str, columns: dict[str, str]) -> str:
+    """Return the select list of a table: each expression cast to its column's type; absent columns become NULL."""
+    types = {column.name: column.duckdb for column in schema.BY_NAME[table].columns}
+    casts = {column: "try_cast" if types[column] == "integer" else "cast" for column in columns}
+    return ", ".join(
+        f"{casts[column]}({text} as {types[column]}) as {_quote(column)}" for column, text in columns.items()
+    )
+
+
+def _add_missing_columns(events: pa.Table) -> pa.Table:
+    """Add the columns other than arguments that mappings can refer to, as NULL, where the events lack them."""
+    for column, kind in _BASE_COLUMNS.items():
+        if column not in events.column_names:
+            events = events.append_column(column, pa.nulls(len(events)).cast(kind))
+    return events
+
+
+def _quote(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+_WATCHED_ARGS = json.dumps(dict.fromkeys([mapping.WATCHED_KEY]))
+_KIND_CASES = " ".join(f"when {target.where} then {kind}" for kind, target in enumerate(MAPPINGS))
+_KINDS_QUERY = f"""
+    with categorized as (select *, {category_sql("source_cat")} as cat from shapes)
+    select case {_KIND_CASES} when ph = 'C' then {COUNTERS} else {len(MAPPINGS)} end as kind from categorized
+"""
+_COUNTERS_QUERY = f"""
     with entries as (
         select pid, name, start_ns, map_entries(json_transform(args, '"MAP(VARCHAR, VARCHAR)"')) as entries from events
     ), series as (
@@ -58,7 +223,7 @@ _COUNTERS = f"""
         select pid, name, start_ns, entry.key as key, entry.value as value from series
     )
     select {
-    select.rows_of(
+    _select_list(
         "counters",
         {
             "pid": "try_cast(pid as bigint)",

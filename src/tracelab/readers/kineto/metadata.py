@@ -1,4 +1,4 @@
-"""What a trace as a whole tells: the sum of its pieces, its devices, its run, its row in `sources`."""
+"""Summarize a trace: totals over its chunks, its devices, its run and its row in `sources`."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,8 @@ from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.mapper import Rows
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
-_UNIX_SINCE_US = 10**15
-"""Absolute microseconds: a trace whose times are beyond this (2001) counts from 1970."""
+_MIN_UNIX_TIME_US = 10**15
+"""A trace whose microseconds are beyond this (the year 2001) counts from 1970."""
 
 
 _ALLOWED_KEYS = {
@@ -24,15 +24,15 @@ _ALLOWED_KEYS = {
     *("with_flops", "with_modules", "profile_memory", "cupti_version", "cuda_runtime_version", "cuda_driver_version"),
     *("hip_runtime_version", "hip_driver_version", "roctracer_version"),
 }
-"""Top-level keys that go into the run's tags; others may name users, jobs and machines."""
+"""Top-level keys that are stored in the run's tags; others may name users, jobs and machines."""
 
-_INCOMPLETE = ("header_damaged", "events_twice")
-"""Diagnostic codes that mean that a part of the file was not read."""
+_INCOMPLETE_CODES = ("header_damaged", "events_twice")
+"""Diagnostic codes of files that were not read completely."""
 
 
 @dataclass
 class TraceSummary:
-    """What all pieces together have told."""
+    """Totals over all chunks of a trace."""
 
     events_kept: int = 0
     events_skipped: int = 0
@@ -44,17 +44,17 @@ class TraceSummary:
 
     @property
     def events(self) -> int:
-        """Events found."""
+        """Events in the file, kept or skipped."""
         return self.events_kept + self.events_skipped
 
     def shift(self, shift_ns: int) -> None:
-        """Put right all times, for the clock's base came behind the events."""
+        """Shift all times, where the clock base is behind the events."""
         self.windows = [(name, start + shift_ns, dur) for name, start, dur in self.windows]
         if self.first_time_ns is not None:
             self.first_time_ns += shift_ns
 
     def add(self, rows: Rows) -> None:
-        """Take account of the rows of a piece."""
+        """Add the rows of a chunk."""
         self.events_kept += rows.events_kept
         self.events_skipped += rows.events_skipped
         self.diagnostics.merge(rows.diagnostics)
@@ -82,7 +82,7 @@ class TraceSummary:
             self.diagnostics.note("time_missing", count=missing)
 
     def _note_windows(self, table: pa.Table) -> None:
-        """The profiler's own marks: its span, and the instants that begin and end its recording."""
+        """Collect the profiler's own marks: its span, and the instants at which its recording begins and ends."""
         span = pc.and_(pc.equal(table.column("category"), "Trace"), pc.equal(table.column("phase"), "X"))
         mark = pc.and_(pc.is_null(table.column("category")), pc.equal(table.column("phase"), "i"))
         marks = table.filter(pc.or_kleene(pc.fill_null(span, False), pc.fill_null(mark, False)))  # noqa: FBT003
@@ -91,39 +91,37 @@ class TraceSummary:
                 self.windows.append((row["name"], row["start_ns"], row["dur_ns"]))
 
 
-def build_result(trace: Trace, whole: TraceSummary, *, rank_known: bool) -> ReadResult:
-    """The columns of the source's row, and what was noticed."""
+def build_result(trace: Trace, summary: TraceSummary, *, rank_known: bool) -> ReadResult:
+    """Return the columns of the row in `sources`, and the diagnostics."""
     if trace.cut_off:
-        whole.diagnostics.note("cut_off")
+        summary.diagnostics.note("cut_off")
     if not rank_known:
-        whole.diagnostics.note("rank_assumed")
+        summary.diagnostics.note("rank_assumed")
     incomplete = (
         trace.cut_off
-        or whole.events_skipped
-        or any(
-            code.startswith("gzip_") or code in ("header_damaged", "events_twice") for code in whole.diagnostics.counts
-        )
+        or summary.events_skipped
+        or any(code.startswith("gzip_") or code in _INCOMPLETE_CODES for code in summary.diagnostics.counts)
     )
-    window = _window(whole.windows)
-    unix = "baseTimeNanoseconds" in trace.meta or (whole.first_time_ns or 0) > _UNIX_SINCE_US * mapping.US_PER_TICK
+    window = _find_window(summary.windows)
+    unix = "baseTimeNanoseconds" in trace.meta or (summary.first_time_ns or 0) > _MIN_UNIX_TIME_US * mapping.US_PER_TICK
     return ReadResult(
         source={
             "producer": "torch.profiler (Kineto)" if "schemaVersion" in trace.meta else None,
             "producer_version": _text(trace.meta.get("schemaVersion")),
-            "events_read": whole.events,
-            "events_kept": whole.events_kept,
-            "events_skipped": whole.events_skipped,
+            "events_read": summary.events,
+            "events_kept": summary.events_kept,
+            "events_skipped": summary.events_skipped,
             "complete": not incomplete,
             "clock": "unix" if unix else "session",
             "window_start_ns": window[0] if window else None,
             "window_dur_ns": window[1] if window else None,
         },
-        diagnostics=build_diagnostics(whole.diagnostics, MESSAGES),
+        diagnostics=build_diagnostics(summary.diagnostics, MESSAGES),
     )
 
 
-def _window(windows: list[tuple[str, int, int | None]]) -> tuple[int, int] | None:
-    """The profiler's recording window: its own span, else from its first to its last mark."""
+def _find_window(windows: list[tuple[str, int, int | None]]) -> tuple[int, int] | None:
+    """Return start and length of the recording: the profiler's own span, else from its first to its last mark."""
     for name, start, dur in windows:
         if dur is not None and dur >= 0 and (name or "").startswith("PyTorch Profiler"):
             return start, dur
@@ -132,8 +130,8 @@ def _window(windows: list[tuple[str, int, int | None]]) -> tuple[int, int] | Non
     return (min(starts), max(ends) - min(starts)) if starts and ends and max(ends) >= min(starts) else None
 
 
-def described(trace: Trace, rank: int) -> dict[str, pa.Table]:
-    """Rows of `devices` and `runs`, from the keys beside the events."""
+def metadata_rows(trace: Trace, rank: int) -> dict[str, pa.Table]:
+    """Return rows of `devices` and `runs` from the top-level keys."""
     meta = trace.meta
     properties = meta.get("deviceProperties")
     devices = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
@@ -149,12 +147,12 @@ def described(trace: Trace, rank: int) -> dict[str, pa.Table]:
         "tags": sorted((key, str(value)) for key, value in meta.items() if key in _ALLOWED_KEYS),
     }
     return {
-        "devices": _plain("devices", [_device(entry) | {"rank": rank, "host": host} for entry in devices]),
-        "runs": _plain("runs", [run]),
+        "devices": _build_table("devices", [_device_row(entry) | {"rank": rank, "host": host} for entry in devices]),
+        "runs": _build_table("runs", [run]),
     }
 
 
-def _device(entry: dict[str, Any]) -> dict[str, object]:
+def _device_row(entry: dict[str, Any]) -> dict[str, object]:
     major, minor = _int(entry.get("computeMajor")), _int(entry.get("computeMinor"))
     return {
         "device": _int(entry.get("id")),
@@ -169,18 +167,18 @@ def _device(entry: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _plain(table: str, rows: list[dict[str, object]]) -> pa.Table:
+def _build_table(table: str, rows: list[dict[str, object]]) -> pa.Table:
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
     return pa.table(
         {
-            c.name: pa.array([_fitting(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
+            c.name: pa.array([_null_if_too_large(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
             for c in columns
         }
     )
 
 
-def _fitting(value: object, kind: str) -> object:
-    """The value, or None where it is a number beyond its column's type."""
+def _null_if_too_large(value: object, kind: str) -> object:
+    """Return the value, or None where it is a number beyond the range of its column's type."""
     return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value
 
 
@@ -193,6 +191,6 @@ def _text(value: object) -> str | None:
 
 
 def _cuda_version(value: object) -> str | None:
-    """CUDA's version number (12090) as people write it (12.9)."""
+    """Return CUDA's version number (12090) as people write it (12.9)."""
     number = _int(value)
     return f"{number // 1000}.{number % 1000 // 10}" if number else None

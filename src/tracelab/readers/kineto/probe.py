@@ -1,4 +1,4 @@
-"""What the two ends of a trace file tell, without reading what stands between: rank, clock base, process, time span."""
+"""Read the head and the tail of a trace file: format, rank, clock base, process and time span."""
 
 import re
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.kineto import chunker, mapping
 from tracelab.readers.kineto.chunker import Trace
 
-_TAIL_BYTES = 1 << 16
 DESCRIPTION = "a Chrome trace as torch.profiler exports it"
 
-_TS = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
+_TAIL_BYTES = 1 << 16
+_TIMES = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
     rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d{1,18})(?!\d)'
@@ -23,85 +23,103 @@ _CPU_EVENT = re.compile(
 
 
 @dataclass(frozen=True)
-class Assumed:
-    """What rows are written with, and corrected at the end where it turns out to be otherwise."""
+class Assumptions:
+    """Values that rows are written with, and that are corrected at the end where the trailer contradicts them."""
 
     rank: int
     base_ns: int
     gpu_pid: int | None
-    """The process of rows of a GPU, which name none: the file's only one."""
+    """The process of GPU rows, which name none: the only process of the file."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether unpacked content that begins like this may be a Chrome trace."""
+    """Whether decompressed content that begins like this may be a Chrome trace."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def probe_file(path: Path) -> Probe:
-    """Read the head of a trace, and the tail where the file can be read from its end. Raises SourceError."""
-    trace, head, tail = _both_ends(path)
+    """Read the head of a trace, and the tail unless the file is compressed. Raises SourceError."""
+    trace, head, tail = _read_both_ends(path)
     if not _may_hold_events(trace, head):
-        raise no_events(path, trace.diagnostics)
+        raise no_events_error(path, trace.diagnostics)
     info = trace.meta.get("distributedInfo")
-    world = info.get("world_size") if isinstance(info, dict) else None
+    world_size = info.get("world_size") if isinstance(info, dict) else None
     kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
     return Probe(
         format="kineto" if kineto or b'"cat": "cpu_op"' in head else "chrome",
-        rank=rank_of(path, trace.meta),
-        world_size=world if isinstance(world, int) else None,
+        rank=find_rank(path, trace.meta),
+        world_size=world_size if isinstance(world_size, int) else None,
     )
 
 
-def no_events(path: Path, diagnostics: DiagnosticCounts) -> SourceError:
-    """What to raise of a file in which there are none: it is of something else, unless they are what is missing."""
+def no_events_error(path: Path, diagnostics: DiagnosticCounts) -> SourceError:
+    """Return the error for a file without events: damaged before the first one, or not a trace."""
     if diagnostics.counts["gzip_cut_off"]:
         problem = "is cut off before its first trace event: the gzip data ends before its end mark; copy the file again"
         return SourceError(path, problem)
     if diagnostics.counts["gzip_broken"]:
-        return SourceError(path, "is damaged before its first trace event: the gzip data breaks; copy the file again")
+        return SourceError(path, "is damaged before its first trace event: corrupt gzip data; copy the file again")
     return NotProfilerDataError(path, f"holds no trace events; expected {DESCRIPTION}")
 
 
-def assumed(path: Path) -> Assumed:
-    """What can be known of a trace before its events are read."""
-    trace, head, _ = _both_ends(path)
-    found = _CPU_EVENT.search(head)
-    return Assumed(rank_of(path, trace.meta) or 0, base_of(trace.meta), int(found[1]) if found else None)
+def read_assumptions(path: Path) -> Assumptions:
+    """Read what can be known of a trace before its events."""
+    trace, head, _ = _read_both_ends(path)
+    match = _CPU_EVENT.search(head)
+    pid = int(match[1]) if match else None
+    return Assumptions(find_rank(path, trace.meta) or 0, find_base_ns(trace.meta), pid)
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
-    """About when a trace began and ended, in ns; reads (and unpacks) the whole file where it is packed."""
-    trace, head, tail = _both_ends(path)
+    """Return roughly when a trace begins and ends; decompresses the whole file where it is compressed."""
+    trace, head, tail = _read_both_ends(path)
     if decompress.is_gzip(path):
         with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, chunker.CHUNK_BYTES):
                 tail = (tail + bytes(chunk[-chunker.HEAD_BYTES :]))[-chunker.HEAD_BYTES :]
-        trace.meta |= _peeked_keys(tail)
-    times = []
-    for start, dur in _TS.findall(head) + _TS.findall(tail):
-        start_ns = base_of(trace.meta) + int(float(start) * mapping.US_PER_TICK)
-        times += [start_ns, start_ns + int(float(dur or 0) * mapping.US_PER_TICK)]
-    times = [time for time in times if time > 0]
-    return (min(times), max(times)) if times else None
+        trace.meta |= _search_trailing_keys(tail)
+    times_ns = []
+    for start, dur in _TIMES.findall(head) + _TIMES.findall(tail):
+        start_ns = find_base_ns(trace.meta) + int(float(start) * mapping.US_PER_TICK)
+        times_ns += [start_ns, start_ns + int(float(dur or 0) * mapping.US_PER_TICK)]
+    times_ns = [time_ns for time_ns in times_ns if time_ns > 0]
+    return (min(times_ns), max(times_ns)) if times_ns else None
 
 
-def _both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
-    """The keys before the events, with the first bytes of the file and, unless it is packed, the last ones."""
+def find_rank(path: Path, meta: dict[str, Any]) -> int | None:
+    """Return the rank in the file, else the one in its name."""
+    info = meta.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    if isinstance(rank, int) and 0 <= rank < 1 << 31:
+        return rank
+    return rank_from_name(path)
+
+
+def find_base_ns(meta: dict[str, Any]) -> int:
+    """Return the unix time from which event times count; 0 where the file has none, or nonsense."""
+    base = meta.get("baseTimeNanoseconds")
+    if isinstance(base, str) and base.isdecimal():
+        base = int(base)
+    return base if isinstance(base, int) and 0 <= base < 1 << 62 else 0
+
+
+def _read_both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
+    """Return the keys before the events, the first bytes of the file and, unless it is compressed, the last ones."""
     diagnostics = DiagnosticCounts()
     with decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
-        trace, head = chunker.read_head(stream)
+        trace, head = chunker.read_trace_head(stream)
     trace.diagnostics.merge(diagnostics)
     tail = b""
     if not decompress.is_gzip(path):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - chunker.HEAD_BYTES))
             tail = file.read()
-        trace.meta = _peeked_keys(tail) | trace.meta
+        trace.meta = _search_trailing_keys(tail) | trace.meta
     return trace, head, tail
 
 
-def _peeked_keys(tail: bytes) -> dict[str, Any]:
-    """Base time and rank, where they stand behind the events."""
+def _search_trailing_keys(tail: bytes) -> dict[str, Any]:
+    """Return base time and rank where the file has them behind the events."""
     keys: dict[str, Any] = {}
     end = tail[-_TAIL_BYTES:]
     if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', end):
@@ -115,20 +133,3 @@ def _may_hold_events(trace: Trace, head: bytes) -> bool:
     if trace.array_form:
         return b'"ph"' in head or b'"ts"' in head or not head.strip(b"[] \t\r\n\xef\xbb\xbf")
     return trace.has_events or "traceEvents" in trace.meta or (trace.cut_off and b'"traceEvents"' in head)
-
-
-def rank_of(path: Path, meta: dict[str, Any]) -> int | None:
-    """The rank that the file says, else its name."""
-    info = meta.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    if isinstance(rank, int) and 0 <= rank < 1 << 31:
-        return rank
-    return rank_from_name(path)
-
-
-def base_of(meta: dict[str, Any]) -> int:
-    """What the times of the events count from, in unix ns; 0 where the file does not say, or nonsense."""
-    base = meta.get("baseTimeNanoseconds")
-    if isinstance(base, str) and base.isdecimal():
-        base = int(base)
-    return base if isinstance(base, int) and 0 <= base < 1 << 62 else 0

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracelab.readers.kineto import arguments, select
+from tracelab.readers.kineto import arguments
 from tracelab.readers.kineto.arguments import TYPES
 from tracelab.readers.kineto.mapping import KINDS
 from tracelab.readers.kineto.parser import module
 from tracelab.readers.kineto.parser.module import Module
 
-_TEXTS = {"ph": 0, "source_cat": 1, "name": 2, select.REST: 7, select.REST_BESIDE: 8}
+_TEXTS = {"ph": 0, "source_cat": 1, "name": 2, arguments.LEFTOVER: 7, arguments.SECONDARY_LEFTOVER: 8}
 _TIMES = {"start_ns": 5, "dur_ns": 6}
 _IDS = {"pid": (3, 9), "tid": (4, 10)}
 """Process and thread: the column of numbers, and that of texts, which has more where an id is no number."""
