@@ -8,16 +8,15 @@ from click.testing import CliRunner
 
 from examples import Example, format_answer
 from tracelab import doctor, schema
-from tracelab.cli import main
-from tracelab.cli.collect import COMMANDS
-from tracelab.cli.group import VERBS
+from tracelab.cli import COMMANDS, main
+from tracelab.cli.collect import COMMANDS as COLLECT_COMMANDS
 from tracelab.client import Lab
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.study import evaluate, example, session, spec
 
 _NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
-_SUBCOMMANDS = {"collect": tuple(COMMANDS), "study": ("list", "show", "plot", "run")}
+_SUBCOMMANDS = {"collect": tuple(COLLECT_COMMANDS), "study": ("list", "show", "plot", "run")}
 _VALUES = """\
 `table` is for people. In all other formats, values are exact: whole numbers in full, DECIMAL with all its digits (a
 number in JSON; readers that use doubles round it), times in ISO 8601, an INTERVAL as `P14M3DT1.5S`. NaN and infinity
@@ -38,10 +37,10 @@ def build_pages() -> dict[str, str]:
 
 def _build_cli() -> str:
     parts = ["# Command line", _NOTICE, _help_block([])]
-    for verb in VERBS:
-        parts += [f"## tracelab {verb}", _help_block([verb])]
-        for command in _SUBCOMMANDS.get(verb, ()):
-            parts += [f"### tracelab {verb} {command}", _help_block([verb, command])]
+    for name in COMMANDS:
+        parts += [f"## tracelab {name}", _help_block([name])]
+        for command in _SUBCOMMANDS.get(name, ()):
+            parts += [f"### tracelab {name} {command}", _help_block([name, command])]
     codes = [
         ("0", "done"),
         ("1", "failed"),

@@ -28,6 +28,15 @@ class StoreError(TracelabError):
     """The store cannot be read or written as asked."""
 
 
+class SchemaMismatchError(TracelabError):
+    """A reader wrote rows that do not fit the schema: a bug in the reader, whatever the file holds."""
+
+    def __init__(self, table: str, column: str, problem: str) -> None:
+        super().__init__(f"column {column!r} of table {table!r} {problem}")
+        self.table = table
+        self.column = column
+
+
 def escape_path(path: Path) -> str:
     """The path as text that can be stored and printed, whatever bytes its name has."""
     return os.fsencode(path).decode(errors="backslashreplace")
@@ -62,3 +71,8 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
 def is_interrupt(error: BaseException) -> bool:
     """Whether this is Ctrl-C: as Python raises it, or as DuckDB 2.0.0 does where it works on the main thread."""
     return isinstance(error, KeyboardInterrupt) or (type(error) is RuntimeError and str(error) == "Query interrupted")
+
+
+def wants_tracebacks() -> bool:
+    """Whether the user sets TRACELAB_TRACEBACK, to see the traceback of every reported error."""
+    return bool(os.environ.get("TRACELAB_TRACEBACK"))

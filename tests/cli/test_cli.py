@@ -17,8 +17,7 @@ import tracelab
 from tests.readers.small import kernel
 from tests.traces import write_trace
 from tracelab import schema
-from tracelab.cli import main
-from tracelab.cli.group import VERBS
+from tracelab.cli import COMMANDS, main
 
 Run = Callable[..., Result]
 
@@ -57,22 +56,22 @@ def test_version() -> None:
 
 def test_alone_it_shows_its_help() -> None:
     result = CliRunner().invoke(main, [])
-    assert (result.exit_code, all(verb in result.output for verb in VERBS)) == (2, True)
+    assert (result.exit_code, all(name in result.output for name in COMMANDS)) == (2, True)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself_and_ends_with_examples(verb: str) -> None:
-    result = CliRunner().invoke(main, [verb, "--help"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_ends_with_examples(name: str) -> None:
+    result = CliRunner().invoke(main, [name, "--help"])
     assert result.exit_code == 0
     examples = result.output[result.output.rindex("Examples:") :].splitlines()[1:]
     assert len(examples) >= 2
     assert all("tracelab" in line for line in examples)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_option_has_help(verb: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_help(name: str) -> None:
     context = click.Context(main)
-    command = main.get_command(context, verb)
+    command = main.get_command(context, name)
     assert command is not None
     assert [param.name for param in command.params if isinstance(param, click.Option) and not param.help] == []
 

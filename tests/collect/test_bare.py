@@ -39,11 +39,11 @@ def test_help_needs_click_alone(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["ingest", "."], ["query", "kernel_summary"], ["sql", "select 1"]])
-def test_what_a_verb_lacks_is_said_in_a_sentence(arguments: list[str]) -> None:
+def test_a_missing_package_is_reported_in_one_sentence(arguments: list[str]) -> None:
     done = bare(*arguments)
     (sentence,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (1, "")
-    assert sentence.endswith("is not installed, which this needs; `pip install .` in the checkout brings all")
+    assert sentence.endswith("is not installed, but this command needs it; run `pip install .` in the checkout")
 
 
 def test_every_module_of_collecting_can_be_imported_without_the_others() -> None:

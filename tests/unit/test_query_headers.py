@@ -11,7 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.build import build_store
 from tracelab import schema
-from tracelab.cli.group import VERBS
+from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import library
@@ -120,7 +120,7 @@ def test_every_table_says_how_to_capture_it() -> None:
 
 def test_only_what_works_today_is_advised() -> None:
     said = " ".join(library.CAPTURE.values())
-    assert not [verb for verb in re.findall(r"`tracelab (\w+)", said) if verb not in VERBS]
+    assert not [name for name in re.findall(r"`tracelab (\w+)", said) if name not in COMMANDS]
     assert not [tool for tool in ("rocprof", "vtune") if tool in said]
 
 

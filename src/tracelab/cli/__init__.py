@@ -1,29 +1,156 @@
-"""The command line: one module a verb, imported when the verb is used; `tracelab --help` imports none of them."""
+"""The command line: the list of commands, each a module imported on use, and the exit codes of errors."""
 
+import errno
 import gc
+import importlib
+import io
 import os
 import sys
 import threading
+import traceback
+from typing import IO, Any
 
-from tracelab.cli.group import main
+import click
 
-__all__ = ["main", "run"]
+from tracelab import __version__
+from tracelab.errors import TracelabError, is_interrupt, unknown, wants_tracebacks
 
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Imports make a hundred thousand objects and leave none to collect; Python would look for some 150 times."""
+COMMANDS = {
+    "collect": "Run training on a GPU node, and profile it.",
+    "ingest": "Store trace files, so that you can query them.",
+    "query": "Run a query of the library, or one in a file of yours.",
+    "sql": "Run one SELECT over the store; without arguments, start a shell.",
+    "doctor": "Report what may be wrong with the data, and what is missing.",
+    "export": "Write a run as a trace for Perfetto's interface.",
+    "view": "Show a run in Perfetto's interface, in a browser.",
+    "study": "Compare published studies with the data at hand, row by row.",
+    "report": "Write the store into one HTML file, with charts.",
+    "schema": "Print the tables, or one table's columns.",
+    "completion": "Print a shell's completion script.",
+}
+"""Every command with its line of help; the module of the same name holds its `command`."""
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+_MIN_OBJECTS_TO_COLLECT = 50_000
+"""Imports create a hundred thousand objects and no garbage; by default Python would search for some 150 times."""
+
+_EPILOG = """\b
+Examples:
+  tracelab ingest traces/
+  tracelab query
+  tracelab query kernel_summary
+  tracelab query nccl_share --format csv -o nccl.csv
+  tracelab sql "select name, dur_ns from kernels order by dur_ns desc limit 5"
+"""
 
 
 def run() -> None:
-    """Run the command line as a process of its own, which ends at once when its verb has.
+    """Run the command line as a process of its own, which exits as soon as its command has finished.
 
-    Python would take apart all that was imported, 0.05 s where DuckDB and Arrow are among it; a verb has closed its
-    files and removed its folders by then. Torch and threads may have more to do, so they are left to end in their way.
+    Python would tear down every imported module, 0.05 s with DuckDB and Arrow; a command has closed its files and
+    removed its folders by then. Torch and threads may have work left, so with them the process exits the usual way.
     """
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(_MIN_OBJECTS_TO_COLLECT)
     try:
         main(prog_name="tracelab")
-    except SystemExit as ended:
-        if isinstance(ended.code, str) or "torch" in sys.modules or threading.active_count() > 1:
+    except SystemExit as exit_request:
+        if isinstance(exit_request.code, str) or "torch" in sys.modules or threading.active_count() > 1:
             raise
         sys.stderr.flush()
-        os._exit(ended.code or 0)
+        os._exit(exit_request.code or 0)
+
+
+class ExpectedError(click.ClickException):
+    """An expected error as click reports it: one sentence on stderr, and an exit code."""
+
+    def __init__(self, error: TracelabError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class, and reads the instance
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the sentence."""
+        click.echo(f"tracelab: {self.message}", file=file, err=file is None)
+
+
+class LazyGroup(click.Group):
+    """A group that knows the names and help of its commands without importing them."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as click declares it
+        """Run the command line; report without a traceback that stdout lacks a character, or is closed."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        try:
+            try:
+                return super().main(*args, **kwargs)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if error.filename is not None:  # not a stream's
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails to flush it once more
+            if error.errno != errno.EPIPE:
+                click.echo(f"tracelab: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of the commands, in the order in which people need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"tracelab.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands with their lines of help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; suggest the nearest for a misspelled one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(unknown("command", args[0], list(COMMANDS)))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; the only place where expected errors become a sentence and an exit code."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            return super().invoke(ctx)
+        except TracelabError as error:
+            if wants_tracebacks():
+                traceback.print_exc()
+            raise ExpectedError(error) from error
+        except ModuleNotFoundError as error:  # a bare checkout, in which only `collect` works
+            if error.name is None or error.name.partition(".")[0] == "tracelab":
+                raise
+            raise ExpectedError(_missing_package_error(error.name)) from error
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
+            click.echo("tracelab: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+def _missing_package_error(module: str) -> TracelabError:
+    package = module.partition(".")[0].replace("_", "-")
+    return TracelabError(f"{package} is not installed, but this command needs it; run `pip install .` in the checkout")
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="COMMAND [ARGS]…",
+    options_metavar="",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Profiler traces of GPU training in one exact SQL schema, and a library of queries over it."""

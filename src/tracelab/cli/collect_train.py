@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 import click
 
-from tracelab.cli.group import INTERRUPTED
+from tracelab.cli import INTERRUPTED
 from tracelab.collect.settings import OPTION_METADATA, Settings, default_options
 from tracelab.errors import UsageError
 

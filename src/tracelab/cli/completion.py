@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from tracelab.cli.group import main
+from tracelab.cli import main
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 

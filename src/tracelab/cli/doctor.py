@@ -49,7 +49,7 @@ class Doctor(click.Command):
             formatter.write_dl([*((check.code, check.title) for check in doctor.checks()), *doctor.NOT_FILES.items()])
 
 
-@click.command(cls=Doctor, epilog=_EPILOG, params=[options.store(), *options.output()])
+@click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--run", metavar="NAME", help="Only this run.")
 @click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; may be given several times.")

@@ -42,7 +42,7 @@ class Time(click.ParamType[int]):
 def asked() -> list[click.Parameter]:
     """The options that say what of a store is meant; `view` has them too."""
     return [
-        options.store(),
+        options.STORE,
         click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="This run; may be given more than once."),
         click.Option(["--rank", "ranks"], multiple=True, type=int, metavar="N", help="Only this rank; so may this."),
         click.Option(

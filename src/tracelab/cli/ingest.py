@@ -28,7 +28,7 @@ _DIAGNOSTICS_SHOWN = 20
 _LARGE_BYTES = 32 << 20
 
 
-@click.command(epilog=_EPILOG, params=[options.store()])
+@click.command(epilog=_EPILOG, params=[options.STORE])
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option("--run", metavar="NAME", help="Name of the run that all these files belong to.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files read at a time.  [default: one a core]")

@@ -98,7 +98,7 @@ class Question(click.Command):
 
 
 def _shared() -> list[click.Parameter]:
-    return [options.store(), *options.output()]
+    return [options.STORE, *options.OUTPUT]
 
 
 @click.command(

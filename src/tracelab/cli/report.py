@@ -21,7 +21,7 @@ Examples:
 _DEFAULT = Path("report.html")
 
 
-@click.command(epilog=_EPILOG, params=[options.store()])
+@click.command(epilog=_EPILOG, params=[options.STORE])
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; may be given several times.")
 @click.option(
     "-o",

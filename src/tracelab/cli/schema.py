@@ -16,7 +16,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=options.output())
+@click.command(epilog=_EPILOG, params=[*options.OUTPUT])
 @click.argument("table", required=False)
 def command(table: str | None, fmt: str | None, output: Path | None, *, force: bool) -> None:
     """Print the tables with what a row is, or TABLE's columns with their types and meanings."""

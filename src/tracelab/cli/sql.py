@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.store(), *options.output()])
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
 @click.argument("statement", required=False)
 @click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
 def command(

@@ -51,7 +51,7 @@ def _example() -> click.Option:
     return click.Option(["--example"], is_flag=True, help=_EXAMPLE)
 
 
-@command.command("list", params=[options.store(), *options.output()])
+@command.command("list", params=[options.STORE, *options.OUTPUT])
 @click.argument("study", required=False)
 def list_(study: str | None, store: Path | None, fmt: str | None, output: Path | None, *, force: bool) -> None:
     """List the rows of all studies, or of STUDY, with how far each is in the store."""
@@ -65,7 +65,7 @@ def list_(study: str | None, store: Path | None, fmt: str | None, output: Path |
     click.echo(text_output.counted(states), err=True)
 
 
-@command.command("show", params=[options.store(), _runs(), _example(), *options.output()])
+@command.command("show", params=[options.STORE, _runs(), _example(), *options.OUTPUT])
 @click.argument("row")
 def show(
     row: str, store: Path | None, runs: tuple[str, ...], fmt: str | None, output: Path | None, **given: bool
@@ -86,7 +86,7 @@ def show(
         click.echo(text, nl=False)
 
 
-@command.command("plot", params=[options.store(), _runs(), _example()])
+@command.command("plot", params=[options.STORE, _runs(), _example()])
 @click.argument("row")
 @click.option("-o", "--output", type=_FILE, metavar="FILE", help="A .png, .svg or .pdf.  [default: ROW.svg]")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
@@ -104,7 +104,7 @@ def plot(row: str, store: Path | None, runs: tuple[str, ...], output: Path | Non
     written_whole(path, partial(plots.save, drawn, fmt=path.suffix[1:].lower()), force=given["force"])
 
 
-@command.command("run", params=[options.store()])
+@command.command("run", params=[options.STORE])
 @click.argument("study")
 @click.option("--smoke", is_flag=True, help="The small size, which a laptop's processor runs in minutes.")
 @click.option("--out", type=_PATH, default=Path("runs"), show_default=True, help="Where the run folders stand.")
