@@ -27,12 +27,12 @@ from tracelab.readers.nvprof.read_text import as_table
 from tracelab.readers.nvprof.table_parser import Printed
 from tracelab.readers.run_folder import nccl_tests, nvbandwidth
 from tracelab.readers.run_folder import sniff as sniff_run
-from tracelab.readers.run_folder.coerce import as_table as run_table
-from tracelab.readers.run_folder.coerce import fitted, loads
+from tracelab.readers.run_folder.coerce import build_row, loads
+from tracelab.readers.run_folder.coerce import build_table as run_table
 from tracelab.readers.run_folder.diagnostics import MESSAGES as OF_RUNS
-from tracelab.readers.run_folder.json_lines import Line, objects_of
-from tracelab.readers.run_folder.json_lines import lines_of as lines_of_run
-from tracelab.readers.run_folder.metadata import missing, row_of
+from tracelab.readers.run_folder.json_lines import Line, iter_objects
+from tracelab.readers.run_folder.json_lines import iter_lines as lines_of_run
+from tracelab.readers.run_folder.metadata import build_run_row, missing_files
 from tracelab.readers.text_lines import iter_blocks, iter_lines
 
 
@@ -95,8 +95,8 @@ def run_lines(data: bytes) -> None:
     sniff_run(data)
     for table in ("steps", "ceilings", "host_samples"):
         diagnostics = DiagnosticCounts()
-        found = [fields for fields in objects_of(io.BytesIO(data), diagnostics) if fields is not None]
-        run_table(table, [fitted(table, fields, diagnostics) for fields in found]).validate(full=True)
+        found = [fields for fields in iter_objects(io.BytesIO(data), diagnostics) if fields is not None]
+        run_table(table, [build_row(table, fields, diagnostics) for fields in found]).validate(full=True)
         build_diagnostics(diagnostics, OF_RUNS)
 
 
@@ -108,9 +108,9 @@ def run_json(data: bytes) -> None:
     except ValueError:
         return
     if isinstance(content, dict):
-        run_table("runs", [row_of(content, Path("run"), diagnostics)]).validate(full=True)
-        missing(content, Path("/nowhere"))
-        run_table("ceilings", list(nvbandwidth.rows(content, diagnostics))).validate(full=True)
+        run_table("runs", [build_run_row(content, Path("run"), diagnostics)]).validate(full=True)
+        missing_files(content, Path("/nowhere"))
+        run_table("ceilings", list(nvbandwidth.build_rows(content, diagnostics))).validate(full=True)
     build_diagnostics(diagnostics, OF_RUNS)
 
 

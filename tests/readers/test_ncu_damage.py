@@ -177,22 +177,22 @@ def test_what_is_written_in_any_dialect_is_read_back(cells, separator, marks):
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "said"),
+    ("content", "status", "message"),
     [
-        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "not_profiler_data", "not permitted"),
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "not_profiler_data", "had no permission"),
         ("==PROF== Connected\n==WARNING== No kernels were profiled.\n", "not_profiler_data", "profiled no kernels"),
-        (PLAIN.splitlines()[0] + "\n", "not_profiler_data", "the header of ncu's table and no launch"),
+        (PLAIN.splitlines()[0] + "\n", "not_profiler_data", "the header of ncu's table, but no launch"),
         ("==PROF== Connected to process 1\n", "not_profiler_data", "no table; export one: ncu --import"),
-        (PLAIN.splitlines()[0] + '\n"0","4242"\n', "not_profiler_data", "none of which can be read"),
+        (PLAIN.splitlines()[0] + '\n"0","4242"\n', "not_profiler_data", "but none is readable"),
         ("==ERROR== Failed to do it.\n", "not_profiler_data", 'an error of ncu: "Failed to do it."'),
-        (PLAIN + "==ERROR== ERR_NVGPUCTRPERM - no\n", "salvaged", "not permitted to read the GPU's counters"),
+        (PLAIN + "==ERROR== ERR_NVGPUCTRPERM - no\n", "salvaged", "had no permission to read the GPU's counters"),
         (PLAIN + "==ERROR== The application returned an error code (11).\n", "salvaged", "(11)"),
     ],
 )
-def test_what_ncu_could_not_do_is_said_with_its_cure(tmp_path, content, status, said):
+def test_a_failure_of_ncu_is_reported_with_its_remedy(tmp_path, content, status, message):
     result = ingest_bytes(tmp_path, content, "ncu.csv").file
     assert result.status == status
-    assert said in result.message
+    assert message in result.message
 
 
 def test_a_raw_page_without_units_says_so():

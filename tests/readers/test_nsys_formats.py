@@ -514,12 +514,12 @@ def test_a_write_ahead_log_beside_the_file_is_told(tmp_path: Path) -> None:
     assert (len(lab.kernels), noted(lab)) == (1, {"log_beside"})
 
 
-def test_warnings_of_nsys_itself_are_told_by_their_first_line(tmp_path: Path) -> None:
+def test_warnings_of_nsys_are_reported_with_their_first_line(tmp_path: Path) -> None:
     rows = [{"timestamp": 1, "severity": level, "text": f"level {level}\nmore"} for level in (1, 2, 3)]
     lab = read(tmp_path, **{KERNELS: [kernel()], "DIAGNOSTIC_EVENT": rows})
-    told = {row["code"]: row["message"] for row in lab.rows("diagnostics")}
-    assert told["profiler_warning"] == "Warnings of nsys itself in the export: 1; the first: level 2."
-    assert told["profiler_error"] == "Errors of nsys itself in the export: 1; the first: level 3."
+    messages = {row["code"]: row["message"] for row in lab.rows("diagnostics")}
+    assert messages["profiler_warning"] == "nsys reported 1 warning; the first: level 2."
+    assert messages["profiler_error"] == "nsys reported 1 error; the first: level 3."
 
 
 @pytest.mark.parametrize("name", ["rank0.sqlite", "rank0.qdrep.sqlite", "rank0_pqtdir"])

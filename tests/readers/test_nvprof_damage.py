@@ -92,7 +92,7 @@ def test_output_between_any_lines_costs_no_row(text: str, noise: str) -> None:
         assert (rows(reader), reader.lost) == (whole, 0)
 
 
-def test_output_within_a_row_costs_that_row_and_is_told(tmp_path: Path) -> None:
+def test_output_within_a_row_costs_that_row_and_is_reported(tmp_path: Path) -> None:
     lab = ingest_bytes(
         tmp_path, GPU_TRACE.replace("10.010000,1.000000,,,", "10.010000,1.000000,,,Epoch 1\n"), "log.csv"
     )

@@ -216,7 +216,7 @@ def test_record_of_a_sweep_is_no_profiler_data(tmp_path: Path) -> None:
     result = ingested(tmp_path, b'{"tracelab": "sweep/1", "cells": []}', "sweep.json").file
     assert (result.status, result.message.partition("sweep.json: ")[2]) == (
         "not_profiler_data",
-        "is a record of tracelab's own (sweep), and holds no measurements",
+        "is an internal record of tracelab (sweep) without measurements",
     )
 
 

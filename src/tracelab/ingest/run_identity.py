@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab.ingest.discovery import RUN
-from tracelab.readers.run_folder.coerce import fit
+from tracelab.readers.run_folder.coerce import coerce_value
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
 
@@ -132,7 +132,7 @@ def _apart(name: str, folder: Path, others: Sequence[Path], taken: Collection[st
 
 
 def _began(content: Mapping[str, object]) -> Began | None:
-    started_at, host = fit(content.get("started_at"), "timestamp"), fit(content.get("host"), "text")
+    started_at, host = coerce_value(content.get("started_at"), "timestamp"), coerce_value(content.get("host"), "text")
     if not isinstance(started_at, datetime):
         return None  # a cell of a sweep that has not run: nobody knows when it will
     return Began(started_at, host if isinstance(host, str) else None)

@@ -1,25 +1,24 @@
-"""The sentences behind the codes that reading a report can leave, and those that refuse a file without launches."""
+"""Messages for the diagnostics of reading an ncu report, and for refusing a file without launches."""
 
 from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
 EXPORT = "ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
 _PERMISSION = (
-    "Let an administrator open the counters (developer.nvidia.com/ERR_NVGPUCTRPERM: the module option "
+    "Have an administrator permit access to the counters (developer.nvidia.com/ERR_NVGPUCTRPERM: the module option "
     "NVreg_RestrictProfilingToAdminUsers=0, or the capability SYS_ADMIN), then record again."
 )
-_KERNELS = "Look at ncu's filters (--kernel-name, --launch-skip, --profile-from-start) and at --target-processes all."
+_KERNELS = "Check ncu's filters (--kernel-name, --launch-skip, --profile-from-start) and at --target-processes all."
 
 MESSAGES: Messages = {
     "cut_off": (
         "error",
-        "The file ends within a row ({sample}), which is lost unless its first line says enough.",
-        "Export the report again, or leave ncu time to write it.",
+        "The file ends within a row ({sample}); the row is lost unless its first line is complete.",
+        "Export the report again, and wait until ncu has written it.",
     ),
     "row_lost": (
         "error",
-        "{n} [row could not be taken apart and was|rows could not be taken apart and were] skipped; the first: "
-        "{sample}.",
-        f"Export without the program's output between the rows: {EXPORT}",
+        "{n} [row could not be parsed and was|rows could not be parsed and were] skipped; the first: {sample}.",
+        f"Export the report without the program's output: {EXPORT}",
     ),
     "row_short": (
         "error",
@@ -31,25 +30,26 @@ MESSAGES: Messages = {
         "{n} [line is longer than 64 MB and was|lines are longer than 64 MB and were] skipped; the first: {sample}",
         None,
     ),
-    "no_permission": ("error", "ncu was not permitted to read the GPU's counters ({sample}).", _PERMISSION),
-    "tool_error": ("error", "ncu itself told of {n} [error|errors]; the first: {sample}", None),
+    "no_permission": ("error", "ncu had no permission to read the GPU's counters ({sample}).", _PERMISSION),
+    "tool_error": ("error", "ncu reported {n} [error|errors]; the first: {sample}", None),
     "no_kernels": ("warning", "ncu profiled no kernels in one of the processes ({sample}).", _KERNELS),
-    "tool_warning": ("warning", "ncu itself warned {n} [time|times]; the first: {sample}", None),
+    "tool_warning": ("warning", "ncu reported {n} [warning|warnings]; the first: {sample}", None),
     "units_missing": (
         "warning",
-        "A raw page has no row of units; the values of its metrics are as they stand, their units unknown.",
+        "A raw page has no row of units; its values were stored as written, their units are unknown.",
         f"Export again: {EXPORT}",
     ),
     "number_unreadable": (
         "warning",
-        "{n} [value looks like a number and is none as this file writes them; it stands|"
-        "values look like numbers and are none as this file writes them; they stand] in text; the first: {sample}",
+        "{n} [value looks like a number but does not fit the file's number format; it was|"
+        "values look like numbers but do not fit the file's number format; they were] stored as text; the first: "
+        "{sample}",
         "Export with LC_ALL=C.",
     ),
-    "decimal_comma": ("info", "The file writes numbers with a decimal comma; they were read so.", None),
+    "decimal_comma": ("info", "The file writes numbers with a decimal comma; they were parsed accordingly.", None),
     "not_utf8": (
         "info",
-        "{n} [line is|lines are] not UTF-8 ({sample}); [it was|they were] read as Windows-1252.",
+        "{n} [line is|lines are] not UTF-8 ({sample}); [it was|they were] decoded as Windows-1252.",
         None,
     ),
     "stray_line": (
@@ -59,28 +59,28 @@ MESSAGES: Messages = {
     ),
     "advice_beyond_limit": (
         "info",
-        "{n} [message of ncu's rules, behind the first 10,000, was|"
-        "messages of ncu's rules, behind the first 10,000, were] not kept.",
+        "{n} [rule message|rule messages] beyond the first 10,000 [was|were] not kept.",
         None,
     ),
-    "ranks_by_pid": ("info", "{sample} processes were profiled; each was given a rank, by process id.", None),
+    "ranks_by_pid": ("info", "{sample} processes were profiled; ranks are numbered by process id.", None),
     **COMMON_MESSAGES,
 }
-"""In the order in which they are told."""
+"""In the order in which `diagnostics` lists them."""
 
 
 def nothing_in_it(codes: set[str], error: str, *, has_header: bool) -> str:
-    """Why a file of ncu's holds no launch, and what to do."""
+    """Return why a file of ncu has no launch, and what to do."""
     if "no_permission" in codes:
         return (
-            f"ncu was not permitted to read the GPU's counters (ERR_NVGPUCTRPERM), so it holds no launch. {_PERMISSION}"
+            "ncu had no permission to read the GPU's counters (ERR_NVGPUCTRPERM), so the file has no launch. "
+            f"{_PERMISSION}"
         )
     if error:
-        return f'holds no launch, only an error of ncu: "{error}"; mend that and record again'
+        return f'has no launch, only an error of ncu: "{error}"; fix it and record again'
     if "no_kernels" in codes:
-        return f"ncu profiled no kernels, so it holds no launch. {_KERNELS}"
+        return f"ncu profiled no kernels, so the file has no launch. {_KERNELS}"
     if "row_lost" in codes:
-        return f"holds rows of ncu, none of which can be read; export again: {EXPORT}"
+        return f"has rows of ncu, but none is readable; export again: {EXPORT}"
     if has_header:
-        return f"holds the header of ncu's table and no launch. {_KERNELS}"
-    return f"holds messages of ncu and no table; export one: {EXPORT}"
+        return f"has the header of ncu's table, but no launch. {_KERNELS}"
+    return f"has messages of ncu, but no table; export one: {EXPORT}"

@@ -1,22 +1,23 @@
-"""The sentences behind the codes that reading an export can leave."""
+"""Messages for the diagnostics of reading an Nsight Systems export."""
 
 from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
 MESSAGES: Messages = {
     "cut_off": (
         "error",
-        "The file is shorter than it says; what stood before the cut was kept.",
+        "The file is shorter than its header declares; all rows before the cut were kept.",
         "Copy the file again, or export the report again.",
     ),
     "rows_lost": (
         "error",
-        "The export is damaged: at least {n} [row|rows], the first in {sample}, could not be read; what can be "
-        "was kept.",
+        "The export is damaged: at least {n} [row|rows], the first in {sample}, could not be read; all "
+        "others were kept.",
         "Export the report again.",
     ),
     "strings_lost": (
         "error",
-        "The export is damaged: at least {n} [text|texts] could not be read; what [it names|they name] has no name.",
+        "The export is damaged: at least {n} [text|texts] could not be read; the events that [it names|they name] "
+        "have no name.",
         "Export the report again.",
     ),
     "description_lost": (
@@ -26,7 +27,7 @@ MESSAGES: Messages = {
     ),
     "structure_damaged": (
         "error",
-        "The export is damaged: SQLite finds its pages out of order; every row that can be read was kept.",
+        "The export is damaged: SQLite finds its pages out of order; every readable row was kept.",
         "Export the report again.",
     ),
     "table_lost": (
@@ -36,7 +37,7 @@ MESSAGES: Messages = {
     ),
     "log_beside": (
         "warning",
-        "Beside the file stands {sample}: what was written last is in it, and was not read.",
+        "The write-ahead log {sample} is next to the file; the rows written last are in it and were not read.",
         "Close the program that has the file open, or run `sqlite3 FILE 'pragma wal_checkpoint'`.",
     ),
     "value_unfit": (
@@ -53,17 +54,17 @@ MESSAGES: Messages = {
     "invalid_text": ("warning", "{n} [text is|texts are] not UTF-8 ({sample}); the characters were replaced.", None),
     "string_missing": (
         "warning",
-        "{n} [id of a text has|ids of texts have] no text in StringIds; the first: {sample}.",
+        "{n} [string id has|string ids have] no text in StringIds; the first: {sample}.",
         None,
     ),
     "graph_whole": (
         "warning",
-        "{n} CUDA graph [launch was|launches were] recorded whole; the kernels inside are not known.",
+        "{n} CUDA graph [launch was|launches were] recorded as a whole; the kernels inside are unknown.",
         "Record with `nsys profile --cuda-graph-trace=node`.",
     ),
     "call_twice": (
         "info",
-        "{n} API [call stands|calls stand] twice in the export; the second is among other_events, so that each "
+        "{n} API [call appears|calls appear] twice in the export; the second is in other_events, so that each "
         "counts once.",
         None,
     ),
@@ -75,35 +76,35 @@ MESSAGES: Messages = {
     ),
     "session_start_unknown": (
         "info",
-        "The export does not say when the session started; times count from its start.",
+        "The export has no start time of the session; times are relative to that start.",
         None,
     ),
     "device_unknown": (
         "info",
-        "The export lists {n} [GPU and does not say whether a process calls it device 0; its|"
-        "GPUs and does not say which of them a process calls device 0; their] ordinal is NULL.",
+        "The export lists {n} [GPU|GPUs] without CUDA ordinals; [its|their] device is NULL.",
         "Export with nsys 2023.2 or newer.",
     ),
     "ranks_by_pid": (
         "info",
-        "{n} [process used a GPU; its rank is its|processes used a GPU; their ranks are their] order by process id.",
+        "{n} [process|processes] used a GPU; ranks are numbered by process id.",
         None,
     ),
     "other_left_out": (
         "warning",
-        "{n} [row|rows] that no table is for [was|were] left out, for there are too many; the first in {sample}.",
+        "{n} [row|rows] without a canonical table [was|were] left out, beyond the limit of 2,000,000; the first "
+        "in {sample}.",
         "Record less: `nsys profile --sample=none --cpuctxsw=none`.",
     ),
-    "call_stacks": ("info", "Call stacks were not stored; tables of them: {n}.", None),
-    "profiler_warning": ("warning", "Warnings of nsys itself in the export: {n}; the first: {sample}.", None),
-    "profiler_error": ("warning", "Errors of nsys itself in the export: {n}; the first: {sample}.", None),
+    "call_stacks": ("info", "{n} [table|tables] of call stacks [was|were] not stored.", None),
+    "profiler_warning": ("warning", "nsys reported {n} [warning|warnings]; the first: {sample}.", None),
+    "profiler_error": ("warning", "nsys reported {n} [error|errors]; the first: {sample}.", None),
     "no_events": (
         "warning",
-        "The export holds no events: nothing was traced, or nothing of it exported.",
+        "The export has no events: nothing was traced, or nothing was exported.",
         "Record with `nsys profile --trace=cuda,nvtx`.",
     ),
     **COMMON_MESSAGES,
 }
 
 DAMAGE = ("cut_off", "rows_lost", "strings_lost", "description_lost", "structure_damaged", "table_lost")
-"""What makes a source incomplete."""
+"""Codes that mark a source as incomplete."""

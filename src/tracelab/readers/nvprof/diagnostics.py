@@ -1,4 +1,4 @@
-"""The sentences behind the codes that reading an nvprof file can leave."""
+"""Messages for the diagnostics of reading an nvprof file."""
 
 from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
@@ -6,61 +6,66 @@ MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends in the middle of a row; the rows before it were kept.",
-        "Copy the file again, or profile again and leave nvprof the time to write.",
+        "Copy the file again, or profile again and wait until nvprof has written it.",
     ),
     "database_cut": (
         "error",
-        "The database is shorter than its header says; the rows that could be read were kept.",
-        "Copy the file again; nvprof leaves such a file where it is killed while it writes.",
+        "The database is shorter than its header declares; all readable rows were kept.",
+        "Copy the file again, or profile again; nvprof writes such a file when it is killed while writing.",
     ),
     "table_broken": (
         "error",
-        "The database breaks in {n} of its tables, the first {sample}; the rows that could be read were kept.",
-        "Copy the file again; nvprof leaves such a file where it is killed while it writes.",
+        "The database is damaged in {n} [table|tables], the first {sample}; all readable rows were kept.",
+        "Copy the file again, or profile again; nvprof writes such a file when it is killed while writing.",
     ),
     "permission_denied": (
         "error",
         "nvprof had no permission to read the GPU's counters.",
-        "Run it as an administrator, or let users read counters (NVreg_RestrictProfilingToAdminUsers=0).",
+        "Run it as an administrator, or permit users to read counters (NVreg_RestrictProfilingToAdminUsers=0).",
     ),
-    "profiler_error": ("error", "nvprof reported {n} [error|errors] of its own; the first: {sample}", None),
-    "failed": ("warning", "The program did not end well: {sample}", None),
-    "timeout": ("warning", "nvprof stopped the program when its time (--timeout) was over.", None),
+    "profiler_error": ("error", "nvprof reported {n} [error|errors]; the first: {sample}", None),
+    "failed": ("warning", "The profiled program failed: {sample}", None),
+    "timeout": ("warning", "nvprof stopped the program at its time limit (--timeout).", None),
     "no_kernels": (
         "warning",
-        "nvprof says that it saw no kernels (or none with the counters asked for).",
+        "nvprof saw no kernels (or none with the requested counters).",
         "Profile the processes that launch kernels (--profile-child-processes), and call cudaProfilerStop at the end.",
     ),
     "data_not_flushed": (
         "warning",
-        "nvprof says that some data was not recorded, for the program ended without cudaProfilerStop.",
+        "nvprof lost some data because the program ended without cudaProfilerStop.",
         "Call torch.cuda.profiler.stop(), or cudaProfilerStop, before the program ends.",
     ),
     "profiler_warning": ("info", "nvprof printed {n} [warning|warnings]; the first: {sample}", None),
-    "no_result": ("error", "nvprof was started, but the file holds no result.", "Profile again; let nvprof finish."),
+    "no_result": (
+        "error",
+        "nvprof started, but the file has no result.",
+        "Profile again, and wait until nvprof has finished.",
+    ),
     "row_lost": (
         "error",
-        "{n} [row could not be read, for other output stands in it or it is|"
-        "rows could not be read, for other output stands in them or they are] cut; the first is line {sample}.",
-        "Let nvprof write to a file of its own (--log-file FILE).",
+        "{n} [row is|rows are] mixed with other output or incomplete, and could not be parsed; the first is line "
+        "{sample}.",
+        "Write nvprof's output to a separate file (--log-file FILE).",
     ),
     "row_repaired": (
         "info",
         "{n} [row had other output or unquoted commas in it and was|"
-        "rows had other output or unquoted commas in them and were] put right.",
+        "rows had other output or unquoted commas in them and were] repaired.",
         None,
     ),
     "value_unfit": (
         "warning",
-        "{n} [value is no number where it should be, and is|values are no numbers where they should be, and are] "
-        "NULL; the first: {sample}",
+        "{n} [value of a numeric column is not a number and was|values of numeric columns are not numbers and were] "
+        "stored as NULL; the first: {sample}",
         None,
     ),
     "value_invalid": ("warning", "nvprof marks {n} [value|values] as invalid or overflowed; the first: {sample}", None),
     "unit_missing": (
         "warning",
-        "{n} [time or size has no unit and is|times and sizes have no unit and are] NULL; the first: {sample}",
-        "Keep the row below the column names when a file is edited.",
+        "{n} [time or size has no unit and was|times and sizes have no unit and were] stored as NULL; the first: "
+        "{sample}",
+        "Keep the row of units, below the column names, when you edit the file.",
     ),
     "invalid_text": (
         "warning",
@@ -73,22 +78,22 @@ MESSAGES: Messages = {
         "{n} [line is longer than a mebibyte and was|lines are longer than a mebibyte and were] not read.",
         None,
     ),
-    "name_cut": ("info", "{n} [name was|names were] cut short by nvprof; the first: {sample}", None),
+    "name_cut": ("info", "nvprof truncated {n} [name|names]; the first: {sample}", None),
     "printed_digits": (
         "warning",
-        "Starts are printed to {sample} only: overlaps and gaps shorter than that may come from rounding.",
-        "For exact times let nvprof write its database (-o FILE), or print them in ns (-u ns).",
+        "Start times are printed with a resolution of {sample}; shorter overlaps and gaps may come from rounding.",
+        "For exact times, write nvprof's database (-o FILE), or print times in ns (-u ns).",
     ),
     "program_output": (
         "info",
-        "{n} [line is not nvprof's, but the program's own output; it was|"
-        "lines are not nvprof's, but the program's own output; they were] not read.",
+        "{n} [line is output of the profiled program and was|lines are output of the profiled program and were] "
+        "skipped.",
         None,
     ),
     "several_processes": (
         "info",
-        "The file holds {n} [process|processes] ({sample}); [its rank is its|their ranks are their] order.",
-        "Let nvprof write a file for each (--log-file rank-%q{RANK}.csv) where ranks matter.",
+        "The file has {n} [process|processes] ({sample}); ranks are numbered in this order.",
+        "Write one file per process (--log-file rank-%q{RANK}.csv) if ranks matter.",
     ),
     **COMMON_MESSAGES,
 }

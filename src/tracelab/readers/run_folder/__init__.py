@@ -1,4 +1,4 @@
-"""What `tracelab collect` wrote into a run folder, and what nvbandwidth and nccl-tests printed: ceilings, too."""
+"""Read the files of run folders, and the figures of nvbandwidth and nccl-tests."""
 
 from tracelab.readers.run_folder.probe import DESCRIPTION, probe_file, sniff, time_span_ns
 from tracelab.readers.run_folder.read import VERSION, read

@@ -1,4 +1,7 @@
-"""Values of JSON as columns of the schema: what does not fit its column's type is NULL, and counted."""
+"""Convert JSON values to the columns of the schema.
+
+A value that does not coerce its column becomes NULL and is counted.
+"""
 
 import json
 import math
@@ -13,14 +16,14 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 
 Row = dict[str, object]
 _BITS = {"int32": 31, "int64": 63}
-_FILLED = ("run", "source", "rank", "args")
-"""Columns that no field of a row fills by itself."""
+_SET_ELSEWHERE = ("run", "source", "rank", "args")
+"""Columns that no field of a row sets."""
 
 
 def loads(text: str) -> Any:  # noqa: ANN401  whatever JSON holds
-    """A value of JSON; NaN and Infinity, which JSON has not, as text, so that no column of numbers takes them.
+    """Parse JSON; NaN and Infinity, which JSON does not have, become text, so that no numeric column takes them.
 
-    Raises ValueError, also where it is nested beyond all reason.
+    Raises ValueError, also for nesting beyond the recursion limit.
     """
     try:
         return json.loads(text, parse_constant=str)
@@ -28,66 +31,66 @@ def loads(text: str) -> Any:  # noqa: ANN401  whatever JSON holds
         raise ValueError("nested too deeply") from error
 
 
-def fitted(table: str, fields: Mapping[str, object], diagnostics: DiagnosticCounts) -> Row:
-    """One row of a table; fields without a column stand in `args`, where the table has it."""
+def build_row(table: str, fields: Mapping[str, object], diagnostics: DiagnosticCounts) -> Row:
+    """Build a row of a table; fields without a column go into `args`, if the table has it."""
     columns = {column.name: column.type for column in schema.BY_NAME[table].columns}
     row: Row = {}
-    rest: Row = {}
+    unknown: Row = {}
     for name, value in fields.items():
-        if name not in columns or name in _FILLED:
-            rest[name] = value
+        if name not in columns or name in _SET_ELSEWHERE:
+            unknown[name] = value
             continue
-        row[name] = fit(value, columns[name])
+        row[name] = coerce_value(value, columns[name])
         if row[name] is None and value is not None:
-            diagnostics.note("value_unfit", f"{name} {shown(value)}")
-    if rest and "args" in columns:
-        row["args"] = clean(json.dumps(rest, ensure_ascii=False))
+            diagnostics.note("value_unfit", f"{name} {format_value(value)}")
+    if unknown and "args" in columns:
+        row["args"] = escape_surrogates(json.dumps(unknown, ensure_ascii=False))
     else:
-        for name, value in rest.items():
-            diagnostics.note("field_unknown", f"{name} {shown(value)}")
+        for name, value in unknown.items():
+            diagnostics.note("field_unknown", f"{name} {format_value(value)}")
     return row
 
 
-def fit(value: object, kind: str) -> object:
-    """The value as a column of this type holds it; None where it does not fit."""
+def coerce_value(value: object, kind: str) -> object:
+    """Return the value in the column's type; None if it does not coerce."""
     match kind:
         case "int32" | "int64":
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             return value if _is_number(value) and isinstance(value, int) and abs(value) >> _BITS[kind] == 0 else None
         case "double":
-            return _double(value)
+            return _to_double(value)
         case "bool":
             return value if isinstance(value, bool) else None
         case "text":
-            return clean(value) if isinstance(value, str) else None
+            return escape_surrogates(value) if isinstance(value, str) else None
         case "timestamp":
-            return _time(value)
+            return _parse_time(value)
     return None
 
 
-def as_table(table: str, rows: list[Row]) -> pa.Table:
-    """Fitted rows as a table of the schema, with the columns that one of them has."""
-    given = {name for row in rows for name in row}
-    columns = [column for column in schema.BY_NAME[table].columns if column.name in given]
+def build_table(table: str, rows: list[Row]) -> pa.Table:
+    """Build an Arrow table from rows of `build_row`, with the columns that at least one row has."""
+    used = {name for row in rows for name in row}
+    columns = [column for column in schema.BY_NAME[table].columns if column.name in used]
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
-def clean(text: str) -> str:
-    """Text that every encoder takes: halves of surrogate pairs, which JSON can spell, as their escapes."""
+def escape_surrogates(text: str) -> str:
+    """Replace lone surrogates, which JSON can spell, by their escapes, so that every encoder takes the text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def shown(value: object) -> str:
-    """A value as a message shows it."""
-    return clean(repr(value)[:80])
+def format_value(value: object) -> str:
+    """Format a value for a message."""
+    return escape_surrogates(repr(value)[:80])
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _double(value: object) -> float | None:
+def _to_double(value: object) -> float | None:
     if not _is_number(value):
         return None
     try:
@@ -97,7 +100,7 @@ def _double(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _time(value: object) -> datetime | None:
+def _parse_time(value: object) -> datetime | None:
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else None
         return time and (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)

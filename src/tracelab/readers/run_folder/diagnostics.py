@@ -1,4 +1,4 @@
-"""The sentences behind the codes that reading a run folder can leave."""
+"""Messages for the diagnostics of reading a run folder."""
 
 from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 
@@ -6,27 +6,28 @@ MESSAGES: Messages = {
     "cut_off": (
         "error",
         "The file ends in the middle of a line; the lines before it were kept.",
-        "The run was killed there, or the file was copied while it grew; copy it again.",
+        "Copy the file again; if it does not change, the run was killed at this point.",
     ),
     "line_lost": (
         "error",
-        "{n} [line is no JSON object and was|lines are no JSON objects and were] lost; the first: {sample}",
+        "{n} [line is not a JSON object and was|lines are not JSON objects and were] skipped; the first: {sample}",
         "Copy the file again.",
     ),
     "line_too_long": (
         "error",
-        "{n} [line is longer than a mebibyte and was|lines are longer than a mebibyte and were] lost.",
+        "{n} [line is longer than 1 MiB and was|lines are longer than 1 MiB and were] skipped.",
         "Copy the file again.",
     ),
     "nul_bytes": (
         "warning",
-        "{n} [line begins or ends|lines begin or end] with NUL bytes, as a crash of the machine leaves them; "
-        "what stands beside was read.",
+        "{n} [line begins or ends|lines begin or end] with NUL bytes, as a machine crash writes them; "
+        "the rest of [it|each] was read.",
         None,
     ),
     "value_unfit": (
         "warning",
-        "{n} [value is not of its column's type, and is|values are not of their column's type, and are] NULL; "
+        "{n} [value does not fit its column's type and was|values do not fit their column's type and were] stored "
+        "as NULL; "
         "the first: {sample}",
         None,
     ),
@@ -37,27 +38,27 @@ MESSAGES: Messages = {
     ),
     "expected_missing": (
         "warning",
-        "run.json names {n} [file that does|files that do] not stand beside it; the first: {sample}",
+        "run.json names {n} [file|files] missing from its folder; the first: {sample}",
         "Copy the whole run folder.",
     ),
     "not_finished": (
         "info",
         "The run had not ended when it was read, or it was killed.",
-        "Ingest the folder again when it has ended; what changed replaces what is stored.",
+        "Ingest the folder again after the run has ended; changed files replace the stored ones.",
     ),
     "test_failed": (
         "warning",
-        "{n} [test|tests] gave no figures; the first: {sample}",
-        "Run them again by themselves.",
+        "{n} [test|tests] reported no figures; the first: {sample}",
+        "Run them again separately.",
     ),
     "wrong_results": (
         "warning",
         "{n} [measurement|measurements] found wrong values in the result; the first: {sample}",
-        "Do not trust this machine's communication before that is understood.",
+        "Do not trust this machine's communication until the cause is found.",
     ),
     "collective_unknown": (
         "warning",
-        "Neither the text nor the file's name says which collective was measured.",
+        "No collective in the text or the file's name.",
         "Name the file after the program, as all_reduce_perf.txt.",
     ),
     **COMMON_MESSAGES,

@@ -1,4 +1,4 @@
-"""Files of JSON lines, the first of which says what the others are: a damaged line costs itself alone."""
+"""Read files of JSON lines; a damaged line costs only itself."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -8,43 +8,43 @@ from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.run_folder.coerce import loads
 
-_PIECE_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _LONGEST_BYTES = 1 << 20
 _BLANK = b" \t\r\0"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file, without its end; `whole` unless the file ends within it."""
+    """One line without its line end; `complete` unless the file ends within it."""
 
     content: bytes
-    whole: bool = True
+    complete: bool = True
 
 
-def lines_of(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Line]:
-    """The lines of a stream, one at a time in memory; those beyond all reason are counted and left out."""
-    held, skipping = bytearray(), False
-    while piece := decompress.read_chunk(stream, _PIECE_BYTES):
-        *ended, rest = piece.split(b"\n")
-        for number, part in enumerate(ended):
-            content = bytes(held + part) if number == 0 else bytes(part)
+def iter_lines(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Line]:
+    """Yield the lines of a stream; lines over 1 MiB are counted and skipped."""
+    unfinished, skipping = bytearray(), False
+    while block := decompress.read_chunk(stream, _BLOCK_BYTES):
+        *complete_lines, remainder = block.split(b"\n")
+        for number, part in enumerate(complete_lines):
+            content = bytes(unfinished + part) if number == 0 else bytes(part)
             if (skipping and number == 0) or len(content) > _LONGEST_BYTES:
                 diagnostics.note("line_too_long")
             else:
                 yield Line(content)
-            held, skipping = bytearray(), False
-        held += rest
-        if skipping or len(held) > _LONGEST_BYTES:
-            held, skipping = bytearray(), True
+            unfinished, skipping = bytearray(), False
+        unfinished += remainder
+        if skipping or len(unfinished) > _LONGEST_BYTES:
+            unfinished, skipping = bytearray(), True
     if skipping:
         diagnostics.note("line_too_long")
-    elif held:
-        yield Line(bytes(held), whole=False)
+    elif unfinished:
+        yield Line(bytes(unfinished), complete=False)
 
 
-def objects_of(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Mapping[str, object] | None]:
-    """The objects of a file, one a line; None for a line that is lost."""
-    for line in lines_of(stream, diagnostics):
+def iter_objects(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Mapping[str, object] | None]:
+    """Yield one object per line; None for a line that is lost."""
+    for line in iter_lines(stream, diagnostics):
         content = line.content.strip(_BLANK)
         if b"\0" in (line.content[:1], line.content[-1:]):
             diagnostics.note("nul_bytes")
@@ -57,7 +57,7 @@ def objects_of(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[
         if isinstance(value, dict):
             yield value
             continue
-        if line.whole:
+        if line.complete:
             diagnostics.note("line_lost", content[:80].decode(errors="replace"))
         else:
             diagnostics.note("cut_off")

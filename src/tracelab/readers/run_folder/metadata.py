@@ -1,4 +1,4 @@
-"""run.json as a row of `runs`: a column for what has one, a tag for everything else that was written down."""
+"""Map run.json to a row of `runs`: fields without a column become tags."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,46 +6,46 @@ from pathlib import Path
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.run_folder.coerce import Row, clean, fit, shown
+from tracelab.readers.run_folder.coerce import Row, coerce_value, escape_surrogates, format_value
 
 _COLUMNS = {column.name: column.type for column in schema.BY_NAME["runs"].own}
 _SWEEP = "sweep.json"
 _SECTIONS = {"axes": "", "versions": "versions.", "capture": "capture."}
-"""Objects of run.json, and what the names of their tags begin with."""
-_NO_TAGS = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
-_SAID_BY_COLUMNS = {"parallel": "parallelism", "data": "dataset"}
+"""Objects of run.json, and the prefixes of their tags."""
+_UNTAGGED = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
+_COLUMN_OF_OPTION = {"parallel": "parallelism", "data": "dataset"}
 """Options whose columns have other names."""
-_PLACES = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weights", "workload", "files")
-"""Options that say where, not what; and those that have columns or tags of their own."""
+_LOCATION_OPTIONS = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weights", "workload", "files")
+"""Options about places, and those that have columns or tags of their own."""
 
 
-def row_of(described: Mapping[str, object], folder: Path, diagnostics: DiagnosticCounts) -> Row:
-    """The row of one run; of one of a sweep, with the number of runs that the sweep's record beside it lists."""
+def build_run_row(content: Mapping[str, object], folder: Path, diagnostics: DiagnosticCounts) -> Row:
+    """Build the row of a run; in a sweep, with the number of runs in its sweep.json."""
     row: Row = {}
     for name, kind in _COLUMNS.items():
-        value = described.get(name)
+        value = content.get(name)
         if name != "tags":
-            row[name] = fit(value, kind)
+            row[name] = coerce_value(value, kind)
             if value is not None and row[name] is None:
-                diagnostics.note("value_unfit", f"{name} {shown(value)}")
-    count = cells(folder) if row.get("sweep") else None
-    counted = {} if count is None else {"sweep.cells": str(count)}
-    row["tags"] = sorted((_derived(described) | _own(described, diagnostics) | counted).items()) or None
+                diagnostics.note("value_unfit", f"{name} {format_value(value)}")
+    count = count_cells(folder) if row.get("sweep") else None
+    cell_tags = {} if count is None else {"sweep.cells": str(count)}
+    row["tags"] = sorted((_derived_tags(content) | _own_tags(content, diagnostics) | cell_tags).items()) or None
     return row
 
 
-def missing(described: Mapping[str, object], folder: Path) -> list[str]:
-    """Files that a run which ended well says it wrote, and that do not stand beside run.json."""
-    expects = described.get("expects")
+def missing_files(content: Mapping[str, object], folder: Path) -> list[str]:
+    """Return the files that a successful run lists and that are missing from its folder."""
+    expects = content.get("expects")
     files = expects.get("files") if isinstance(expects, Mapping) else None
-    if described.get("status") != "ok" or not isinstance(files, list):
+    if content.get("status") != "ok" or not isinstance(files, list):
         return []
     names = [name for name in files if isinstance(name, str) and name == Path(name).name]
     return [name for name in names if not (folder / name).exists()]
 
 
-def cells(folder: Path) -> int | None:
-    """How many runs the record of a sweep lists; it stands beside the folders of its runs. None where it does not."""
+def count_cells(folder: Path) -> int | None:
+    """Return the number of runs in the sweep.json next to the folder; None without one."""
     try:
         content = json.loads((folder.parent / _SWEEP).read_bytes())
     except (OSError, ValueError):
@@ -54,39 +54,44 @@ def cells(folder: Path) -> int | None:
     return len(listed) if isinstance(listed, list) and str(content.get("tracelab")).startswith("sweep/") else None
 
 
-def _own(described: Mapping[str, object], diagnostics: DiagnosticCounts) -> dict[str, str]:
-    tags = described.get("tags")
+def _own_tags(content: Mapping[str, object], diagnostics: DiagnosticCounts) -> dict[str, str]:
+    tags = content.get("tags")
     if tags is not None and not isinstance(tags, Mapping):
-        diagnostics.note("value_unfit", f"tags {shown(tags)}")
-    return dict(_flat("", tags)) if isinstance(tags, Mapping) else {}
+        diagnostics.note("value_unfit", f"tags {format_value(tags)}")
+    return dict(_flatten("", tags)) if isinstance(tags, Mapping) else {}
 
 
-def _derived(described: Mapping[str, object]) -> dict[str, str]:
-    """What has no column: options, versions, how it was captured, ranks that did not end well."""
-    found: dict[str, str] = {}
+def _derived_tags(content: Mapping[str, object]) -> dict[str, str]:
+    """Return tags for everything without a column: options, versions, capture settings, ranks that failed."""
+    tags_by_name: dict[str, str] = {}
     for section, prefix in _SECTIONS.items():
-        values = described.get(section)
+        values = content.get(section)
         if isinstance(values, Mapping):
-            found |= _flat(prefix, {name: value for name, value in values.items() if _is_news(section, name)})
-    found |= _flat("", {name: value for name, value in described.items() if name not in _NO_TAGS})
-    ranks = described.get("ranks")
+            tags_by_name |= _flatten(
+                prefix, {name: value for name, value in values.items() if _has_no_column(section, name)}
+            )
+    tags_by_name |= _flatten("", {name: value for name, value in content.items() if name not in _UNTAGGED})
+    ranks = content.get("ranks")
     for rank, outcome in ranks.items() if isinstance(ranks, Mapping) else ():
         if isinstance(outcome, Mapping) and outcome.get("status") != "ok":
-            found |= _flat(f"ranks.{rank}.", outcome)
-    return found
+            tags_by_name |= _flatten(f"ranks.{rank}.", outcome)
+    return tags_by_name
 
 
-def _is_news(section: str, name: str) -> bool:
-    """Whether a field says what no column does."""
-    return not (name in _PLACES or _SAID_BY_COLUMNS.get(name, name) in _COLUMNS) or (
+def _has_no_column(section: str, name: str) -> bool:
+    """Return whether no column holds the field."""
+    return not (name in _LOCATION_OPTIONS or _COLUMN_OF_OPTION.get(name, name) in _COLUMNS) or (
         section == "versions" and name not in _COLUMNS
     )
 
 
-def _flat(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Names and values as text; an object's names stand behind its own, an empty value is none."""
+def _flatten(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Flatten to names and texts; an object's keys are prefixed with its name, empty values are left out."""
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(f"{prefix}{name}.", value)
+            yield from _flatten(f"{prefix}{name}.", value)
         elif value not in (None, "", []):
-            yield clean(f"{prefix}{name}"), clean(value if isinstance(value, str) else json.dumps(value))
+            yield (
+                escape_surrogates(f"{prefix}{name}"),
+                escape_surrogates(value if isinstance(value, str) else json.dumps(value)),
+            )

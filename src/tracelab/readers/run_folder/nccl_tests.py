@@ -1,4 +1,4 @@
-"""What nccl-tests (and rccl-tests) print, as rows of `ceilings`: two bandwidths for each size and placement."""
+"""Parse the output of nccl-tests and rccl-tests into rows of `ceilings`: two bandwidths per size and placement."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ _VERSION = re.compile(r"(?:#\s*nccl-tests version|rccl-tests: Version)\s+(\S+)")
 _RANK = re.compile(
     r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+\S+\s+device\s+\d+\s+\[[^]]*\]\s+(.+?)\s*$"
 )
-_LABEL = re.compile(r"^\s*\d+:\s?(?=[#\s\d])")  # `srun --label`
+_SRUN_LABEL = re.compile(r"^\s*\d+:\s?(?=[#\s\d])")  # `srun --label`
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(-?\d+)\s+(\S.*)$")
 _FIGURES = 4
 """Time, two bandwidths and the count of wrong values, for each placement."""
 _PLACEMENTS = ("out of place", "in place")
-_NAMES = (
+_COLLECTIVES = (
     ("all_reduce", "all_reduce"),
     ("all_gather", "all_gather"),
     ("reduce_scatter", "reduce_scatter"),
@@ -39,7 +39,7 @@ _UNKNOWN = "collective"
 
 @dataclass
 class Report:
-    """What was read of one file so far."""
+    """State of parsing one file."""
 
     diagnostics: DiagnosticCounts
     version: str | None = None
@@ -48,29 +48,29 @@ class Report:
     _iterations: int | None = None
     _devices: dict[tuple[str, int], str] = field(default_factory=dict)
 
-    def named(self, path: Path) -> None:
-        """Take the collective from the file's name, for texts that do not say it."""
-        self._collective = _collective(path.name)
+    def set_collective_from_name(self, path: Path) -> None:
+        """Set the collective from the file's name, for texts that do not name it."""
+        self._collective = _find_collective(path.name)
 
     def rows(self, lines: Iterable[str]) -> Iterator[Row]:
-        """A row for each bandwidth."""
-        for labelled in lines:
-            line = _LABEL.sub("", labelled)
-            if found := _ROW.match(line):
-                yield from self._figures(found)
-            elif found := _STARTING.search(line):
-                self._collective = _collective(found[1]) or found[1]
+        """Yield a row for each bandwidth."""
+        for raw_line in lines:
+            line = _SRUN_LABEL.sub("", raw_line)
+            if match := _ROW.match(line):
+                yield from self._measurement_rows(match)
+            elif match := _STARTING.search(line):
+                self._collective = _find_collective(match[1]) or match[1]
             elif SETTINGS.search(line):
                 self._devices.clear()  # another run in the same file
                 iterations = _ITERATIONS.search(line)
                 self._iterations = int(iterations[1]) if iterations else None
-            elif found := _RANK.search(line):
-                self._devices[found[2] or "0", int(found[1])] = found[3]
-            elif found := _VERSION.search(line):
-                self.version = found[1]
+            elif match := _RANK.search(line):
+                self._devices[match[2] or "0", int(match[1])] = match[3]
+            elif match := _VERSION.search(line):
+                self.version = match[1]
 
-    def _figures(self, found: re.Match[str]) -> Iterator[Row]:
-        words = found[6].split()
+    def _measurement_rows(self, match: re.Match[str]) -> Iterator[Row]:
+        words = match[6].split()
         if self._collective is None:
             self.diagnostics.note("collective_unknown")
         for place, placement in enumerate(_PLACEMENTS):
@@ -79,16 +79,16 @@ class Report:
                 continue
             if len(figures) < _FIGURES:
                 self.lost += 1
-                self.diagnostics.note("line_lost", found[0].strip()[:80])
+                self.diagnostics.note("line_lost", match[0].strip()[:80])
                 continue
             if figures[3] not in ("0", "N/A", "0e+00"):
-                self.diagnostics.note("wrong_results", f"{self._collective}, {found[1]} bytes, {placement}")
-            yield from self._row(found, placement, figures)
+                self.diagnostics.note("wrong_results", f"{self._collective}, {match[1]} bytes, {placement}")
+            yield from self._bandwidth_rows(match, placement, figures)
 
-    def _row(self, found: re.Match[str], placement: str, figures: list[str]) -> Iterator[Row]:
+    def _bandwidth_rows(self, match: re.Match[str], placement: str, figures: list[str]) -> Iterator[Row]:
         mean = f"mean of {self._iterations} iterations" if self._iterations else "mean"
-        for name, text, counted in (("algbw", figures[1], "S / t"), ("busbw", figures[2], "bytes each link moves / t")):
-            value = _number(text)
+        for name, text, formula in (("algbw", figures[1], "S / t"), ("busbw", figures[2], "bytes each link moves / t")):
+            value = _parse_number(text)
             if value is None:
                 self.diagnostics.note("value_unfit", f"{name} {text[:40]!r}")
                 self.lost += 1
@@ -96,21 +96,21 @@ class Report:
             yield {
                 "device_name": next((name for _, name in sorted(self._devices.items())), None),
                 "metric": f"{self._collective or _UNKNOWN}_{name}",
-                "size_bytes": int(found[1]) if int(found[1]) < 1 << 63 else None,
+                "size_bytes": int(match[1]) if int(match[1]) < 1 << 63 else None,
                 "gpus": len(self._devices) or None,
                 "best": value,
                 "repeats": self._iterations,
                 "unit": "gb_per_s",
-                "counting": f"{counted}; {placement}, {found[3]}, {found[4]}, {mean}",
+                "counting": f"{formula}; {placement}, {match[3]}, {match[4]}, {mean}",
             }
 
 
-def _collective(text: str) -> str | None:
-    """The collective that a program's or a file's name says."""
-    return next((name for mark, name in _NAMES if mark in text.lower()), None)
+def _find_collective(text: str) -> str | None:
+    """Return the collective in the name of a program or file."""
+    return next((name for mark, name in _COLLECTIVES if mark in text.lower()), None)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = Decimal(text)
     except InvalidOperation:

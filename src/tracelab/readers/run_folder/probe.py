@@ -1,4 +1,4 @@
-"""What the first bytes of a file of a run folder tell: its kind, its run, its rank."""
+"""Detect files of run folders by their first bytes: kind, run and rank."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tracelab.readers.run_folder.coerce import loads
 DESCRIPTION = "a file that `tracelab collect` wrote, or the output of nvbandwidth or nccl-tests"
 
 LINES = {name: name for name in ("steps", "memory_peaks", "host_samples", "ceilings")}
-"""Kinds of files of JSON lines, and the tables that their lines are rows of."""
+"""Kinds of JSON lines files, and the tables of their rows."""
 KINDS = ("run", "ops", *LINES)
 _VERSION = 1
 _HEAD_BYTES = 4096
@@ -26,7 +26,7 @@ _RANK = re.compile(r'"rank"\s*:\s*(\d{1,9})\b')
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file holds: one of `KINDS`, or nvbandwidth's or nccl-tests' output; run and rank where it says them."""
+    """Kind of a file: one of `KINDS`, nvbandwidth or nccl-tests; run and rank if the file names them."""
 
     name: str
     run: str | None = None
@@ -34,53 +34,60 @@ class Kind:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether content that begins like this is of a run folder, or printed by one of the two."""
-    return bool(_kind_name(head))
+    """Return whether the content is a file of a run folder, or output of nvbandwidth or nccl-tests."""
+    return bool(_detect_kind_name(head))
 
 
 def probe_file(path: Path) -> Probe:
-    """Look at the head of a file. Raises NotProfilerDataError."""
-    kind = kind_of(path)
+    """Return kind, run and rank from the head of a file. Raises NotProfilerDataError."""
+    kind = detect_kind(path)
     return Probe(format="run", rank=kind.rank, run=kind.run)
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:  # noqa: ARG001
-    """Not needed: the files of a run folder say which run they are of."""
+    """Return None: the files of a run folder name their run."""
     return None
 
 
-def kind_of(path: Path) -> Kind:
-    """The kind of a file. Raises SourceError for one that a newer tracelab wrote, NotProfilerDataError for no run's."""
+def detect_kind(path: Path) -> Kind:
+    """Return the kind of a file.
+
+    Raises SourceError for a file of a newer tracelab, NotProfilerDataError for a file of no run folder.
+    """
     head = decompress.read_head(path)
-    name = _kind_name(head)
+    name = _detect_kind_name(head)
     if name is None:
-        raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
-    marked = _MARK.match(_text(head))
-    if marked is None:
+        raise NotProfilerDataError(path, f"no profiler data; expected {DESCRIPTION}")
+    mark = _MARK.match(_decode(head))
+    if mark is None:
         return Kind(name)
     if name not in KINDS:
-        raise NothingToStoreError(path, f"is a record of tracelab's own ({name}), and holds no measurements")
-    if int(marked[2]) != _VERSION:
-        raise SourceError(path, f"is of a newer tracelab ({name}/{marked[2]}); this one reads {name}/{_VERSION}")
-    start = _text(head).split("\n", 1)[0] if name in LINES else _text(head)[:_HEAD_BYTES]
+        raise NothingToStoreError(path, f"is an internal record of tracelab ({name}) without measurements")
+    if int(mark[2]) != _VERSION:
+        raise SourceError(
+            path,
+            f"was written by a newer tracelab ({name}/{mark[2]}), this version reads {name}/{_VERSION}; upgrade "
+            f"tracelab",
+        )
+    start = _decode(head).split("\n", 1)[0] if name in LINES else _decode(head)[:_HEAD_BYTES]
     run, rank = _RUN.search(start), _RANK.search(start) if name != "run" else None
-    return Kind(name, _name(run[1]) if run else None, int(rank[1]) if rank else rank_from_name(path))
+    return Kind(name, _parse_name(run[1]) if run else None, int(rank[1]) if rank else rank_from_name(path))
 
 
-def _kind_name(head: bytes) -> str | None:
-    text = _text(head)
-    if marked := _MARK.match(text):
-        return marked[1]
+def _detect_kind_name(head: bytes) -> str | None:
+    text = _decode(head)
+    if mark := _MARK.match(text):
+        return mark[1]
     if _NVBANDWIDTH.match(text):
         return nvbandwidth.TITLE
     return "nccl-tests" if nccl_tests.SETTINGS.search(text) else None
 
 
-def _text(head: bytes) -> str:
+def _decode(head: bytes) -> str:
     return head.decode("utf-8", errors="replace")
 
 
-def _name(quoted: str) -> str | None:
+def _parse_name(quoted: str) -> str | None:
     try:
         name = loads(quoted)
     except ValueError:
