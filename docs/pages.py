@@ -162,7 +162,7 @@ def _slug(title: str) -> str:
 
 def _build_doctor() -> str:
     rows = [(f"[{check.code}](#{check.code})", check.severity, check.title) for check in doctor.checks()]
-    rows += [(code, "info", title) for code, title in doctor.NOT_FILES.items()]
+    rows += [(code, "info", title) for code, title in doctor.BUILT_IN_CHECKS.items()]
     parts = [
         "# Checks of the doctor",
         _NOTICE,

@@ -32,7 +32,7 @@ def build_store(root: Path, tables: Mapping[str, Rows]) -> Path:
 
 def commit(root: Path, run: str, source: str, tables: Mapping[str, Rows], row: Mapping[str, object]) -> None:
     """Store the rows of one source, as ingest does."""
-    with store.staging(root) as folder:
+    with store.staging_folder(root) as folder:
         for name, rows in tables.items():
             ours = [dict(each) for each in rows if (each["run"], each["source"]) == (run, source)]
             if ours:

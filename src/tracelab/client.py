@@ -32,12 +32,16 @@ class Lab:
         """Answer a question that was found; one that is not the library's runs in the box."""
         if library.is_shipped(question):
             asked = library.referenced_sql(question)
-            with session.connect(self.store, asked=asked) as con, integrity.named(self.store), sandbox.reading_errors():
+            with (
+                session.connect(self.store, asked=asked) as con,
+                integrity.explain_read_errors(self.store),
+                sandbox.translate_errors(),
+            ):
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-                return sandbox.interruptible(con, lambda: library.run(con, question, params))
-        with sandbox.connect(self.store) as con, sandbox.reading_errors():
+                return sandbox.run_interruptible(con, lambda: library.run(con, question, params))
+        with sandbox.connect(self.store) as con, sandbox.translate_errors():
             sandbox.check(con, question.sql)
-            return sandbox.interruptible(con, lambda: library.run(con, question, params))
+            return sandbox.run_interruptible(con, lambda: library.run(con, question, params))
 
     def sql(self, text: str) -> pa.Table:
         """Run one SELECT over the store, in the box that `tracelab sql` uses."""
@@ -55,6 +59,6 @@ class Lab:
 
     def doctor(self, run: str | None = None) -> pa.Table:
         """What may be wrong with the store, or with one run of it, and what to do; the worst first."""
-        with session.connect(self.store) as con, integrity.named(self.store), sandbox.reading_errors():
+        with session.connect(self.store) as con, integrity.explain_read_errors(self.store), sandbox.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()
-            return titled(sandbox.interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")
+            return titled(sandbox.run_interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")

@@ -9,12 +9,12 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 from tracelab.query import library, spec
 from tracelab.resources import QUERIES
 
 SEVERITIES = ("error", "warning", "info")
-NOT_FILES = {"not_answerable": "Questions that cannot be answered"}
+BUILT_IN_CHECKS = {"not_answerable": "Questions that cannot be answered"}
 """The check that is no file, for it looks at the library of queries; with its title."""
 
 _FIELDS = ("title", "severity", "how_to_fix")
@@ -47,15 +47,15 @@ class Check:
 @cache
 def checks() -> tuple[Check, ...]:
     """All checks, by name; the folder is the registry."""
-    return tuple(parse(path) for path in sorted((QUERIES / "doctor").glob("*.sql")))
+    return tuple(parse_check(path) for path in sorted((QUERIES / "doctor").glob("*.sql")))
 
 
-def chosen(codes: Sequence[str]) -> tuple[Check, ...]:
+def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
     """The checks of these names (those that are files); UsageError for a name that none has."""
     known = {check.code: check for check in checks()}
     for code in codes:
         if code not in known:
-            raise UsageError(unknown("check", code, list(known)))
+            raise UsageError(suggest_name("check", code, list(known)))
     return tuple(known[code] for code in codes)
 
 
@@ -65,7 +65,7 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Chec
         library.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
     if only is None:
-        findings.extend(_unanswered(con, run))
+        findings.extend(_unanswerable_queries(con, run))
     findings.sort(key=lambda row: (SEVERITIES.index(str(row["severity"])), row["run"] is not None, str(row["run"])))
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
 
@@ -77,7 +77,7 @@ def render_sql(check: Check, run: str | None) -> str:
     return f"-- {check.code}: {check.title}\n{prose}from (\n{check.sql}\n)\n".removesuffix("\n") + f"\n{one_run};\n"
 
 
-def parse(path: Path) -> Check:
+def parse_check(path: Path) -> Check:
     """Read the file of a check; a header that is not as it must be is a UsageError with file and line."""
     found = spec.split_header(path, "check")
     texts = {name: found.fields.get(name) for name in _FIELDS}
@@ -104,7 +104,7 @@ def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> 
         }
 
 
-def _unanswered(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dict[str, object]]:
+def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dict[str, object]]:
     """The questions whose tables are all empty: a finding for each set of runs and way to get what they lack."""
     runs = [run] if run is not None else _runs_with(con, "sources")
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
@@ -112,14 +112,14 @@ def _unanswered(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dic
     for each in library.library().values():
         lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
         if each.needs and lacking:
-            lacks.setdefault((lacking, _advice(each.needs)), []).append(each)
+            lacks.setdefault((lacking, _capture_advice(each.needs)), []).append(each)
     for (lacking, ways), questions in lacks.items():
         yield {
             "severity": "info",
             "code": "not_answerable",
             "run": lacking[0] if len(lacking) == 1 else None,
             "count": len(questions),
-            "message": _lack(questions, len(lacking), len(runs)),
+            "message": _describe_missing(questions, len(lacking), len(runs)),
             "how_to_fix": ways,
         }
 
@@ -129,12 +129,12 @@ def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [str(run) for (run,) in con.sql(f"select distinct run from {table} order by run").fetchall()]
 
 
-def _advice(needs: Sequence[str]) -> str:
+def _capture_advice(needs: Sequence[str]) -> str:
     ways = library.ways_to_get(needs)
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _lack(questions: Sequence[library.Query], lacking: int, runs: int) -> str:
+def _describe_missing(questions: Sequence[library.Query], lacking: int, runs: int) -> str:
     tables = ", ".join(dict.fromkeys(table for each in questions for table in each.needs))
     of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
     names = ", ".join(each.name for each in questions)

@@ -61,7 +61,7 @@ class NothingToStoreError(NotProfilerDataError):
     """The file is known for sure, and it is known to hold nothing that is stored."""
 
 
-def unknown(kind: str, name: str, known: Sequence[str]) -> str:
+def suggest_name(kind: str, name: str, known: Sequence[str]) -> str:
     """The sentence for a name that is not known, with the nearest that is."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."

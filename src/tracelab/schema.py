@@ -6,7 +6,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 
 SCHEMA_VERSION = "2.0"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
@@ -584,7 +584,7 @@ def described(name: str | None = None) -> pa.Table:
     if name is None:
         return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in TABLES])
     if name not in BY_NAME:
-        raise UsageError(unknown("table", name, list(BY_NAME)))
+        raise UsageError(suggest_name("table", name, list(BY_NAME)))
     columns = BY_NAME[name].view_columns
     return pa.Table.from_pylist(
         [{"column": column.name, "type": column.duckdb, "meaning": column.doc} for column in columns]

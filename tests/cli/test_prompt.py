@@ -21,8 +21,8 @@ from prompt_toolkit.output import DummyOutput
 from tests.cli.conftest import HOSTILE, QUESTION
 from tracelab.sql import sandbox
 from tracelab.sql.repl import Conversation, converse, terminal
-from tracelab.sql.repl.statements import is_complete, split
-from tracelab.sql.repl.words import Names
+from tracelab.sql.repl.completion import NameCompleter
+from tracelab.sql.repl.statements import is_complete, split_statements
 
 Said = Callable[..., tuple[str, str]]
 COMPLETE = [
@@ -83,7 +83,7 @@ def test_enter_begins_a_line_where_more_must_come(text: str) -> None:
 
 
 def test_statements_pasted_together_are_taken_apart(con: duckdb.DuckDBPyConnection) -> None:
-    assert [part.strip() for part in split(con, "select ';'; select 2; -- end\n")] == [
+    assert [part.strip() for part in split_statements(con, "select ';'; select 2; -- end\n")] == [
         "select ';';",
         "select 2; -- end",
     ]
@@ -245,7 +245,7 @@ def test_names_of_a_trace_send_nothing_to_the_terminal(said: Said) -> None:
 
 
 def completed(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
-    names = Names(con)
+    names = NameCompleter(con)
     return [each.text for each in names.get_completions(Document(text), None)]  # type: ignore[arg-type]
 
 
@@ -279,7 +279,7 @@ def test_columns_of_the_tables_in_the_statement_are_the_only_ones(con: duckdb.Du
 
 
 def test_what_was_created_is_completed(con: duckdb.DuckDBPyConnection, lab: Path) -> None:
-    names = Names(con)
+    names = NameCompleter(con)
     Conversation(con, lab, names.renew).hear("create temp table zebras as select 1 as stripes;")
     assert [each.text for each in names.get_completions(Document("from zeb"), None)] == ["zebras"]  # type: ignore[arg-type]
 
@@ -288,7 +288,7 @@ def typed(con: duckdb.DuckDBPyConnection, lab: Path, keys: str) -> None:
     """Type keys at a prompt until it is left."""
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text(keys)
-        prompt, names = terminal.session(con, InMemoryHistory())
+        prompt, names = terminal.create_prompt(con, InMemoryHistory())
         converse(Conversation(con, lab, names.renew), prompt.prompt)
 
 
@@ -313,7 +313,7 @@ def test_the_history_stands_in_the_state_directory_for_its_user_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    terminal.history().store_string("select 1;")
+    terminal.open_history().store_string("select 1;")
     path = tmp_path / "state" / "tracelab" / "sql_history"
     assert path.read_text().endswith("+select 1;\n")
     assert oct(path.stat().st_mode & 0o777) == "0o600"
@@ -322,13 +322,13 @@ def test_the_history_stands_in_the_state_directory_for_its_user_alone(
 def test_a_relative_state_directory_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "state")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert terminal.history_file() == tmp_path / ".local" / "state" / "tracelab" / "sql_history"
+    assert terminal.history_path() == tmp_path / ".local" / "state" / "tracelab" / "sql_history"
 
 
 def test_without_a_place_to_write_there_is_no_history_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert isinstance(terminal.history(), InMemoryHistory)
+    assert isinstance(terminal.open_history(), InMemoryHistory)
 
 
 _PATIENCE_S = 300  # a machine that is busy with other tests takes its time to start Python

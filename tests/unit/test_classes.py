@@ -129,7 +129,7 @@ NAMES = [
 @pytest.mark.parametrize(("name", "kernel_class", "collective"), NAMES, ids=[name[:40] for name, *_ in NAMES])
 def test_class_of_a_real_name(name: str, kernel_class: str | None, collective: str | None, tmp_path: Path) -> None:
     with duckdb.connect() as con:
-        con.execute(kernel_classes.sql(kernel_classes.rules(tmp_path)))
+        con.execute(kernel_classes.render_rules(kernel_classes.load_rules(tmp_path)))
         found = con.execute(
             "select class, collective from (select kernel_rule(?) as rule) left join kernel_rules using (rule)", [name]
         ).fetchone()
@@ -151,7 +151,7 @@ def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
 def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_bytes("pattern,class\nnüx,gemm\n".encode("latin-1"))
     with pytest.raises(StoreError, match=r"classes\.csv: no text in UTF-8 \(byte 15\)"):
-        kernel_classes.rules(tmp_path)
+        kernel_classes.load_rules(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> No
 def test_a_wrong_rule_names_its_line(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_text(text)
     with pytest.raises(StoreError, match=said):
-        kernel_classes.rules(tmp_path)
+        kernel_classes.load_rules(tmp_path)

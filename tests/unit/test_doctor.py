@@ -434,7 +434,7 @@ def examined(store: Path, *, run: str | None = None, only: Sequence[doctor.Check
 
 
 def found(store: Path, code: str) -> list[dict[str, Any]]:
-    return [row for row in examined(store, only=doctor.chosen([code])).to_pylist() if row["run"] == "r"]
+    return [row for row in examined(store, only=doctor.find_checks([code])).to_pylist() if row["run"] == "r"]
 
 
 @pytest.mark.parametrize(("code", "tables", "expected"), CASES, ids=[case[0] for case in CASES])
@@ -471,7 +471,7 @@ def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(tmp_path: 
             note | {"source": "c", "run": "s", "code": "negative_duration"},
         ],
     }
-    rows = examined(build_store(tmp_path / "lab", tables), only=doctor.chosen(["reader_note"])).to_pylist()
+    rows = examined(build_store(tmp_path / "lab", tables), only=doctor.find_checks(["reader_note"])).to_pylist()
     assert [
         (row["severity"], row["code"], row["run"], row["count"], row["message"], row["how_to_fix"]) for row in rows
     ] == [
@@ -521,7 +521,7 @@ def test_an_unknown_run_is_no_data(tmp_path: Path) -> None:
 
 def test_an_unknown_check_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'rank_twice'"):
-        doctor.chosen(["rank_twise"])
+        doctor.find_checks(["rank_twise"])
 
 
 def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> None:
@@ -574,7 +574,7 @@ def test_a_malformed_check_names_file_and_line(text: str, said: str, tmp_path: P
     path = tmp_path / "c.sql"
     path.write_text(text)
     with pytest.raises(UsageError, match=said.replace("(", r"\(")):
-        doctor.parse(path)
+        doctor.parse_check(path)
 
 
 def test_no_value_of_64_bits_makes_the_doctor_fail(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import importlib.util
 
 import click
 
-from tracelab.errors import unknown
+from tracelab.errors import suggest_name
 
 _LINES = {
     "train": "Run one workload, and write down what it did.",
@@ -47,7 +47,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a misspelt one is answered with the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(unknown("command", args[0], list(COMMANDS)))
+            ctx.fail(suggest_name("command", args[0], list(COMMANDS)))
         return super().resolve_command(ctx, args)
 
 

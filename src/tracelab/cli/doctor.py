@@ -46,7 +46,9 @@ class Doctor(click.Command):
 
         super().format_options(ctx, formatter)
         with formatter.section("Checks"):
-            formatter.write_dl([*((check.code, check.title) for check in doctor.checks()), *doctor.NOT_FILES.items()])
+            formatter.write_dl(
+                [*((check.code, check.title) for check in doctor.checks()), *doctor.BUILT_IN_CHECKS.items()]
+            )
 
 
 @click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
@@ -63,7 +65,7 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
     """
     from tracelab import doctor
 
-    only = doctor.chosen(given["codes"])
+    only = doctor.find_checks(given["codes"])
     if given["show_sql"]:
         click.echo("\n".join(doctor.render_sql(check, given["run"]) for check in only or doctor.checks()), nl=False)
         return
@@ -89,9 +91,9 @@ def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
     from tracelab.sql import sandbox
     from tracelab.store import integrity, session
 
-    with session.connect(store) as con, integrity.named(store), sandbox.reading_errors():
+    with session.connect(store) as con, integrity.explain_read_errors(store), sandbox.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        return sandbox.interruptible(con, lambda: doctor.examine(con, run, only or None))
+        return sandbox.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
 
 
 @contextlib.contextmanager

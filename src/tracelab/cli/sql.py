@@ -51,12 +51,12 @@ def command(
 def _converse(store: Path) -> None:
     from tracelab import __version__
     from tracelab.sql import sandbox
-    from tracelab.sql.repl import Conversation, converse, terminal
+    from tracelab.sql.repl import Shell, run_shell, terminal
 
     with sandbox.connect(store) as con:
-        prompt, names = terminal.session(con, terminal.history())
+        prompt, names = terminal.create_prompt(con, terminal.open_history())
         click.echo(f"tracelab {__version__}, the store {escape_path(store)}; .help says what can be asked", err=True)
-        converse(Conversation(con, store, names.renew), prompt.prompt)
+        run_shell(Shell(con, store, names.renew), prompt.prompt)
 
 
 def _text(statement: str | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 from tracelab.run_names import check_run_name
 
 PARALLEL = ("none", "dp", "ddp", "fsdp")
@@ -184,7 +184,9 @@ def validate_settings(settings: Settings) -> Settings:
     """The settings, where they do not contradict themselves; raises UsageError with what to change."""
     for name, choices in ((name, about["choices"]) for name, about in OPTION_METADATA.items() if about["choices"]):
         if getattr(settings, name) not in choices:
-            raise UsageError(unknown(f"value of --{name.replace('_', '-')}", str(getattr(settings, name)), choices))
+            raise UsageError(
+                suggest_name(f"value of --{name.replace('_', '-')}", str(getattr(settings, name)), choices)
+            )
     if settings.run is not None:
         check_run_name(settings.run)
     for condition, sentence in _CONTRADICTIONS:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect.settings import Settings
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 from tracelab.resources import COLLECTORS
 
 _OURS = frozenset((*(each.name for each in fields(Settings)), "world_size"))
@@ -58,7 +58,7 @@ def find_workload(name: str) -> Workload:
         return found
     known = list_workloads()
     if name not in known:
-        raise UsageError(unknown("workload", name, tuple(known)))
+        raise UsageError(suggest_name("workload", name, tuple(known)))
     return known[name]
 
 
@@ -115,7 +115,7 @@ def build_settings(module: Any, known: dict[str, Any], own: dict[str, str]) -> A
     values = {name: known[name] for name in names if known.get(name) is not None}
     for name, text in own.items():
         if name not in free:
-            raise UsageError(unknown("setting of the workload", name, free or ("none",)))
+            raise UsageError(suggest_name("setting of the workload", name, free or ("none",)))
         values[name] = _typed(name, text, names[name].default)
     return module.Settings(**values)
 

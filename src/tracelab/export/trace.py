@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import __version__
-from tracelab.errors import NoDataError, UsageError, unknown
+from tracelab.errors import NoDataError, UsageError, suggest_name
 from tracelab.export.clocks import Clock, Span, clocks, spans, told
 from tracelab.export.lanes import Lanes
 from tracelab.export.tracks import Key, Layout, Process, Track, layout, ordered_threads, process_name
@@ -46,7 +46,7 @@ class Exported:
 
 def write(store: Path, request: Request, stream: BinaryIO) -> Exported:
     """Write the trace; NoDataError where nothing is there to be written, before a byte is."""
-    with session.connect(store) as con, integrity.named(store):
+    with session.connect(store) as con, integrity.explain_read_errors(store):
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _runs(con, request)
         _script(con, "00_spans")
@@ -74,7 +74,7 @@ def _runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
     known = [str(run) for (run,) in con.execute("select run from runs order by run").fetchall()]
     for run in request.runs:
         if run not in known:
-            raise NoDataError(unknown("run", run, known))
+            raise NoDataError(suggest_name("run", run, known))
     if not request.runs and len(known) > 1:
         raise UsageError(f"the store holds {len(known)} runs; name those to export with --run: {', '.join(known[:12])}")
     return list(dict.fromkeys(request.runs)) or known

@@ -163,12 +163,12 @@ def _read_one(
     try:
         if item.sha256 and not replace:
             source = item.sha256[:16]
-            if stores.committed_reader(store, item.run, source) == candidate.reader.VERSION:
+            if stores.committed_reader_version(store, item.run, source) == candidate.reader.VERSION:
                 progress(candidate.size_bytes)
                 return changed(
                     begun, status="unchanged", source=source, message=f"{escape_path(path)}: already in the store"
                 )
-        with ThreadPoolExecutor(1) as hasher, stores.staging(store) as folder:
+        with ThreadPoolExecutor(1) as hasher, stores.staging_folder(store) as folder:
             sha256 = hasher.submit(lambda: item.sha256 or hashed(path))
             return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:

@@ -44,10 +44,10 @@ def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> It
     until the end of the context, so that another ingest at the same time cannot give them to something else.
     """
     with ExitStack() as reserved:
-        with stores.locked(store):
+        with stores.lock_store(store):
             stored = _stored_sources(store)
             hashes = _hashes(candidates, {row.size_bytes for row in stored})
-            reserve = reserved.enter_context(stores.reserving(store))
+            reserve = reserved.enter_context(stores.reserve_run_names(store))
             around = dict.fromkeys(map(_folder, candidates))
             folders = {folder: says for folder in around if (says := run_identity.read_identity(folder))}
             homes = dict.fromkeys(folders, run) if run else run_identity.runs_of(folders, stored, store, reserve)

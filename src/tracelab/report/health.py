@@ -17,7 +17,7 @@ def health(asking: Asking) -> Section:
     """A list of findings; those that only inform are folded."""
     found = [doctor.examine(asking.con, run) for run in asking.runs or (None,)]
     rows = pa.concat_tables(found).to_pylist()
-    rows = [row for row in rows if row["code"] not in doctor.NOT_FILES]
+    rows = [row for row in rows if row["code"] not in doctor.BUILT_IN_CHECKS]
     told = {
         severity: "".join(_findings([row for row in rows if row["severity"] == severity]))
         for severity in doctor.SEVERITIES

@@ -44,14 +44,14 @@ def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as spill:
         con = session.connect(store, comments=True)
         try:
-            _lock(con, store, Path(spill))
-            with integrity.named(store):
+            _lock_down(con, store, Path(spill))
+            with integrity.explain_read_errors(store):
                 yield con
         finally:
             con.close()
 
 
-def _lock(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
+def _lock_down(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
     root = store.resolve().as_posix()
     pattern = re.sub(r"([*?\[])", r"[\1]", root)  # how the views spell it, and DuckDB compares the spelling
     settings: tuple[tuple[str, object], ...] = (
@@ -83,12 +83,12 @@ def run(
     if missing := sorted(wanted - set(values or {})):
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"the statement has parameters without values: {names}; write the values into the statement")
-    with reading_errors():
+    with translate_errors():
         params = dict(values) if values and wanted else None
-        return interruptible(con, lambda: _answer(con.sql(statement, params=params), most_rows))
+        return run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), most_rows))
 
 
-def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
+def _fetch(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
     if most_rows is None:
         whole: pa.Table = relation.to_arrow_table()
         return whole
@@ -105,11 +105,13 @@ def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """Return the text when it is one SELECT, or EXPLAIN of one, that only reads; raise UsageError otherwise."""
     if not _is_unicode(text):
         raise UsageError("the statement holds bytes that are no text in UTF-8")
-    kind = kind_of(con, text)
+    kind = statement_kind(con, text)
     selects = [text]
     if kind == "EXPLAIN":  # EXPLAIN ANALYZE executes what it explains, whatever that is
-        selects = [inner for inner in _explained(text) if _parses(con, inner)]
-        kind = next((kind_of(con, inner) for inner in selects if kind_of(con, inner) != "SELECT"), "SELECT")
+        selects = [inner for inner in _explained_statements(text) if _parses(con, inner)]
+        kind = next(
+            (statement_kind(con, inner) for inner in selects if statement_kind(con, inner) != "SELECT"), "SELECT"
+        )
     if kind == "MULTI":
         raise UsageError(f"{_ONE_SELECT}, and PIVOT without its values is more; name them: pivot … on column in (…)")
     if kind != "SELECT" or not selects:
@@ -120,7 +122,7 @@ def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
     return text
 
 
-def interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
+def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
     """Work on a connection so that Ctrl-C ends it: DuckDB 2.0.0 sees the signal only sometimes by itself."""
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(work)
@@ -132,19 +134,19 @@ def interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) 
 
 
 @contextmanager
-def reading_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turn DuckDB's errors into ours: a statement that cannot run is a usage error, a failing one a failure."""
     try:
         yield
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        raise UsageError(_without_hints(error)) from error
+        raise UsageError(_strip_install_hints(error)) from error
     except duckdb.PermissionException as error:
         raise UsageError(f"the box reads the store and nothing else: {_first_line(error)}") from error
     except duckdb.Error as error:
-        raise TracelabError(_without_hints(error)) from error
+        raise TracelabError(_strip_install_hints(error)) from error
 
 
-def kind_of(con: duckdb.DuckDBPyConnection, text: str) -> str:
+def statement_kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """The type of the text's only statement, as DuckDB names it."""
     try:
         kinds = [statement.type.name for statement in con.extract_statements(text)]
@@ -171,12 +173,12 @@ def _parses(con: duckdb.DuckDBPyConnection, text: str) -> bool:
         return False
 
 
-def _explained(text: str) -> list[str]:
+def _explained_statements(text: str) -> list[str]:
     """What may stand behind EXPLAIN: the text behind the word, behind `analyze`, and behind options in parentheses.
 
     Which of them DuckDB means is its grammar's business; a caller accepts all of them that parse.
     """
-    found = words(text)
+    found = tokenize(text)
     behind = [found[0][1]]
     second = found[1][0] if len(found) > 1 else ""
     if second in {"analyze", "analyse"}:
@@ -186,7 +188,7 @@ def _explained(text: str) -> list[str]:
     return behind
 
 
-def words(text: str) -> list[tuple[str, str]]:
+def tokenize(text: str) -> list[tuple[str, str]]:
     """Every word of a statement as DuckDB splits it, in lower case, with the text behind it; no comments."""
     raw = text.encode()
     tokens = duckdb.tokenize(text)  # (first byte, type)
@@ -201,7 +203,7 @@ def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
         "select distinct function_name from duckdb_functions() where function_type in ('table', 'pragma') and internal"
     ).fetchall()
     refused = {str(name) for (name,) in functions} - _TABLE_FUNCTIONS
-    for node in _nodes(_tree(con, text)):
+    for node in _walk_nodes(_parse_tree(con, text)):
         kind, function = str(node.get("type")), str(node.get("function_name")).lower()
         if kind.endswith("_NODE") and kind not in _QUERY_NODES:
             raise UsageError(f"{kind.removesuffix('_NODE').replace('_QUERY', '')} is refused: {_ONE_SELECT}")
@@ -209,7 +211,7 @@ def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
             raise UsageError(f"the function {function}() is refused: the box knows no reason to trust it")
 
 
-def _tree(con: duckdb.DuckDBPyConnection, text: str) -> object:
+def _parse_tree(con: duckdb.DuckDBPyConnection, text: str) -> object:
     """DuckDB's own parse tree of a SELECT."""
     ((written,),) = con.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
     try:
@@ -221,7 +223,7 @@ def _tree(con: duckdb.DuckDBPyConnection, text: str) -> object:
     return tree["statements"]
 
 
-def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+def _walk_nodes(tree: object) -> Iterator[dict[str, Any]]:
     """Every object of the parse tree."""
     waiting: list[Any] = [tree]
     while waiting:
@@ -233,7 +235,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             waiting.extend(part)
 
 
-def _without_hints(error: Exception) -> str:
+def _strip_install_hints(error: Exception) -> str:
     """What DuckDB says, but for its advice to install an extension or change a setting, which the box refuses."""
     said, *advice = re.split(r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE)
     return f"{said.strip()} The box loads no extensions." if advice else said.strip()

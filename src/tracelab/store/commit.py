@@ -34,7 +34,7 @@ def table_file(store: Path, table: str, run: str, source: str) -> Path:
     return store / table / f"run={run}" / f"{source}.parquet"
 
 
-def committed_reader(store: Path, run: str, source: str) -> str | None:
+def committed_reader_version(store: Path, run: str, source: str) -> str | None:
     """The reader version that stored this source in this run; None when it is not in the store."""
     path = table_file(store, "sources", run, source)
     if not path.is_file():
@@ -49,14 +49,14 @@ def committed_reader(store: Path, run: str, source: str) -> str | None:
 
 
 @contextmanager
-def locked(store: Path) -> Iterator[None]:
+def lock_store(store: Path) -> Iterator[None]:
     """Keep other ingests from committing to the store, and from choosing names in it."""
     with FileLock(store / _LOCK):
         yield
 
 
 @contextmanager
-def reserving(store: Path) -> Iterator[Callable[[str, Path], str]]:
+def reserve_run_names(store: Path) -> Iterator[Callable[[str, Path], str]]:
     """Reserve run names until the end of the context; to be entered, and names to be asked for, while `locked`.
 
     What it yields gives the name, or a numbered one where another ingest has it. Ingests of the same owner, the folder
@@ -75,7 +75,7 @@ def reserving(store: Path) -> Iterator[Callable[[str, Path], str]]:
 
     def reserve(run: str, owner: Path) -> str:
         mark = hashlib.sha256(os.fsencode(owner)).hexdigest()[:16]
-        name = next(name for name in _numbered(run) if had.setdefault(name, {mark}) == {mark})
+        name = next(name for name in _candidate_names(run) if had.setdefault(name, {mark}) == {mark})
         held.append(staging_root / f"run={name}@{mark}.{token}")
         held[-1].touch()
         return name
@@ -89,7 +89,7 @@ def reserving(store: Path) -> Iterator[Callable[[str, Path], str]]:
                 path.unlink(missing_ok=True)
 
 
-def _numbered(run: str) -> Iterator[str]:
+def _candidate_names(run: str) -> Iterator[str]:
     yield run
     yield from (f"{run[:95]}-{number}" for number in itertools.count(2))
 
@@ -103,7 +103,7 @@ def _is_held(lock_path: Path) -> bool:
 
 
 @contextmanager
-def staging(store: Path) -> Iterator[Path]:
+def staging_folder(store: Path) -> Iterator[Path]:
     """A folder of the store, under no table's glob, in which one source is written; removed at the end."""
     root = store / _STAGING
     root.mkdir(parents=True, exist_ok=True)
@@ -125,21 +125,21 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
     """
     run, source = str(row["run"]), str(row["source"])
     with FileLock(store / _LOCK):
-        if not replace and committed_reader(store, run, source) == row["reader_version"]:
+        if not replace and committed_reader_version(store, run, source) == row["reader_version"]:
             return False
         for old in (source, *superseded):
-            _remove(store, run, old)
+            _remove_source(store, run, old)
         for staged in sorted(folder.glob("*.parquet")):
             place = table_file(store, staged.stem, run, source)
             place.parent.mkdir(parents=True, exist_ok=True)
-            _to_disk(staged)
+            _sync_to_disk(staged)
             staged.replace(place)
         stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
         written = folder / "sources"
         pq.write_table(schema.BY_NAME["sources"].rows([stamped]), written, compression=COMPRESSION)
         place = table_file(store, "sources", run, source)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _to_disk(written)
+        _sync_to_disk(written)
         written.replace(place)
     return True
 
@@ -171,13 +171,13 @@ def remove_leftovers(store: Path) -> int:
     return removed
 
 
-def _to_disk(path: Path) -> None:
+def _sync_to_disk(path: Path) -> None:
     """Write a file through: a power cut must not leave its name without its content."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def _remove(store: Path, run: str, source: str) -> None:
+def _remove_source(store: Path, run: str, source: str) -> None:
     """Remove one source, its row in `sources` first."""
     table_file(store, "sources", run, source).unlink(missing_ok=True)
     for table in schema.TABLES:

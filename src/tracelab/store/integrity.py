@@ -11,37 +11,43 @@ import pyarrow.parquet as pq
 from tracelab import schema
 from tracelab.errors import StoreError, TracelabError, UsageError
 
-_CLOSED = "cannot be read: permission is denied; give yourself the right to read the store's folders and files"
+_PERMISSION_DENIED = (
+    "cannot be read: permission is denied; give yourself the right to read the store's folders and files"
+)
 
 
 @contextmanager
-def named(store: Path) -> Iterator[None]:
+def explain_read_errors(store: Path) -> Iterator[None]:
     """Name the file of the store, where it was one that made DuckDB fail."""
     try:
         yield
     except (duckdb.Error, TracelabError) as error:
         cause = error if isinstance(error, duckdb.Error) else error.__cause__
-        if isinstance(cause, duckdb.Error) and not isinstance(error, UsageError) and (found := _found(store, cause)):
+        if (
+            isinstance(cause, duckdb.Error)
+            and not isinstance(error, UsageError)
+            and (found := _find_damaged_file(store, cause))
+        ):
             raise StoreError(found) from cause
         raise
 
 
 def has_files(store: Path, table: str) -> bool:
     """Whether a table has a file; a folder that cannot be listed is an error, for a glob would show it as empty."""
-    runs = [_listed(run) for run in _listed(store / table) if run.name.startswith("run=")]
+    runs = [_list_folder(run) for run in _list_folder(store / table) if run.name.startswith("run=")]
     return any(path.suffix == ".parquet" for files in runs for path in files)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
-        raise StoreError(f"{folder} {_CLOSED}") from error
+        raise StoreError(f"{folder} {_PERMISSION_DENIED}") from error
 
 
-def _found(store: Path, cause: duckdb.Error) -> str | None:
+def _find_damaged_file(store: Path, cause: duckdb.Error) -> str | None:
     """The sentence about the first file that cannot be read; pages are read only where the error may be theirs."""
     may_be_pages = type(cause) is duckdb.Error or "Failed to read file" in str(cause)
     for table in schema.TABLES:
@@ -51,7 +57,7 @@ def _found(store: Path, cause: duckdb.Error) -> str | None:
                     for _ in file.iter_batches() if may_be_pages else ():
                         pass
             except PermissionError:
-                return f"{path} {_CLOSED}"
+                return f"{path} {_PERMISSION_DENIED}"
             except (OSError, pa.ArrowException) as error:
                 return (
                     f"{path} is damaged ({_first_line(error)}); remove it, and ingest its trace again with "

@@ -27,28 +27,29 @@ class Rule:
     note: str | None
 
 
-def rules(store: Path) -> tuple[Rule, ...]:
+def load_rules(store: Path) -> tuple[Rule, ...]:
     """All rules in the order in which they are tried: the user's own `<store>/classes.csv` first."""
     own = store / SHIPPED.name
-    return (*(_read(own) if own.is_file() else ()), *_shipped())
+    return (*(_read_rules(own) if own.is_file() else ()), *_shipped_rules())
 
 
 @cache
-def _shipped() -> tuple[Rule, ...]:
-    return _read(SHIPPED)
+def _shipped_rules() -> tuple[Rule, ...]:
+    return _read_rules(SHIPPED)
 
 
-def sql(listed: tuple[Rule, ...]) -> str:
+def render_rules(listed: tuple[Rule, ...]) -> str:
     """The view `kernel_rules`, and the macro `kernel_rule` that numbers the first rule a name matches.
 
     The patterns stand as constants in one `case`, for DuckDB compiles a constant pattern once
     and one from a column for every row.
     """
     cases = "\n  ".join(
-        f"when regexp_matches(name, {_text(rule.pattern)}) then {number}" for number, rule in enumerate(listed, 1)
+        f"when regexp_matches(name, {_sql_literal(rule.pattern)}) then {number}"
+        for number, rule in enumerate(listed, 1)
     )
     values = ",\n  ".join(
-        f"({number}, {_text(rule.kernel_class)}, {_text(rule.collective)}, {_text(rule.pattern)}, {_text(rule.note)})"
+        f"({number}, {_sql_literal(rule.kernel_class)}, {_sql_literal(rule.collective)}, {_sql_literal(rule.pattern)}, {_sql_literal(rule.note)})"
         for number, rule in enumerate(listed, 1)
     )
     return (
@@ -59,7 +60,7 @@ def sql(listed: tuple[Rule, ...]) -> str:
     )
 
 
-def _read(path: Path) -> tuple[Rule, ...]:
+def _read_rules(path: Path) -> tuple[Rule, ...]:
     try:
         lines = io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")
         reader = csv.DictReader(lines)
@@ -67,14 +68,14 @@ def _read(path: Path) -> tuple[Rule, ...]:
             raise StoreError(
                 f"{path}:1: the columns must be pattern,class,collective,note (the last two may be left out)"
             )
-        return tuple(_rule(path, reader.line_num, row) for row in reader)
+        return tuple(_parse_rule(path, reader.line_num, row) for row in reader)
     except UnicodeDecodeError as error:
         raise StoreError(f"{path}: no text in UTF-8 (byte {error.start}); save it as UTF-8") from error
     except (OSError, csv.Error) as error:
         raise StoreError(f"{path}: cannot be read as CSV: {error}") from error
 
 
-def _rule(path: Path, line: int, row: dict[str, str]) -> Rule:
+def _parse_rule(path: Path, line: int, row: dict[str, str]) -> Rule:
     pattern, kernel_class = (row["pattern"] or "").strip(), (row["class"] or "").strip()
     if not pattern or not kernel_class:
         raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
@@ -91,5 +92,5 @@ def _rule(path: Path, line: int, row: dict[str, str]) -> Rule:
     return Rule(pattern, kernel_class, collective, (row.get("note") or "").strip() or None)
 
 
-def _text(value: str | None) -> str:
+def _sql_literal(value: str | None) -> str:
     return "null" if value is None else "'" + value.replace("'", "''") + "'"

@@ -14,17 +14,17 @@ _WORD = re.compile(r"\w+")
 
 
 @cache
-def shipped() -> tuple[str, ...]:
+def shipped_files() -> tuple[str, ...]:
     """The SQL of each file of queries/lib, in the order in which they build on each other."""
     return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(LIBRARY.glob("*.sql")))
 
 
-def needed(texts: Sequence[str], asked: str) -> str:
+def required_definitions(texts: Sequence[str], asked: str) -> str:
     """Of these texts the definitions that the SQL `asked` names, and those that these name; a word too many is no harm.
 
     To define all of them takes DuckDB several times as long as most questions do.
     """
-    definitions = [each for text in texts for each in _definitions(text)]
+    definitions = [each for text in texts for each in _split_definitions(text)]
     known: dict[str, set[str]] = {}
     for name, _, named in definitions:
         known.setdefault(name, set()).update(named)
@@ -42,7 +42,7 @@ def words(*texts: str) -> frozenset[str]:
 
 
 @cache
-def _definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
+def _split_definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
     """The definitions in a text: name, SQL without comments, and the words in it."""
     plain = _PROSE.sub("", text + "\n")
     starts = [match.start() for match in _DEFINITION.finditer(plain)]

@@ -26,7 +26,7 @@ def connect(store: Path, *, comments: bool = False, asked: str | None = None) ->
     be asked is known, the views and macros that this SQL does not need are left out, which are the other two.
     """
     con = bare_connection()
-    with integrity.named(store):
+    with integrity.explain_read_errors(store):
         for text in _texts(con, store, comments=comments, asked=asked):
             run_text(con, text)
     return con
@@ -37,14 +37,14 @@ def init_sql(store: Path) -> str:
 
     Rows that are committed later show up by themselves; a table that had no file yet needs the text anew.
     """
-    with integrity.named(store), bare_connection() as con:
+    with integrity.explain_read_errors(store), bare_connection() as con:
         return "\n\n".join(_texts(con, store, comments=True, asked=None)) + "\n"
 
 
 def _texts(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, asked: str | None) -> list[str]:
     root = store.resolve()
     mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    library: Sequence[str] = (kernel_classes.sql(kernel_classes.rules(root)), *macros.shipped())
+    library: Sequence[str] = (kernel_classes.render_rules(kernel_classes.load_rules(root)), *macros.shipped_files())
     return session_texts(ParquetRows(root, mixed=mixed), library, comments=comments, asked=asked)
 
 
@@ -147,7 +147,7 @@ def session_texts(
     """
     tables: Sequence[schema.Table] = schema.TABLES
     if asked is not None:
-        library = [macros.needed(library, asked)]
+        library = [macros.required_definitions(library, asked)]
         named = macros.words(asked, *library)
         tables = [table for table in tables if table.name in named]
     views = [_view(stored, table) for table in tables]

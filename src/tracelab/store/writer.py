@@ -18,12 +18,12 @@ from tracelab.store.commit import COMPRESSION
 
 _ROW_GROUP = 262_144
 _ROW_GROUP_BYTES = 24 << 20
-_LABEL = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
 _LABELS = ("run", "source")
 _Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
 _NARROW = {"text", "int32", "double", "bool"}  # types whose columns have few values, but for `args`
 _TIMES = ("start_ns", "time_ns")
-_MAY_WAIT_BYTES = 96 << 20
+_QUEUE_LIMIT_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Sink:
         with self._lock:
             self._waiting.append((table, rows))
             self._waiting_bytes += rows.nbytes
-            full = self._waiting_bytes > _MAY_WAIT_BYTES
+            full = self._waiting_bytes > _QUEUE_LIMIT_BYTES
         if full or self._source.done():
             self._write_waiting()
 
@@ -86,7 +86,7 @@ class Sink:
     def correct(self, correction: Correction) -> None:
         """Rewrite the closed files with what is known only at the end."""
         for name in self._writers:
-            self.rewrite(name, partial(_corrected, name, correction=correction))
+            self.rewrite(name, partial(_apply_correction, name, correction=correction))
 
     def rewrite(self, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
         """Rewrite one closed table, some row groups at a time."""
@@ -97,7 +97,7 @@ class Sink:
         writer = _TableWriter(path, schema.BY_NAME[table])
         with pq.ParquetFile(old) as file:
             for group in range(file.num_row_groups):
-                writer.write(_labelled(change(file.read_row_group(group))))
+                writer.write(_reencode_labels(change(file.read_row_group(group))))
         writer.close()
         old.unlink()
 
@@ -131,13 +131,13 @@ class Sink:
         for column in schema.BY_NAME[name].columns:
             if column.name in _LABELS:
                 text = self._run if column.name == "run" else self._source.result()
-                columns.append(_repeated(text, rows.num_rows))
+                columns.append(_constant_text(text, rows.num_rows))
             elif column.name == "rank" and "rank" not in given:
                 columns.append(pa.repeat(pa.scalar(self._rank, pa.int32()), rows.num_rows))
             elif column.name not in given:
                 columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
             elif column.type == "text" and pa.types.is_dictionary(rows.schema.field(column.name).type):
-                columns.append(rows.column(column.name).cast(_LABEL))
+                columns.append(rows.column(column.name).cast(_DICTIONARY))
             else:
                 columns.append(rows.column(column.name).cast(schema.ARROW_TYPES[column.type]))
         return pa.table(columns, names=schema.BY_NAME[name].arrow.names)
@@ -158,8 +158,8 @@ class _TableWriter:
 
     def write(self, rows: pa.Table) -> None:
         if self._schema is None:
-            self._schema = _written(self._table, rows.schema)
-        rows = _in(self._schema, rows)
+            self._schema = _write_schema(self._table, rows.schema)
+        rows = _cast_to(self._schema, rows)
         self.rows += rows.num_rows
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
@@ -191,16 +191,16 @@ class _TableWriter:
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
-def _written(table: schema.Table, given: pa.Schema) -> pa.Schema:
+def _write_schema(table: schema.Table, given: pa.Schema) -> pa.Schema:
     """The schema in which rows like these are written: text as a dictionary where it comes as one."""
 
     def written(column: schema.Column) -> pa.DataType:
-        return _LABEL if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
+        return _DICTIONARY if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
 
     return pa.schema([pa.field(column.name, written(column), nullable=column.nullable) for column in table.columns])
 
 
-def _in(written: pa.Schema, rows: pa.Table) -> pa.Table:
+def _cast_to(written: pa.Schema, rows: pa.Table) -> pa.Table:
     """The rows in the schema of the first ones, which may have come with dictionaries where these have none."""
     columns = [
         rows.column(field.name).dictionary_encode()
@@ -211,11 +211,11 @@ def _in(written: pa.Schema, rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=written)
 
 
-def _repeated(text: str, rows: int) -> _Values:
+def _constant_text(text: str, rows: int) -> _Values:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([text]))
 
 
-def _labelled(rows: pa.Table) -> pa.Table:
+def _reencode_labels(rows: pa.Table) -> pa.Table:
     """Rows that were read back, as they came."""
     for at, name in enumerate(rows.column_names):
         if name in _LABELS:
@@ -223,7 +223,7 @@ def _labelled(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table:
+def _apply_correction(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table:
     def put(column: str, values: _Values) -> pa.Table:
         return rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), values)
 
@@ -233,11 +233,11 @@ def _corrected(name: str, rows: pa.Table, *, correction: Correction) -> pa.Table
     if correction.rank is not None and "rank" in rows.column_names:
         rows = put("rank", pa.repeat(pa.scalar(correction.rank, pa.int32()), rows.num_rows))
     if correction.gpu_pid and name in correction.gpu_pid:
-        rows = put("pid", _filled(rows, correction.gpu_pid[name]))
+        rows = put("pid", _fill_pid(rows, correction.gpu_pid[name]))
     return rows
 
 
-def _filled(rows: pa.Table, pid: int | None) -> _Values:
+def _fill_pid(rows: pa.Table, pid: int | None) -> _Values:
     """The pid of GPU rows; `collectives` and `annotations` also have rows of the CPU, which keep theirs."""
     constant = pa.repeat(pa.scalar(pid, pa.int64()), rows.num_rows)
     if "tid" not in rows.column_names:

@@ -59,7 +59,7 @@ def opened(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session; without a store over nothing, for some rows need published figures alone."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
         root = store if store is not None else _nothing(Path(folder))
-        with session.connect(root) as con, integrity.named(root), sandbox.reading_errors():
+        with session.connect(root) as con, integrity.explain_read_errors(root), sandbox.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             _lay_out(con)
             yield con

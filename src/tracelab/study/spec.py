@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 from tracelab.query import spec
 from tracelab.query.spec import Value
 from tracelab.resources import QUERIES
@@ -83,7 +83,7 @@ def find(name: str) -> Row:
     """The row of an id, however it is capitalised."""
     if name.upper() not in rows():
         hint = f"; `tracelab study list {name.upper()}` lists its rows" if name.upper() in studies() else ""
-        raise UsageError(unknown("row", name.upper(), list(rows())) + hint)
+        raise UsageError(suggest_name("row", name.upper(), list(rows())) + hint)
     return rows()[name.upper()]
 
 
@@ -94,7 +94,7 @@ def of_study(name: str | None) -> list[Row]:
     if name.upper() in rows():
         return [rows()[name.upper()]]
     if name.upper() not in studies():
-        raise UsageError(unknown("study", name.upper(), studies()))
+        raise UsageError(suggest_name("study", name.upper(), studies()))
     return [row for row in rows().values() if row.of == name.upper()]
 
 

@@ -11,7 +11,7 @@ from tracelab.collect import workloads
 from tracelab.collect.settings import OPTION_METADATA, Settings, validate_settings
 from tracelab.collect.sweep.naming import name_runs
 from tracelab.collect.sweep.values import parse_option
-from tracelab.errors import TracelabError, UsageError, unknown
+from tracelab.errors import TracelabError, UsageError, suggest_name
 from tracelab.run_names import check_run_name
 
 Options = dict[str, Any]
@@ -170,7 +170,7 @@ def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
         elif all(isinstance(value, dict) for value in values):
             found.append(values)
         else:
-            raise UsageError(unknown("option", name, OPTIONS))
+            raise UsageError(suggest_name("option", name, OPTIONS))
     return found
 
 
@@ -180,7 +180,7 @@ def _options(values: Mapping[str, Any]) -> Options:
     for name, value in values.items():
         first = _option_name(name)
         if first not in OPTIONS:
-            raise UsageError(unknown("option", name, OPTIONS))
+            raise UsageError(suggest_name("option", name, OPTIONS))
         if first != name:
             options[first] = {**options.get(first, {}), name.removeprefix(f"{first}."): str(value)}
         else:
@@ -211,7 +211,7 @@ def _fits(options: Options, pattern: Options) -> bool:
 def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
-            raise UsageError(unknown(kind, name, known))
+            raise UsageError(suggest_name(kind, name, known))
 
 
 def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -237,5 +237,5 @@ def find_sweep_file(folder: Path, name: str) -> Path:
     if not ours:
         raise TracelabError(f"{folder}: holds no sweep; the installation is damaged")
     if name not in ours:
-        raise UsageError(unknown("sweep", name, tuple(ours)))
+        raise UsageError(suggest_name("sweep", name, tuple(ours)))
     return ours[name]

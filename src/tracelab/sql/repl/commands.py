@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracelab import schema
-from tracelab.errors import UsageError, unknown
+from tracelab.errors import UsageError, suggest_name
 from tracelab.output.help_text import definitions
 from tracelab.output.labels import visible
 from tracelab.query import library
 from tracelab.sql import sandbox
 
 if TYPE_CHECKING:
-    from tracelab.sql.repl.conversation import Conversation
+    from tracelab.sql.repl.shell import Shell
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class Command:
 
     takes: str
     about: str
-    carry_out: Callable[["Conversation", str], None]
+    carry_out: Callable[["Shell", str], None]
 
 
-def carry_out(talk: "Conversation", line: str) -> None:
+def run_command(talk: "Shell", line: str) -> None:
     """Carry out a line that begins with a dot. Raises UsageError where no command has its name."""
     name, _, rest = line.strip().rstrip(";")[1:].partition(" ")
     name = {"exit": "quit", "q": "quit", "h": "help"}.get(name, name)
     if name not in COMMANDS:
-        raise UsageError(unknown("command", f".{name}", [f".{known}" for known in COMMANDS]))
+        raise UsageError(suggest_name("command", f".{name}", [f".{known}" for known in COMMANDS]))
     COMMANDS[name].carry_out(talk, rest.strip())
 
 
-def _help(talk: "Conversation", _rest: str) -> None:
+def _help(talk: "Shell", _rest: str) -> None:
     rows = [(f".{name} {each.takes}".rstrip(), each.about) for name, each in COMMANDS.items()]
     talk.tell(
         "A statement ends with a semicolon: one SELECT, EXPLAIN of one, or CREATE TEMP TABLE, VIEW or MACRO.\n"
@@ -42,7 +42,7 @@ def _help(talk: "Conversation", _rest: str) -> None:
     )
 
 
-def _tables(talk: "Conversation", _rest: str) -> None:
+def _tables(talk: "Shell", _rest: str) -> None:
     counts = " union all ".join(
         f"select {place} as place, '{table.name}' as name, count(*) as rows from {table.name}"
         for place, table in enumerate(schema.TABLES)
@@ -57,7 +57,7 @@ def _tables(talk: "Conversation", _rest: str) -> None:
     talk.tell(definitions(rows))
 
 
-def _schema(talk: "Conversation", rest: str) -> None:
+def _schema(talk: "Shell", rest: str) -> None:
     name = rest.strip('"')
     if not name:
         talk.tell(definitions([(table.name, table.row) for table in schema.TABLES]))
@@ -69,33 +69,33 @@ def _schema(talk: "Conversation", rest: str) -> None:
     ).fetchall()
     if not columns:
         known = talk.con.execute("select distinct table_name from duckdb_columns() where not internal").fetchall()
-        raise UsageError(unknown("table", name, [str(each) for (each,) in known]))
+        raise UsageError(suggest_name("table", name, [str(each) for (each,) in known]))
     if name.lower() in schema.BY_NAME:
         talk.tell(f"{name.lower()}: a row is {schema.BY_NAME[name.lower()].row}.\n")
     talk.tell(definitions([tuple(visible(str(cell)) for cell in column) for column in columns]))
 
 
-def _queries(talk: "Conversation", _rest: str) -> None:
+def _queries(talk: "Shell", _rest: str) -> None:
     talk.tell(definitions([(name, library.titled(name)) for name in library.library()]))
 
 
-def _query(talk: "Conversation", rest: str) -> None:
+def _query(talk: "Shell", rest: str) -> None:
     try:
         name, *words = shlex.split(rest) or [""]
     except ValueError as error:
         raise UsageError(f".query {rest}: a quote is not closed") from error
     if not name:
         raise UsageError(".query takes a NAME; .queries lists them")
-    values = _values(name, words)
+    values = _parse_options(name, words)
     like = values.pop("like", None)
     question = library.find(name, None if like is None else str(like))
     if not library.is_shipped(question):
         sandbox.check(talk.con, question.sql)
-    with sandbox.reading_errors():
-        talk.show(sandbox.interruptible(talk.con, lambda: library.run(talk.con, question, values)))
+    with sandbox.translate_errors():
+        talk.show(sandbox.run_interruptible(talk.con, lambda: library.run(talk.con, question, values)))
 
 
-def _values(name: str, words: list[str]) -> dict[str, library.Value]:
+def _parse_options(name: str, words: list[str]) -> dict[str, library.Value]:
     """Values given as on the command line: --top 5, or --top=5."""
     values: dict[str, library.Value] = {}
     waiting = iter(words)
@@ -110,7 +110,7 @@ def _values(name: str, words: list[str]) -> dict[str, library.Value]:
     return values
 
 
-def _rows(talk: "Conversation", rest: str) -> None:
+def _rows(talk: "Shell", rest: str) -> None:
     if rest and not (rest.isdecimal() and int(rest)):
         raise UsageError(f".rows takes a whole number above 0, not {rest!r}")
     if rest:
@@ -118,7 +118,7 @@ def _rows(talk: "Conversation", rest: str) -> None:
     talk.tell(f"At most {talk.most_rows:,} rows of an answer are shown.")
 
 
-def _quit(_talk: "Conversation", _rest: str) -> None:
+def _quit(_talk: "Shell", _rest: str) -> None:
     raise EOFError
 
 

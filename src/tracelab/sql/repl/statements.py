@@ -20,7 +20,7 @@ def is_complete(text: str) -> bool:
     return rest.rstrip().endswith(";") and not _OPEN.search(rest)
 
 
-def split(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
+def split_statements(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
     """The statements of a text; the text itself where DuckDB cannot take it apart, for the box to say why."""
     try:
         return [statement.query for statement in con.extract_statements(text)] or [text]

@@ -12,11 +12,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
+from tracelab.sql.repl.completion import NameCompleter
 from tracelab.sql.repl.statements import is_complete
-from tracelab.sql.repl.words import Names
 
 
-class _Forgiving(FileHistory):
+class _BestEffortHistory(FileHistory):
     """A history whose file may stop taking lines: the prompt goes on, and they are lost when it ends."""
 
     def store_string(self, string: str) -> None:
@@ -24,28 +24,28 @@ class _Forgiving(FileHistory):
             super().store_string(string)
 
 
-def history_file() -> Path:
+def history_path() -> Path:
     """Where the history stands: in the user's state directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
     root = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
     return root / "tracelab" / "sql_history"
 
 
-def history() -> History:
+def open_history() -> History:
     """The history of earlier sessions; of this one only, where the file cannot be written."""
     try:
-        path = history_file()
+        path = history_path()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with path.open("ab"):
-            return _Forgiving(path)
+            return _BestEffortHistory(path)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return InMemoryHistory()
 
 
-def session(con: duckdb.DuckDBPyConnection, past: History) -> tuple[PromptSession[str], Names]:
+def create_prompt(con: duckdb.DuckDBPyConnection, past: History) -> tuple[PromptSession[str], NameCompleter]:
     """A prompt on the terminal, and its completer."""
-    names = Names(con)
+    names = NameCompleter(con)
     prompt: PromptSession[str] = PromptSession(
         "tracelab> ",
         multiline=True,
@@ -54,13 +54,13 @@ def session(con: duckdb.DuckDBPyConnection, past: History) -> tuple[PromptSessio
         completer=names,
         complete_while_typing=False,
         lexer=PygmentsLexer(SqlLexer),
-        key_bindings=_keys(),
+        key_bindings=_key_bindings(),
         enable_history_search=True,
     )
     return prompt, names
 
 
-def _keys() -> KeyBindings:
+def _key_bindings() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter", filter=~completion_is_selected)

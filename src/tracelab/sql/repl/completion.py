@@ -18,7 +18,7 @@ _NAME = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Words:
+class SessionNames:
     """Names with what is said of each; `columns` by their table."""
 
     relations: dict[str, str]
@@ -27,7 +27,7 @@ class Words:
     keywords: dict[str, str]
 
 
-def words(con: duckdb.DuckDBPyConnection) -> Words:
+def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
     """All names of a session, as it stands now."""
     columns: dict[str, dict[str, str]] = {}
     for table, column, kind in con.execute(
@@ -45,7 +45,7 @@ def words(con: duckdb.DuckDBPyConnection) -> Words:
         "group by function_name order by bool_or(internal), function_name"
     ).fetchall()
     keywords = con.execute("select keyword_name from duckdb_keywords() order by keyword_name").fetchall()
-    return Words(
+    return SessionNames(
         relations={table.name: table.row for table in schema.TABLES} | {str(name): str(said) for name, said in others},
         columns=columns,
         functions={str(name): f"{kind} ({parameters})" for name, kind, parameters in functions},
@@ -53,23 +53,23 @@ def words(con: duckdb.DuckDBPyConnection) -> Words:
     )
 
 
-class Names(Completer):
+class NameCompleter(Completer):
     """Completes the word before the cursor; first what the statement speaks of, keywords and functions last."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        self.words = words(con)
+        self.words = load_names(con)
 
     def renew(self) -> None:
         """Look again: something was created."""
-        self.words = words(self._con)
+        self.words = load_names(self._con)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
         """Give what the word before the cursor may become."""
         before = document.text_before_cursor
         begun = before.lstrip()
         if begun.startswith("."):
-            yield from _of_command(begun, self.words)
+            yield from _complete_command(begun, self.words)
             return
         found = _WORD.search(before)
         word = (found[0] if found else "").replace('"', "")
@@ -77,10 +77,10 @@ class Names(Completer):
         spoken = {name.lower() for name in _NAME.findall(document.text)}
         for name, said in _candidates(self.words, spoken, only_columns=bool(dot)):
             if (last or dot) and name.lower().startswith(last.lower()):
-                yield Completion(_quoted(name, self.words), -len(last), display=name, display_meta=said)
+                yield Completion(_quote_identifier(name, self.words), -len(last), display=name, display_meta=said)
 
 
-def _candidates(known: Words, spoken: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
+def _candidates(known: SessionNames, spoken: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
     """Every name once: columns of tables that the statement names come first, those of others after the tables."""
     named = {table for table in known.columns if table.lower() in spoken}
     groups: list[Iterable[tuple[str, str]]] = [
@@ -102,34 +102,34 @@ def _candidates(known: Words, spoken: set[str], *, only_columns: bool) -> Iterat
                 yield name, said
 
 
-def _of_command(begun: str, known: Words) -> Iterator[Completion]:
+def _complete_command(begun: str, known: SessionNames) -> Iterator[Completion]:
     """Complete a command, then what it takes."""
     command, blank, rest = begun.partition(" ")
     if not blank:
         names = {f".{name}": each.about for name, each in COMMANDS.items()}
-        yield from _starting(names, command)
+        yield from _completions_with_prefix(names, command)
     elif command == ".schema":
-        yield from _starting(known.relations, rest)
+        yield from _completions_with_prefix(known.relations, rest)
     elif command == ".query":
         name, more, options = rest.partition(" ")
         if not more:
-            yield from _starting({name: each.title for name, each in library.library().items()}, rest)
+            yield from _completions_with_prefix({name: each.title for name, each in library.library().items()}, rest)
         elif name in library.library():
             tools = library.variants().get(name, {})
             named = [each for tool, each in tools.items() if tool in options.split()]
             about = {"--like": f"as {', '.join(tools)} has it"} if tools else {}
             params = (named[0] if named else library.library()[name]).params
             about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
-            yield from _starting(about, options.rpartition(" ")[2])
+            yield from _completions_with_prefix(about, options.rpartition(" ")[2])
 
 
-def _starting(names: dict[str, str], begun: str) -> Iterator[Completion]:
+def _completions_with_prefix(names: dict[str, str], begun: str) -> Iterator[Completion]:
     for name, said in names.items():
         if name.startswith(begun):
             yield Completion(name, -len(begun), display_meta=said)
 
 
-def _quoted(name: str, known: Words) -> str:
+def _quote_identifier(name: str, known: SessionNames) -> str:
     """The name as SQL needs it: in quotes where it is a reserved word, or no plain name."""
     reserved = name in known.keywords and name in {"on", "group", "order", "end", "table", "select", "from", "when"}
     is_column = any(name in columns for columns in known.columns.values())

@@ -15,13 +15,13 @@ from tracelab.errors import TracelabError, is_interrupt
 from tracelab.output.text_table import table_lines
 from tracelab.sql import sandbox, temp_objects
 from tracelab.sql.repl import commands
-from tracelab.sql.repl.statements import split
+from tracelab.sql.repl.statements import split_statements
 from tracelab.store import integrity
 
 MOST_ROWS = 500
 
 
-class Conversation:
+class Shell:
     """One session at the prompt: a connection, and how much of an answer is shown."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, store: Path, renew: Callable[[], None] = lambda: None) -> None:
@@ -33,10 +33,10 @@ class Conversation:
     def hear(self, text: str) -> None:
         """Carry out what was typed; what goes wrong is said in one sentence. Raises EOFError to leave."""
         try:
-            with integrity.named(self._store):
+            with integrity.explain_read_errors(self._store):
                 self._carry_out(text.strip())
         except TracelabError as error:
-            click.echo(_one_sentence(str(error)), err=True)
+            click.echo(_format_error(str(error)), err=True)
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
@@ -65,13 +65,13 @@ class Conversation:
 
     def _carry_out(self, text: str) -> None:
         if text.startswith("."):
-            commands.carry_out(self, text)
+            commands.run_command(self, text)
             return
-        for statement in split(self.con, text) if text.strip("; \n") else ():
+        for statement in split_statements(self.con, text) if text.strip("; \n") else ():
             self._run(statement)
 
     def _run(self, statement: str) -> None:
-        if sandbox.kind_of(self.con, statement) == "CREATE":
+        if sandbox.statement_kind(self.con, statement) == "CREATE":
             made = temp_objects.create(self.con, statement)
             self._renew()
             click.echo(f"({made.kind} {made.name} is there until you leave)", err=True)
@@ -80,7 +80,7 @@ class Conversation:
         self.show(table.slice(0, self.most_rows), more=table.num_rows > self.most_rows)
 
 
-def converse(talk: Conversation, read: Callable[[], str]) -> None:
+def run_shell(talk: Shell, read: Callable[[], str]) -> None:
     """Hear what `read` gives until it, or a command, says that there is no more."""
     while True:
         try:
@@ -91,7 +91,7 @@ def converse(talk: Conversation, read: Callable[[], str]) -> None:
             return
 
 
-def _one_sentence(message: str) -> str:
+def _format_error(message: str) -> str:
     """DuckDB's message without the picture of the statement, which stands right above, in one line."""
     said = re.split(r"\n+LINE \d+:", message)[0]
     return "tracelab: " + " ".join(said.split())
