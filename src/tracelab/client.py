@@ -31,9 +31,9 @@ class Lab:
     def ask(self, question: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
         """Answer a question that was found; one that is not the library's runs in the box."""
         if library.is_shipped(question):
-            asked = library.referenced_sql(question)
+            referenced = library.referenced_sql(question)
             with (
-                session.connect(self.store, asked=asked) as con,
+                session.connect(self.store, referenced=referenced) as con,
                 integrity.explain_read_errors(self.store),
                 sandbox.translate_errors(),
             ):

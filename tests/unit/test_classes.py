@@ -150,7 +150,7 @@ def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
 
 def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_bytes("pattern,class\nnüx,gemm\n".encode("latin-1"))
-    with pytest.raises(StoreError, match=r"classes\.csv: no text in UTF-8 \(byte 15\)"):
+    with pytest.raises(StoreError, match=r"classes\.csv: not valid UTF-8 at byte 15"):
         kernel_classes.load_rules(tmp_path)
 
 
@@ -158,8 +158,8 @@ def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> No
     ("text", "said"),
     [
         ("class\ngemm\n", "classes.csv:1: the columns must be pattern,class"),
-        ("pattern,class\na,b\n(,gemm\n", "classes.csv:3: '\\(' is no regular expression"),
-        ("pattern,class,collective\na,communication,gossip\n", "classes.csv:2: 'gossip' is no collective"),
+        ("pattern,class\na,b\n(,gemm\n", "classes.csv:3: '\\(' is not a valid regular expression"),
+        ("pattern,class,collective\na,communication,gossip\n", "classes.csv:2: 'gossip' is not a collective"),
         ("pattern,class\na,\n", "classes.csv:2: a rule needs a pattern and a class"),
     ],
 )

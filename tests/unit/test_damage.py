@@ -41,7 +41,7 @@ def test_a_damaged_file_is_named(store: Path, table: str, run: str, damage: Call
         with pytest.raises(StoreError) as raised:
             ask()
         assert str(raised.value).startswith(f"{path} is damaged (")
-        assert "remove it, and ingest its trace again" in str(raised.value)
+        assert "remove it and ingest its trace again" in str(raised.value)
 
 
 def test_init_names_a_damaged_file_too(store: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
         return listed(folder)
 
     monkeypatch.setattr(Path, "iterdir", refused)
-    with pytest.raises(StoreError, match=f"{table} cannot be read: permission is denied"):
+    with pytest.raises(StoreError, match=f"{table} cannot be read: permission denied"):
         session.connect(store)
 
 
@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
 def test_what_may_not_be_read_is_named(store: Path, closed: str) -> None:
     (store / closed).chmod(0)
     try:
-        with pytest.raises(StoreError, match="cannot be read: permission is denied"):
+        with pytest.raises(StoreError, match="cannot be read: permission denied"):
             Lab(store).query("kernel_summary")
     finally:
         (store / closed).chmod(0o755)

@@ -22,7 +22,7 @@ def test_a_missing_store_says_to_ingest(tmp_path: Path) -> None:
 
 
 def test_a_store_without_sources_says_to_ingest(tmp_path: Path) -> None:
-    with pytest.raises(NoDataError, match="holds no ingested trace; run `tracelab ingest"):
+    with pytest.raises(NoDataError, match="contains no ingested trace; run `tracelab ingest"):
         session.connect(tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_a_question_has_all_that_it_asks_for_and_no_more(
     each: library.Query, kept: Path, whole: duckdb.DuckDBPyConnection
 ) -> None:
     """A session opened for one question answers it, and says the same of a store that lacks what it needs."""
-    with session.connect(kept, asked=library.referenced_sql(each)) as part:
+    with session.connect(kept, referenced=library.referenced_sql(each)) as part:
         assert _said(part, each) == _said(whole, each)
         views = "select count(*) from duckdb_views() where not internal"
         assert part.execute(views).fetchall() < whole.execute(views).fetchall()

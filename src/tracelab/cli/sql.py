@@ -1,4 +1,4 @@
-"""`tracelab sql`: SELECTs of the analyst's own, in the box; alone on a terminal it is a prompt."""
+"""`tracelab sql`: run one SELECT in the sandbox, or start the interactive shell."""
 
 import sys
 from pathlib import Path
@@ -24,9 +24,9 @@ Examples:
 def command(
     statement: str | None, store: Path | None, fmt: str | None, output: Path | None, *, init: bool, force: bool
 ) -> None:
-    """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Alone on a terminal: a prompt.
+    """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Without arguments, start a shell.
 
-    The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a box: one
+    The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a sandbox: one
     SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
     """
     from tracelab.sql import sandbox
@@ -35,39 +35,39 @@ def command(
 
     if init:
         if statement is not None:
-            raise UsageError("--init prints the views and macros, and takes no statement")
+            raise UsageError("--init takes no statement")
         click.echo(session.init_sql(store_path(store)))
         return
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
         if fmt or output:
-            raise UsageError('--format and -o are for one statement: tracelab sql "select …" -o FILE')
-        _converse(store_path(store))
+            raise UsageError('--format and -o need a statement: tracelab sql "select …" -o FILE')
+        _start_shell(store_path(store))
         return
-    text, answer = _text(statement), Output.of(fmt, output, force=force)
+    text, destination = _read_statement(statement), Output.of(fmt, output, force=force)
     with sandbox.connect(store_path(store)) as con:
-        answer.emit(sandbox.run(con, text))
+        destination.emit(sandbox.run(con, text))
 
 
-def _converse(store: Path) -> None:
+def _start_shell(store: Path) -> None:
     from tracelab import __version__
     from tracelab.sql import sandbox
     from tracelab.sql.repl import Shell, run_shell, terminal
 
     with sandbox.connect(store) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
-        click.echo(f"tracelab {__version__}, the store {escape_path(store)}; .help says what can be asked", err=True)
-        run_shell(Shell(con, store, names.renew), prompt.prompt)
+        click.echo(f"tracelab {__version__}, the store {escape_path(store)}; .help lists the commands", err=True)
+        run_shell(Shell(con, names.refresh), store, prompt.prompt)
 
 
-def _text(statement: str | None) -> str:
+def _read_statement(statement: str | None) -> str:
     if statement not in {None, "-"}:
         return str(statement)
     if statement is None and sys.stdin.isatty():
-        raise UsageError('a statement is wanted: tracelab sql "select …", or - to read it from stdin')
+        raise UsageError('no statement; write tracelab sql "select …", or - to read it from stdin')
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"stdin holds no text in UTF-8 (byte {error.start})") from error
+        raise UsageError(f"stdin is not valid UTF-8 at byte {error.start}") from error
     if not text.strip():
-        raise UsageError('stdin holds no statement; give one as tracelab sql "select …"')
+        raise UsageError('no statement on stdin; write tracelab sql "select …"')
     return text

@@ -4,9 +4,11 @@ import json
 import math
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+
+_Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
 def json_text(value: object) -> str:
@@ -29,17 +31,24 @@ def _json_with_decimals(value: object) -> str:
     return json_text(value)
 
 
-def plain(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> list[Any]:
+def plain(column: _Column) -> list[Any]:
     """A column as values that JSON has: exact numbers (Decimals too), ISO times, NULL for what is no number."""
     try:
-        values = column.to_pylist()
-    except (ValueError, OverflowError):  # a time with nanoseconds, or of a year that Python's dates do not reach
+        values = _to_microseconds(column).to_pylist()
+    except (ValueError, OverflowError):  # a time with nanoseconds, or a year outside the range of Python's dates
         values = column.cast(pa.string()).to_pylist()
     if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_boolean(column.type):
         return list(values)
     if pa.types.is_map(column.type):
         return [None if value is None else {str(key): _plain_value(item) for key, item in value} for value in values]
     return [_plain_value(value) for value in values]
+
+
+def _to_microseconds(column: _Column) -> _Column:
+    """Cast times in ns to µs; ArrowInvalid if that loses digits. Arrow returns pandas types for ns if it can."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(pa.timestamp("us", column.type.tz))
+    return column
 
 
 def _plain_value(value: object) -> object:  # noqa: PLR0911  one line a type

@@ -1,8 +1,8 @@
-"""The box around analysts' SQL: a session that reaches nothing but its store, and runs one SELECT at a time.
+"""Run analysts' SQL in a sandbox: one SELECT at a time, with access to the store only.
 
-Two walls. The connection is locked: no file outside the store, no extension, no change of settings. But a locked DuckDB
-still writes *inside* its allowed folders, so every text is parsed first, and only a SELECT that only reads passes: the
-nodes of its parse tree and its table functions are held against lists of what is known to be harmless.
+Two layers. The connection is locked: no file outside the store, no extension, no change of settings. A locked DuckDB
+still writes *inside* its allowed folders, so every text is parsed first. A SELECT passes only if its parse-tree
+nodes and table functions are on lists of harmless ones.
 """
 
 import json
@@ -20,10 +20,10 @@ import pyarrow as pa
 from tracelab.errors import TracelabError, UsageError
 from tracelab.store import integrity, session
 
-_ONE_SELECT = "the box runs exactly one SELECT (or EXPLAIN of one)"
+_ONE_SELECT = "the sandbox runs exactly one SELECT (or EXPLAIN of one)"
 
 _QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
-"""Parse-tree nodes that only read. DuckDB types `with x as (copy … to …) select …` as a SELECT; its node tells."""
+"""Parse-tree nodes that only read. DuckDB types `with x as (copy … to …) select …` as a SELECT; its nodes differ."""
 
 _TABLE_FUNCTIONS = {
     *("generate_series", "range", "repeat", "repeat_row", "unnest", "json_each", "json_tree", "query_table", "summary"),
@@ -32,15 +32,15 @@ _TABLE_FUNCTIONS = {
     *("duckdb_columns", "duckdb_functions", "duckdb_settings", "duckdb_tables", "duckdb_types", "duckdb_views"),
     *("pragma_table_info", "pragma_version", "pg_timezone_names"),
 }
-"""DuckDB's table functions that only read. `query` and `json_execute_serialized_sql` run SQL hidden in a text, the
-latter even a COPY; others switch on logs and profiles, or talk to Python and to external resources."""
+"""DuckDB's table functions that only read. `query` and `json_execute_serialized_sql` run SQL from a string, the
+latter even COPY; others switch on logs and profiles, or reach Python and external resources."""
 
 _COMMENT = duckdb.token_type.comment
 
 
 @contextmanager
 def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a session over the store and lock it; at the end it is closed and its spill folder removed."""
+    """Open a locked session over the store; close it and remove its spill folder at the end."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as spill:
         con = session.connect(store, comments=True)
         try:
@@ -53,10 +53,10 @@ def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _lock_down(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
     root = store.resolve().as_posix()
-    pattern = re.sub(r"([*?\[])", r"[\1]", root)  # how the views spell it, and DuckDB compares the spelling
+    pattern = re.sub(r"([*?\[])", r"[\1]", root)  # as in the views: DuckDB compares spelling
     settings: tuple[tuple[str, object], ...] = (
         ("temp_directory", str(spill)),  # its default is ./.tmp, and DuckDB adds it to the allowed folders
-        ("enable_progress_bar", False),  # DuckDB draws it on stdout, where the data goes
+        ("enable_progress_bar", False),  # DuckDB draws it on stdout, among the data
         ("allow_persistent_secrets", False),
         ("autoinstall_known_extensions", False),
         ("autoload_known_extensions", False),
@@ -75,59 +75,62 @@ def run(
     text: str,
     values: Mapping[str, object] | None = None,
     *,
-    most_rows: int | None = None,
+    max_rows: int | None = None,
 ) -> pa.Table:
-    """Check the text and run it; its `$name` parameters take `values`. Of it the first `most_rows` rows."""
+    """Check and run one SELECT with `$name` parameters bound to `values`; return at most `max_rows` rows.
+
+    Raises UsageError for anything but a SELECT, TracelabError for a failing one.
+    """
     statement = check(con, text)
-    wanted = next(iter(con.extract_statements(statement))).named_parameters
-    if missing := sorted(wanted - set(values or {})):
+    parameters = next(iter(con.extract_statements(statement))).named_parameters
+    if missing := sorted(parameters - set(values or {})):
         names = ", ".join(f"${name}" for name in missing)
-        raise UsageError(f"the statement has parameters without values: {names}; write the values into the statement")
+        raise UsageError(f"no values for the parameters {names}; write the values into the statement")
     with translate_errors():
-        params = dict(values) if values and wanted else None
-        return run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), most_rows))
+        params = dict(values) if values and parameters else None
+        return run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), max_rows))
 
 
-def _fetch(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
-    if most_rows is None:
-        whole: pa.Table = relation.to_arrow_table()
-        return whole
+def _fetch(relation: duckdb.DuckDBPyRelation, max_rows: int | None) -> pa.Table:
+    if max_rows is None:
+        complete: pa.Table = relation.to_arrow_table()
+        return complete
     batches: list[pa.RecordBatch] = []
-    with relation.to_arrow_reader(most_rows) as reader:
-        for batch in reader:  # a batch may be any shorter than what was asked for
+    with relation.to_arrow_reader(max_rows) as reader:
+        for batch in reader:  # a batch may be shorter than requested
             batches.append(batch)
-            if sum(each.num_rows for each in batches) >= most_rows:
+            if sum(each.num_rows for each in batches) >= max_rows:
                 break
-        return pa.Table.from_batches(batches, reader.schema).slice(0, most_rows)
+        return pa.Table.from_batches(batches, reader.schema).slice(0, max_rows)
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
-    """Return the text when it is one SELECT, or EXPLAIN of one, that only reads; raise UsageError otherwise."""
+    """Return the text if it is one SELECT, or EXPLAIN of one, that only reads. Raises UsageError otherwise."""
     if not _is_unicode(text):
-        raise UsageError("the statement holds bytes that are no text in UTF-8")
+        raise UsageError("the statement is not valid UTF-8; re-save it as UTF-8")
     kind = statement_kind(con, text)
     selects = [text]
-    if kind == "EXPLAIN":  # EXPLAIN ANALYZE executes what it explains, whatever that is
+    if kind == "EXPLAIN":  # EXPLAIN ANALYZE executes its statement of any kind
         selects = [inner for inner in _explained_statements(text) if _parses(con, inner)]
         kind = next(
             (statement_kind(con, inner) for inner in selects if statement_kind(con, inner) != "SELECT"), "SELECT"
         )
     if kind == "MULTI":
-        raise UsageError(f"{_ONE_SELECT}, and PIVOT without its values is more; name them: pivot … on column in (…)")
+        raise UsageError(f"{_ONE_SELECT}; PIVOT without values runs several: write pivot … on column in (…)")
     if kind != "SELECT" or not selects:
-        raise UsageError(f"{kind} is refused: {_ONE_SELECT}")
-    with con.cursor() as apart:  # a cursor has no temporary macros, which could stand in for the functions of the check
+        raise UsageError(f"refusing {kind}: {_ONE_SELECT}")
+    with con.cursor() as clean:  # a cursor has no temporary macros, which could replace the functions of the check
         for select in selects:
-            _check_select(apart, select)
+            _check_select(clean, select)
     return text
 
 
 def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
-    """Work on a connection so that Ctrl-C ends it: DuckDB 2.0.0 sees the signal only sometimes by itself."""
+    """Run `work` on a thread so that Ctrl-C stops it: DuckDB 2.0.0 by itself notices the signal only sometimes."""
     with ThreadPoolExecutor(1) as thread:
-        answer = thread.submit(work)
+        result = thread.submit(work)
         try:
-            return answer.result()
+            return result.result()
         except KeyboardInterrupt:
             con.interrupt()
             raise
@@ -135,34 +138,34 @@ def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Tabl
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn DuckDB's errors into ours: a statement that cannot run is a usage error, a failing one a failure."""
+    """Translate DuckDB errors: UsageError for a statement that does not bind, TracelabError for one that fails."""
     try:
         yield
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         raise UsageError(_strip_install_hints(error)) from error
     except duckdb.PermissionException as error:
-        raise UsageError(f"the box reads the store and nothing else: {_first_line(error)}") from error
+        raise UsageError(f"the sandbox reads only the store: {_first_line(error)}") from error
     except duckdb.Error as error:
         raise TracelabError(_strip_install_hints(error)) from error
 
 
 def statement_kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
-    """The type of the text's only statement, as DuckDB names it."""
+    """Return DuckDB's name for the kind of the text's only statement. Raises UsageError for none or several."""
     try:
         kinds = [statement.type.name for statement in con.extract_statements(text)]
     except duckdb.Error as error:
         raise UsageError(str(error)) from error
-    except ValueError as error:  # 2.0.0 knows statements that its Python enumeration does not, as UPDATE EXTENSIONS
-        raise UsageError(f"a statement that DuckDB's Python client cannot name is refused: {_ONE_SELECT}") from error
+    except ValueError as error:  # 2.0.0 parses statements that its Python enum lacks (UPDATE EXTENSIONS)
+        raise UsageError(f"refusing a statement of unknown kind: {_ONE_SELECT}") from error
     if not kinds:
-        raise UsageError(f"there is no statement here: {_ONE_SELECT}")
+        raise UsageError(f"no statement: {_ONE_SELECT}")
     if len(kinds) > 1:
-        raise UsageError(f"these are {len(kinds)} statements: {_ONE_SELECT}")
+        raise UsageError(f"{len(kinds)} statements: {_ONE_SELECT}")
     return str(kinds[0])
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text is free of surrogates, as which Python hands over bytes that it cannot decode."""
+    """Return whether the text has no surrogates, Python's form of undecodable bytes."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -174,22 +177,22 @@ def _parses(con: duckdb.DuckDBPyConnection, text: str) -> bool:
 
 
 def _explained_statements(text: str) -> list[str]:
-    """What may stand behind EXPLAIN: the text behind the word, behind `analyze`, and behind options in parentheses.
+    """Return every text that may be the explained statement: after EXPLAIN, after `analyze`, and after each `)`.
 
-    Which of them DuckDB means is its grammar's business; a caller accepts all of them that parse.
+    The caller checks all of them that parse, so that DuckDB's grammar need not be repeated here.
     """
-    found = tokenize(text)
-    behind = [found[0][1]]
-    second = found[1][0] if len(found) > 1 else ""
+    tokens = tokenize(text)
+    rests = [tokens[0][1]]
+    second = tokens[1][0] if len(tokens) > 1 else ""
     if second in {"analyze", "analyse"}:
-        behind.append(found[1][1])
+        rests.append(tokens[1][1])
     if second == "(":
-        behind.extend(rest for word, rest in found if word == ")")
-    return behind
+        rests.extend(rest for word, rest in tokens if word == ")")
+    return rests
 
 
 def tokenize(text: str) -> list[tuple[str, str]]:
-    """Every word of a statement as DuckDB splits it, in lower case, with the text behind it; no comments."""
+    """Split a statement into DuckDB's tokens without comments: (token in lower case, text after it)."""
     raw = text.encode()
     tokens = duckdb.tokenize(text)  # (first byte, type)
     ends = [*(start for start, _ in tokens[1:]), len(raw)]
@@ -198,7 +201,7 @@ def tokenize(text: str) -> list[tuple[str, str]]:
 
 
 def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raise UsageError when the SELECT holds a node that writes, or a table function not known to only read."""
+    """Raise UsageError if the SELECT contains a node that writes or a table function not known to only read."""
     functions = con.execute(
         "select distinct function_name from duckdb_functions() where function_type in ('table', 'pragma') and internal"
     ).fetchall()
@@ -206,39 +209,43 @@ def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
     for node in _walk_nodes(_parse_tree(con, text)):
         kind, function = str(node.get("type")), str(node.get("function_name")).lower()
         if kind.endswith("_NODE") and kind not in _QUERY_NODES:
-            raise UsageError(f"{kind.removesuffix('_NODE').replace('_QUERY', '')} is refused: {_ONE_SELECT}")
+            raise UsageError(f"refusing {kind.removesuffix('_NODE').replace('_QUERY', '')}: {_ONE_SELECT}")
         if function in refused:
-            raise UsageError(f"the function {function}() is refused: the box knows no reason to trust it")
+            raise UsageError(
+                f"refusing the function {function}(): it is not on the sandbox's list of functions that only read"
+            )
 
 
 def _parse_tree(con: duckdb.DuckDBPyConnection, text: str) -> object:
-    """DuckDB's own parse tree of a SELECT."""
-    ((written,),) = con.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
+    """Return DuckDB's parse tree of a SELECT."""
+    ((serialized,),) = con.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
     try:
-        tree: dict[str, object] = json.loads(written)
+        tree: dict[str, object] = json.loads(serialized)
     except RecursionError as error:
-        raise UsageError("the statement is nested too deeply to be checked; use CTEs") from error
+        raise UsageError("the statement is nested too deeply; use CTEs") from error
     if tree["error"]:
         raise UsageError(f"{tree['error_message']}: {_ONE_SELECT}")
     return tree["statements"]
 
 
 def _walk_nodes(tree: object) -> Iterator[dict[str, Any]]:
-    """Every object of the parse tree."""
-    waiting: list[Any] = [tree]
-    while waiting:
-        part = waiting.pop()
+    """Yield every object of the parse tree."""
+    pending: list[Any] = [tree]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict):
             yield part
-            waiting.extend(part.values())
+            pending.extend(part.values())
         elif isinstance(part, list):
-            waiting.extend(part)
+            pending.extend(part)
 
 
 def _strip_install_hints(error: Exception) -> str:
-    """What DuckDB says, but for its advice to install an extension or change a setting, which the box refuses."""
-    said, *advice = re.split(r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE)
-    return f"{said.strip()} The box loads no extensions." if advice else said.strip()
+    """Return DuckDB's message without its advice to install extensions, which the sandbox refuses."""
+    message, *advice = re.split(
+        r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE
+    )
+    return f"{message.strip()} The sandbox loads no extensions." if advice else message.strip()
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""CREATE TEMP TABLE, VIEW and MACRO: what the prompt allows beside a SELECT, each checked like one."""
+"""Check and run CREATE TEMP TABLE, VIEW and MACRO, which the shell accepts besides SELECT."""
 
 import itertools
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _USAGE = "write create [or replace] temp table|view|macro NAME [(…)] as …"
 
 @dataclass(frozen=True)
 class Definition:
-    """What a CREATE TEMP makes: `select` is the SELECT in it, or one of its expression."""
+    """A parsed CREATE TEMP; `select` is its SELECT, or a SELECT of its expression."""
 
     kind: str
     name: str
@@ -23,7 +23,7 @@ class Definition:
 
 
 def create(con: duckdb.DuckDBPyConnection, text: str) -> Definition:
-    """Check a CREATE TEMP and run it. Raises UsageError for any other CREATE, and for names that are taken."""
+    """Check and run a CREATE TEMP. Raises UsageError for any other CREATE and for a name already taken."""
     definition = _parse_definition(text)
     sandbox.check(con, definition.select)
     _check_name(con, definition)
@@ -38,50 +38,50 @@ def _execute(con: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 
 
 def _parse_definition(text: str) -> Definition:
-    """Take a CREATE TEMP apart; whatever is not of the one form that is allowed is refused.
+    """Parse a CREATE TEMP and refuse every other form.
 
-    Nothing but names may stand before AS: a default of a macro's parameter could hold any statement.
+    Only names are allowed before AS: a default of a macro parameter could contain any statement.
     """
-    found = sandbox.tokenize(text)
-    if found[-1][0] == ";":
-        text = text.removesuffix(found[-2][1])
-        found = sandbox.tokenize(text)
-    words = [word for word, _ in found]
+    tokens = sandbox.tokenize(text)
+    if tokens[-1][0] == ";":
+        text = text.removesuffix(tokens[-2][1])
+        tokens = sandbox.tokenize(text)
+    words = [word for word, _ in tokens]
     at = 3 if words[1:3] == ["or", "replace"] else 1
     if words[0] != "create" or words[at : at + 1] not in (["temp"], ["temporary"]):
-        raise UsageError(f"CREATE is refused where it is not temporary: {_USAGE}")
+        raise UsageError(f"refusing a CREATE that is not TEMP: {_USAGE}")
     kind = _KINDS.get(words[at + 1] if len(words) > at + 1 else "")
     if kind is None:
-        raise UsageError(f"CREATE TEMP of this kind is refused: {_USAGE}")
+        raise UsageError(f"refusing this kind of CREATE TEMP: {_USAGE}")
     at += 2
     if words[at : at + 3] == ["if", "not", "exists"]:
         at += 3
     before = list(itertools.takewhile(lambda word: word != "as", words[at:]))
     end = at + len(before)
     if end + 1 >= len(words) or not _only_names(before):
-        raise UsageError(f"this CREATE TEMP is refused: {_USAGE}")
+        raise UsageError(f"refusing this CREATE TEMP: {_USAGE}")
     if kind != "macro":
-        return Definition(kind, _unquote(before[0]), found[end][1])
+        return Definition(kind, _unquote(before[0]), tokens[end][1])
     if words[end + 1] == "table":
-        return Definition(kind, _unquote(before[0]), found[end + 1][1])
-    return Definition(kind, _unquote(before[0]), f"select ({found[end][1]}\n)")
+        return Definition(kind, _unquote(before[0]), tokens[end + 1][1])
+    return Definition(kind, _unquote(before[0]), f"select ({tokens[end][1]}\n)")
 
 
 def _only_names(before: list[str]) -> bool:
-    """Whether this is a name, and behind it nothing or names and constants in one pair of parentheses."""
+    """Return whether the tokens are a name, optionally followed by names and constants in parentheses."""
     return len(before) == 1 or (
         len(before) > 2 and before[1] == "(" and before[-1] == ")" and not {"(", ")"} & set(before[2:-1])  # noqa: PLR2004
     )
 
 
 def _check_name(con: duckdb.DuckDBPyConnection, definition: Definition) -> None:
-    """Refuse the names of tracelab and DuckDB: every later question would mean something else by them."""
-    with con.cursor() as apart:  # sees no temporary names, which may be replaced
-        taken = apart.execute(
+    """Refuse names that tracelab or DuckDB use: later queries would silently change their meaning."""
+    with con.cursor() as clean:  # a cursor has no temporary names, which may be replaced
+        taken = clean.execute(
             "select view_name from duckdb_views() union all select function_name from duckdb_functions()"
         ).fetchall()
     if definition.name in {str(name).lower() for (name,) in taken}:
-        raise UsageError(f"{definition.name} is a name of tracelab or DuckDB; choose another")
+        raise UsageError(f"{definition.name} is already a name in tracelab or DuckDB; choose another")
 
 
 def _unquote(word: str) -> str:

@@ -1,4 +1,4 @@
-"""The store: a Parquet file a table and source, written aside, moved into place, visible with its row in `sources`."""
+"""Commit staged sources to the store; a source becomes visible with its row in `sources`, written last."""
 
 import hashlib
 import itertools
@@ -25,17 +25,20 @@ _LOCK_SUFFIX = ".lock"
 
 
 def store_path(given: Path | str | None) -> Path:
-    """The store that is meant: the one given, else $TRACELAB_STORE, else ./lab."""
+    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
     return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
 
 
 def table_file(store: Path, table: str, run: str, source: str) -> Path:
-    """Where the rows of one table, run and source stand."""
+    """Return the path of the Parquet file of one table, run and source."""
     return store / table / f"run={run}" / f"{source}.parquet"
 
 
 def committed_reader_version(store: Path, run: str, source: str) -> str | None:
-    """The reader version that stored this source in this run; None when it is not in the store."""
+    """Return the version of the reader that stored this source in this run; None if it is not stored.
+
+    Raises StoreError for a store of another schema version.
+    """
     path = table_file(store, "sources", run, source)
     if not path.is_file():
         return None
@@ -50,37 +53,37 @@ def committed_reader_version(store: Path, run: str, source: str) -> str | None:
 
 @contextmanager
 def lock_store(store: Path) -> Iterator[None]:
-    """Keep other ingests from committing to the store, and from choosing names in it."""
+    """Hold the store's lock: no other ingest commits or chooses run names meanwhile."""
     with FileLock(store / _LOCK):
         yield
 
 
 @contextmanager
 def reserve_run_names(store: Path) -> Iterator[Callable[[str, Path], str]]:
-    """Reserve run names until the end of the context; to be entered, and names to be asked for, while `locked`.
+    """Reserve run names until the end of the context. The caller holds `lock_store` on entry and for each reservation.
 
-    What it yields gives the name, or a numbered one where another ingest has it. Ingests of the same owner, the folder
-    of the files, may share a name: they may be the same ingest twice.
+    Yields `reserve(run, owner)`, which returns the name, or a numbered one if another ingest holds it. Ingests of the
+    same owner, the folder of the files, share a name: they may be the same ingest run twice.
     """
     staging_root = store / _STAGING
     staging_root.mkdir(parents=True, exist_ok=True)
     token = uuid.uuid4().hex
-    had: dict[str, set[str]] = {}
+    reserved: dict[str, set[str]] = {}
     for other in staging_root.glob(f"*{_LOCK_SUFFIX}"):
         if (marks := list(staging_root.glob(f"run=*@*.{other.stem}"))) and _is_held(other):
             for path in marks:
                 name, _, mark = path.stem.removeprefix("run=").rpartition("@")
-                had.setdefault(name, set()).add(mark)
+                reserved.setdefault(name, set()).add(mark)
     held: list[Path] = []
 
     def reserve(run: str, owner: Path) -> str:
         mark = hashlib.sha256(os.fsencode(owner)).hexdigest()[:16]
-        name = next(name for name in _candidate_names(run) if had.setdefault(name, {mark}) == {mark})
+        name = next(name for name in _candidate_names(run) if reserved.setdefault(name, {mark}) == {mark})
         held.append(staging_root / f"run={name}@{mark}.{token}")
         held[-1].touch()
         return name
 
-    lock_path = staging_root / f"{token}{_LOCK_SUFFIX}"  # one for all names, for a process may not open files at will
+    lock_path = staging_root / f"{token}{_LOCK_SUFFIX}"  # one lock for all names: open files are limited
     with FileLock(lock_path):
         try:
             yield reserve
@@ -104,7 +107,7 @@ def _is_held(lock_path: Path) -> bool:
 
 @contextmanager
 def staging_folder(store: Path) -> Iterator[Path]:
-    """A folder of the store, under no table's glob, in which one source is written; removed at the end."""
+    """Create a folder for one source, outside every table's glob; remove it at the end."""
     root = store / _STAGING
     root.mkdir(parents=True, exist_ok=True)
     folder = root / uuid.uuid4().hex
@@ -118,10 +121,10 @@ def staging_folder(store: Path) -> Iterator[Path]:
 
 
 def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, superseded: Sequence[str] = ()) -> bool:
-    """Move a staged source into place, its row in `sources` last; sources of the run that it supersedes go first.
+    """Move a staged source into place, its row in `sources` last, and remove the sources that it supersedes first.
 
-    `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Returns False, and changes nothing, when
-    another process has stored the same source in the meantime with the same reader and `replace` is not asked for.
+    `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Without `replace`, returns False and changes
+    nothing if another process stored the same source with the same reader in the meantime.
     """
     run, source = str(row["run"]), str(row["source"])
     with FileLock(store / _LOCK):
@@ -130,24 +133,24 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
         for old in (source, *superseded):
             _remove_source(store, run, old)
         for staged in sorted(folder.glob("*.parquet")):
-            place = table_file(store, staged.stem, run, source)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            target = table_file(store, staged.stem, run, source)
+            target.parent.mkdir(parents=True, exist_ok=True)
             _sync_to_disk(staged)
-            staged.replace(place)
+            staged.replace(target)
         stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
         written = folder / "sources"
         pq.write_table(schema.BY_NAME["sources"].rows([stamped]), written, compression=COMPRESSION)
-        place = table_file(store, "sources", run, source)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target = table_file(store, "sources", run, source)
+        target.parent.mkdir(parents=True, exist_ok=True)
         _sync_to_disk(written)
-        written.replace(place)
+        written.replace(target)
     return True
 
 
 def remove_leftovers(store: Path) -> int:
-    """Remove what killed ingests left: unlocked staging folders, and files without a row in `sources`.
+    """Remove leftovers of killed ingests: unlocked staging folders, and files without a row in `sources`.
 
-    Returns how many files and folders were removed. Safe beside other ingests: theirs are locked.
+    Returns the number of files and folders removed. Running ingests hold locks, so theirs stay.
     """
     removed = 0
     for lock_path in (store / _STAGING).glob(f"*{_LOCK_SUFFIX}"):
@@ -172,7 +175,7 @@ def remove_leftovers(store: Path) -> int:
 
 
 def _sync_to_disk(path: Path) -> None:
-    """Write a file through: a power cut must not leave its name without its content."""
+    """Flush a file to disk: after a power cut, its name must not exist without its content."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

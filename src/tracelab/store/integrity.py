@@ -1,4 +1,4 @@
-"""Damage: which file of a store cannot be read, and what to do about it; looked for only after something failed."""
+"""Find the damaged file of a store after a read failed, and explain the repair."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,12 @@ import pyarrow.parquet as pq
 from tracelab import schema
 from tracelab.errors import StoreError, TracelabError, UsageError
 
-_PERMISSION_DENIED = (
-    "cannot be read: permission is denied; give yourself the right to read the store's folders and files"
-)
+_PERMISSION_DENIED = "cannot be read: permission denied; make the store's folders and files readable"
 
 
 @contextmanager
 def explain_read_errors(store: Path) -> Iterator[None]:
-    """Name the file of the store, where it was one that made DuckDB fail."""
+    """Replace a DuckDB error by a StoreError that names the damaged file of the store, if there is one."""
     try:
         yield
     except (duckdb.Error, TracelabError) as error:
@@ -26,14 +24,14 @@ def explain_read_errors(store: Path) -> Iterator[None]:
         if (
             isinstance(cause, duckdb.Error)
             and not isinstance(error, UsageError)
-            and (found := _find_damaged_file(store, cause))
+            and (problem := _find_damaged_file(store, cause))
         ):
-            raise StoreError(found) from cause
+            raise StoreError(problem) from cause
         raise
 
 
 def has_files(store: Path, table: str) -> bool:
-    """Whether a table has a file; a folder that cannot be listed is an error, for a glob would show it as empty."""
+    """Return whether a table has a file. Raises StoreError for an unreadable folder, which a glob would skip."""
     runs = [_list_folder(run) for run in _list_folder(store / table) if run.name.startswith("run=")]
     return any(path.suffix == ".parquet" for files in runs for path in files)
 
@@ -48,7 +46,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def _find_damaged_file(store: Path, cause: duckdb.Error) -> str | None:
-    """The sentence about the first file that cannot be read; pages are read only where the error may be theirs."""
+    """Describe the first unreadable file. Pages are read only if the error may come from one."""
     may_be_pages = type(cause) is duckdb.Error or "Failed to read file" in str(cause)
     for table in schema.TABLES:
         for path in sorted(store.glob(f"{table.name}/run=*/*.parquet")):
@@ -60,7 +58,7 @@ def _find_damaged_file(store: Path, cause: duckdb.Error) -> str | None:
                 return f"{path} {_PERMISSION_DENIED}"
             except (OSError, pa.ArrowException) as error:
                 return (
-                    f"{path} is damaged ({_first_line(error)}); remove it, and ingest its trace again with "
+                    f"{path} is damaged ({_first_line(error)}); remove it and ingest its trace again: "
                     f"`tracelab ingest TRACE --replace --store {store}`"
                 )
     return None

@@ -1,4 +1,4 @@
-"""The classifier: rules that give a kernel's name its class; read from CSV, handed to DuckDB as SQL."""
+"""Kernel classification: read the rules of classes.csv and render them as SQL."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ COLLECTIVES = frozenset(
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a classes.csv: kernels whose name matches `pattern` (RE2, anywhere in it) are of `kernel_class`."""
+    """One line of classes.csv: a kernel whose name contains a match of `pattern` (RE2) has the class `kernel_class`."""
 
     pattern: str
     kernel_class: str
@@ -28,7 +28,7 @@ class Rule:
 
 
 def load_rules(store: Path) -> tuple[Rule, ...]:
-    """All rules in the order in which they are tried: the user's own `<store>/classes.csv` first."""
+    """Return all rules in the order in which they apply: those of `<store>/classes.csv` first."""
     own = store / SHIPPED.name
     return (*(_read_rules(own) if own.is_file() else ()), *_shipped_rules())
 
@@ -39,24 +39,23 @@ def _shipped_rules() -> tuple[Rule, ...]:
 
 
 def render_rules(listed: tuple[Rule, ...]) -> str:
-    """The view `kernel_rules`, and the macro `kernel_rule` that numbers the first rule a name matches.
+    """Render the view `kernel_rules` and the macro `kernel_rule`, which returns the number of the first matching rule.
 
-    The patterns stand as constants in one `case`, for DuckDB compiles a constant pattern once
-    and one from a column for every row.
+    The patterns are constants in one `case`: DuckDB compiles a constant pattern once, and one from a column per row.
     """
     cases = "\n  ".join(
         f"when regexp_matches(name, {_sql_literal(rule.pattern)}) then {number}"
         for number, rule in enumerate(listed, 1)
     )
     values = ",\n  ".join(
-        f"({number}, {_sql_literal(rule.kernel_class)}, {_sql_literal(rule.collective)}, {_sql_literal(rule.pattern)}, {_sql_literal(rule.note)})"
+        f"({number}, {', '.join(map(_sql_literal, (rule.kernel_class, rule.collective, rule.pattern, rule.note)))})"
         for number, rule in enumerate(listed, 1)
     )
     return (
         f"create or replace macro kernel_rule(name) as case\n  {cases}\nend;\n\n"
         "create or replace view kernel_rules as\n"
         f"from (values\n  {values}\n) as rules(rule, class, collective, pattern, note);\n"
-        "comment on view kernel_rules is 'one rule of the kernel classifier; the first that matches a name counts';"
+        "comment on view kernel_rules is 'one rule of the kernel classifier; the first match decides';"
     )
 
 
@@ -70,9 +69,9 @@ def _read_rules(path: Path) -> tuple[Rule, ...]:
             )
         return tuple(_parse_rule(path, reader.line_num, row) for row in reader)
     except UnicodeDecodeError as error:
-        raise StoreError(f"{path}: no text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+        raise StoreError(f"{path}: not valid UTF-8 at byte {error.start}; re-save as UTF-8") from error
     except (OSError, csv.Error) as error:
-        raise StoreError(f"{path}: cannot be read as CSV: {error}") from error
+        raise StoreError(f"{path}: not readable as CSV: {error}") from error
 
 
 def _parse_rule(path: Path, line: int, row: dict[str, str]) -> Rule:
@@ -80,14 +79,16 @@ def _parse_rule(path: Path, line: int, row: dict[str, str]) -> Rule:
     if not pattern or not kernel_class:
         raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
     try:
-        if path != SHIPPED:  # whose patterns every session compiles
+        if path != SHIPPED:  # every session compiles the shipped patterns anyway
             duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
-        raise StoreError(f"{path}:{line}: {pattern!r} is no regular expression (RE2 syntax): {error}") from error
+        raise StoreError(
+            f"{path}:{line}: {pattern!r} is not a valid regular expression (RE2 syntax): {error}"
+        ) from error
     collective = (row.get("collective") or "").strip() or None
     if collective is not None and collective not in COLLECTIVES:
         raise StoreError(
-            f"{path}:{line}: {collective!r} is no collective; it is one of {', '.join(sorted(COLLECTIVES))}"
+            f"{path}:{line}: {collective!r} is not a collective; use one of {', '.join(sorted(COLLECTIVES))}"
         )
     return Rule(pattern, kernel_class, collective, (row.get("note") or "").strip() or None)
 

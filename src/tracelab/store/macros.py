@@ -1,4 +1,4 @@
-"""The macros and views of queries/lib, and of the classifier: one after another, and which of them a question needs."""
+"""The macros and views of queries/lib, and the selection of those that a query needs."""
 
 import re
 from collections.abc import Sequence
@@ -15,35 +15,35 @@ _WORD = re.compile(r"\w+")
 
 @cache
 def shipped_files() -> tuple[str, ...]:
-    """The SQL of each file of queries/lib, in the order in which they build on each other."""
+    """Return the SQL of each file of queries/lib; a file uses only macros of earlier ones."""
     return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(LIBRARY.glob("*.sql")))
 
 
-def required_definitions(texts: Sequence[str], asked: str) -> str:
-    """Of these texts the definitions that the SQL `asked` names, and those that these name; a word too many is no harm.
+def required_definitions(texts: Sequence[str], referenced: str) -> str:
+    """Return the definitions that the SQL `referenced` uses, directly or through others, in order.
 
-    To define all of them takes DuckDB several times as long as most questions do.
+    A superset is harmless. Creating all definitions takes DuckDB several times as long as most queries run.
     """
-    definitions = [each for text in texts for each in _split_definitions(text)]
+    definitions = [definition for text in texts for definition in _split_definitions(text)]
     known: dict[str, set[str]] = {}
-    for name, _, named in definitions:
-        known.setdefault(name, set()).update(named)
+    for name, _, identifiers in definitions:
+        known.setdefault(name, set()).update(identifiers)
     wanted: set[str] = set()
-    left: set[str] = set(words(asked) & known.keys())
-    while left:
-        wanted |= left
-        left = set().union(*(known[name] for name in left)) & known.keys() - wanted
+    pending: set[str] = set(words(referenced) & known.keys())
+    while pending:
+        wanted |= pending
+        pending = set().union(*(known[name] for name in pending)) & known.keys() - wanted
     return "\n\n".join(text for name, text, _ in definitions if name in wanted)
 
 
 def words(*texts: str) -> frozenset[str]:
-    """The words in texts, names among them."""
+    """Return all identifiers in the texts."""
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 @cache
 def _split_definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """The definitions in a text: name, SQL without comments, and the words in it."""
+    """Split a text into definitions: name, SQL without comments, and the identifiers in it."""
     plain = _PROSE.sub("", text + "\n")
     starts = [match.start() for match in _DEFINITION.finditer(plain)]
     parts = [plain[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]

@@ -1,4 +1,4 @@
-"""Where readers put rows: a staged source, one Parquet file a table, filled by many threads."""
+"""Write the rows of one source to staged Parquet files, one per table, from several threads."""
 
 import threading
 from collections import defaultdict, deque
@@ -18,17 +18,17 @@ from tracelab.store.commit import COMPRESSION
 
 _ROW_GROUP = 262_144
 _ROW_GROUP_BYTES = 24 << 20
-_DICTIONARY = pa.dictionary(pa.int32(), pa.string())  # run and source are one text each; written as plain strings
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())  # run and source are constant; stored as plain strings
 _LABELS = ("run", "source")
 _Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
-_NARROW = {"text", "int32", "double", "bool"}  # types whose columns have few values, but for `args`
+_NARROW = {"text", "int32", "double", "bool"}  # types of columns with few distinct values, except `args`
 _TIMES = ("start_ns", "time_ns")
 _QUEUE_LIMIT_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What turned out differently from what was assumed while rows were written."""
+    """Values known only at the end of a file that replace those assumed while writing."""
 
     shift_ns: int = 0
     rank: int | None = None
@@ -36,12 +36,11 @@ class Correction:
 
 
 class Sink:
-    """Takes the rows of one source from several threads.
+    """Accepts the rows of one source from several threads and writes them.
 
-    Rows come as tables of the schema without `run` and `source`; columns left out are NULL, but for `rank`, which is
-    then the constant given. Text may come as a dictionary, and is then written without being spelled out. `source` may
-    still be under way: rows wait for it, up to a limit at which the callers wait too. The order of a table's rows is
-    that of their coming.
+    Rows are tables of the schema without `run` and `source`. Missing columns become NULL; a missing `rank` becomes the
+    constant `rank`. Dictionary-encoded text is written as such. `source` is a future: rows are queued until the hash
+    is known, and callers block once the queue is full. Rows of a table keep the order in which they arrive.
     """
 
     def __init__(self, folder: Path, run: str, source: "Future[str]", rank: int) -> None:
@@ -49,47 +48,47 @@ class Sink:
         self._run = run
         self._source = source
         self._rank = rank
-        self._waiting: deque[tuple[str, pa.Table]] = deque()
-        self._waiting_bytes = 0
+        self._queue: deque[tuple[str, pa.Table]] = deque()
+        self._queued_bytes = 0
         self._lock = threading.Lock()
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._writers: dict[str, _TableWriter] = {}
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows taken so far, by table."""
+        """Count the rows written so far, by table."""
         return {name: writer.rows for name, writer in self._writers.items() if writer.rows}
 
     def put(self, table: str, rows: pa.Table) -> None:
-        """Take rows of a table."""
+        """Queue or write rows of a table."""
         with self._lock:
-            self._waiting.append((table, rows))
-            self._waiting_bytes += rows.nbytes
-            full = self._waiting_bytes > _QUEUE_LIMIT_BYTES
+            self._queue.append((table, rows))
+            self._queued_bytes += rows.nbytes
+            full = self._queued_bytes > _QUEUE_LIMIT_BYTES
         if full or self._source.done():
-            self._write_waiting()
+            self._write_queue()
 
     def close(self) -> None:
-        """Write what waits, and end every file."""
-        self._write_waiting()
+        """Write the queued rows and close every file."""
+        self._write_queue()
         if self._writers:
             with ThreadPoolExecutor(len(self._writers)) as pool:
                 list(pool.map(_TableWriter.close, self._writers.values()))
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Write one more table behind the closed ones."""
+        """Write and close one more table after `close`."""
         if rows.num_rows:
             writer = self._writer(table)
-            writer.write(self._whole(table, rows))
+            writer.write(self._complete(table, rows))
             writer.close()
 
     def correct(self, correction: Correction) -> None:
-        """Rewrite the closed files with what is known only at the end."""
+        """Rewrite the closed files with corrected values."""
         for name in self._writers:
             self.rewrite(name, partial(_apply_correction, name, correction=correction))
 
     def rewrite(self, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Rewrite one closed table, some row groups at a time."""
+        """Rewrite one closed table, one row group at a time."""
         path = self._folder / f"{table}.parquet"
         if not path.is_file():
             return
@@ -102,30 +101,30 @@ class Sink:
         old.unlink()
 
     def staged(self, table: str) -> Path | None:
-        """The closed file of one table, if it has rows."""
+        """Return the closed file of one table, or None if it has no rows."""
         path = self._folder / f"{table}.parquet"
         return path if path.is_file() else None
 
-    def _write_waiting(self) -> None:
+    def _write_queue(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
+                if not self._queue:
                     return
-                name, rows = self._waiting.popleft()
-                self._waiting_bytes -= rows.nbytes
+                name, rows = self._queue.popleft()
+                self._queued_bytes -= rows.nbytes
                 turn = self._writing[name]
             if rows.num_rows:
-                whole = self._whole(name, rows)
+                complete = self._complete(name, rows)
                 with turn:
-                    self._writer(name).write(whole)
+                    self._writer(name).write(complete)
 
     def _writer(self, name: str) -> "_TableWriter":
         if name not in self._writers:
             self._writers[name] = _TableWriter(self._folder / f"{name}.parquet", schema.BY_NAME[name])
         return self._writers[name]
 
-    def _whole(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows with the columns that are the same for the whole source."""
+    def _complete(self, name: str, rows: pa.Table) -> pa.Table:
+        """Complete the rows with the constant columns of the source and NULL for missing ones."""
         given = set(rows.column_names)
         columns: list[_Values] = []
         for column in schema.BY_NAME[name].columns:
@@ -144,14 +143,14 @@ class Sink:
 
 
 class _TableWriter:
-    """Gathers rows until they make a row group worth having."""
+    """Buffers the rows of one table and writes them in large row groups."""
 
     def __init__(self, path: Path, table: schema.Table) -> None:
         self._path = path
         self._table = table
-        self._waiting: list[pa.Table] = []
-        self._waiting_rows = 0
-        self._waiting_bytes = 0
+        self._queue: list[pa.Table] = []
+        self._queued_rows = 0
+        self._queued_bytes = 0
         self._file: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
         self.rows = 0
@@ -161,20 +160,22 @@ class _TableWriter:
             self._schema = _write_schema(self._table, rows.schema)
         rows = _cast_to(self._schema, rows)
         self.rows += rows.num_rows
-        self._waiting.append(rows)
-        self._waiting_rows += rows.num_rows
-        self._waiting_bytes += rows.nbytes
-        if self._waiting_rows >= _ROW_GROUP or self._waiting_bytes >= _ROW_GROUP_BYTES:
+        self._queue.append(rows)
+        self._queued_rows += rows.num_rows
+        self._queued_bytes += rows.nbytes
+        if self._queued_rows >= _ROW_GROUP or self._queued_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
-        if self._waiting:
+        if self._queue:
             self._flush()
         if self._file is not None:
             self._file.close()
 
     def _flush(self) -> None:
-        rows = pa.concat_tables(self._waiting).unify_dictionaries()  # else all but the first would be spelled out
+        rows = pa.concat_tables(
+            self._queue
+        ).unify_dictionaries()  # otherwise all but the first would be written as plain text
         if self._file is None:
             columns = self._table.columns
             narrow = {column.name for column in columns if column.type in _NARROW and column.name != "args"}
@@ -183,16 +184,16 @@ class _TableWriter:
                 self._path,
                 rows.schema,
                 compression=COMPRESSION,
-                store_schema=False,  # else other readers would see dictionaries where the schema says text
+                store_schema=False,  # otherwise other readers would see dictionaries in place of text
                 use_dictionary=sorted(narrow),
                 column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
             )
         self._file.write_table(rows, row_group_size=2 * _ROW_GROUP)
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        self._queue, self._queued_rows, self._queued_bytes = [], 0, 0
 
 
 def _write_schema(table: schema.Table, given: pa.Schema) -> pa.Schema:
-    """The schema in which rows like these are written: text as a dictionary where it comes as one."""
+    """Return the schema to write: text as a dictionary if it arrives as one."""
 
     def written(column: schema.Column) -> pa.DataType:
         return _DICTIONARY if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
@@ -201,7 +202,7 @@ def _write_schema(table: schema.Table, given: pa.Schema) -> pa.Schema:
 
 
 def _cast_to(written: pa.Schema, rows: pa.Table) -> pa.Table:
-    """The rows in the schema of the first ones, which may have come with dictionaries where these have none."""
+    """Cast rows to the schema of the first ones, which may have dictionaries where these have none."""
     columns = [
         rows.column(field.name).dictionary_encode()
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(rows.schema.field(field.name).type)
@@ -216,7 +217,7 @@ def _constant_text(text: str, rows: int) -> _Values:
 
 
 def _reencode_labels(rows: pa.Table) -> pa.Table:
-    """Rows that were read back, as they came."""
+    """Dictionary-encode `run` and `source` of rows read back, as they were written."""
     for at, name in enumerate(rows.column_names):
         if name in _LABELS:
             rows = rows.set_column(at, name, rows.column(name).cast(pa.string()).dictionary_encode())
@@ -238,7 +239,7 @@ def _apply_correction(name: str, rows: pa.Table, *, correction: Correction) -> p
 
 
 def _fill_pid(rows: pa.Table, pid: int | None) -> _Values:
-    """The pid of GPU rows; `collectives` and `annotations` also have rows of the CPU, which keep theirs."""
+    """Return the pid column with GPU rows set; CPU rows of `collectives` and `annotations` keep theirs."""
     constant = pa.repeat(pa.scalar(pid, pa.int64()), rows.num_rows)
     if "tid" not in rows.column_names:
         return constant

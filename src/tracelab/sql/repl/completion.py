@@ -1,4 +1,4 @@
-"""What can be completed: names of the store's tables, their columns, macros, functions, keywords, queries, commands."""
+"""Completion of names: tables, columns, macros, functions, keywords, queries and dot commands."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _NAME = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class SessionNames:
-    """Names with what is said of each; `columns` by their table."""
+    """Names of a session with a description each; `columns` by table."""
 
     relations: dict[str, str]
     columns: dict[str, dict[str, str]]
@@ -28,7 +28,7 @@ class SessionNames:
 
 
 def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
-    """All names of a session, as it stands now."""
+    """Read all names that the session currently has."""
     columns: dict[str, dict[str, str]] = {}
     for table, column, kind in con.execute(
         "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
@@ -46,7 +46,8 @@ def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
     ).fetchall()
     keywords = con.execute("select keyword_name from duckdb_keywords() order by keyword_name").fetchall()
     return SessionNames(
-        relations={table.name: table.row for table in schema.TABLES} | {str(name): str(said) for name, said in others},
+        relations={table.name: table.row for table in schema.TABLES}
+        | {str(name): str(comment) for name, comment in others},
         columns=columns,
         functions={str(name): f"{kind} ({parameters})" for name, kind, parameters in functions},
         keywords={str(name): "keyword" for (name,) in keywords},
@@ -54,35 +55,37 @@ def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
 
 
 class NameCompleter(Completer):
-    """Completes the word before the cursor; first what the statement speaks of, keywords and functions last."""
+    """Completes the word before the cursor; columns of tables in the statement first, keywords last."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
         self.words = load_names(con)
 
-    def renew(self) -> None:
-        """Look again: something was created."""
+    def refresh(self) -> None:
+        """Read the names again after a CREATE."""
         self.words = load_names(self._con)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
-        """Give what the word before the cursor may become."""
-        before = document.text_before_cursor
-        begun = before.lstrip()
-        if begun.startswith("."):
-            yield from _complete_command(begun, self.words)
+        """Yield completions of the word before the cursor."""
+        text_before = document.text_before_cursor
+        prefix = text_before.lstrip()
+        if prefix.startswith("."):
+            yield from _complete_command(prefix, self.words)
             return
-        found = _WORD.search(before)
-        word = (found[0] if found else "").replace('"', "")
+        match = _WORD.search(text_before)
+        word = (match[0] if match else "").replace('"', "")
         _, dot, last = word.rpartition(".")
-        spoken = {name.lower() for name in _NAME.findall(document.text)}
-        for name, said in _candidates(self.words, spoken, only_columns=bool(dot)):
+        mentioned = {name.lower() for name in _NAME.findall(document.text)}
+        for name, description in _candidates(self.words, mentioned, only_columns=bool(dot)):
             if (last or dot) and name.lower().startswith(last.lower()):
-                yield Completion(_quote_identifier(name, self.words), -len(last), display=name, display_meta=said)
+                yield Completion(
+                    _quote_identifier(name, self.words), -len(last), display=name, display_meta=description
+                )
 
 
-def _candidates(known: SessionNames, spoken: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
-    """Every name once: columns of tables that the statement names come first, those of others after the tables."""
-    named = {table for table in known.columns if table.lower() in spoken}
+def _candidates(known: SessionNames, mentioned: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
+    """Yield each name once: columns of tables in the statement first, columns of other tables after the tables."""
+    named = {table for table in known.columns if table.lower() in mentioned}
     groups: list[Iterable[tuple[str, str]]] = [
         ((column, f"{kind}, {table}") for table in sorted(named) for column, kind in known.columns[table].items())
     ]
@@ -96,17 +99,17 @@ def _candidates(known: SessionNames, spoken: set[str], *, only_columns: bool) ->
         groups += [known.functions.items(), known.keywords.items()]
     seen: set[str] = set()
     for group in groups:
-        for name, said in group:
+        for name, description in group:
             if name not in seen:
                 seen.add(name)
-                yield name, said
+                yield name, description
 
 
-def _complete_command(begun: str, known: SessionNames) -> Iterator[Completion]:
-    """Complete a command, then what it takes."""
-    command, blank, rest = begun.partition(" ")
+def _complete_command(prefix: str, known: SessionNames) -> Iterator[Completion]:
+    """Complete a command, then its arguments."""
+    command, blank, rest = prefix.partition(" ")
     if not blank:
-        names = {f".{name}": each.about for name, each in COMMANDS.items()}
+        names = {f".{name}": each.help for name, each in COMMANDS.items()}
         yield from _completions_with_prefix(names, command)
     elif command == ".schema":
         yield from _completions_with_prefix(known.relations, rest)
@@ -117,20 +120,20 @@ def _complete_command(begun: str, known: SessionNames) -> Iterator[Completion]:
         elif name in library.library():
             tools = library.variants().get(name, {})
             named = [each for tool, each in tools.items() if tool in options.split()]
-            about = {"--like": f"as {', '.join(tools)} has it"} if tools else {}
+            about = {"--like": f"the definition of {', '.join(tools)}"} if tools else {}
             params = (named[0] if named else library.library()[name]).params
             about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
             yield from _completions_with_prefix(about, options.rpartition(" ")[2])
 
 
-def _completions_with_prefix(names: dict[str, str], begun: str) -> Iterator[Completion]:
-    for name, said in names.items():
-        if name.startswith(begun):
-            yield Completion(name, -len(begun), display_meta=said)
+def _completions_with_prefix(names: dict[str, str], prefix: str) -> Iterator[Completion]:
+    for name, description in names.items():
+        if name.startswith(prefix):
+            yield Completion(name, -len(prefix), display_meta=description)
 
 
 def _quote_identifier(name: str, known: SessionNames) -> str:
-    """The name as SQL needs it: in quotes where it is a reserved word, or no plain name."""
-    reserved = name in known.keywords and name in {"on", "group", "order", "end", "table", "select", "from", "when"}
+    """Quote an identifier if it is a reserved word or not a plain name."""
+    reserved = name in known.keywords and name in {"group", "order", "end", "table", "select", "from", "when"}
     is_column = any(name in columns for columns in known.columns.values())
     return f'"{name}"' if is_column and (reserved or not _PLAIN.fullmatch(name)) else name

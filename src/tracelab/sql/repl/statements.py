@@ -1,4 +1,4 @@
-"""Where a statement ends: what Enter asks, and how several that were pasted together are taken apart."""
+"""Find where statements end, for the Enter key and for pasted text."""
 
 import re
 
@@ -12,7 +12,7 @@ _OPEN = re.compile(r"""'|"|/\*|\$\w*\$""")
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter sends the text: a command, nothing at all, or SQL that ends with a semicolon outside quotes."""
+    """Return whether Enter submits the text: a dot command, nothing, or SQL that ends with an unquoted semicolon."""
     bare = text.strip()
     if not bare or bare.startswith("."):
         return True
@@ -21,7 +21,7 @@ def is_complete(text: str) -> bool:
 
 
 def split_statements(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
-    """The statements of a text; the text itself where DuckDB cannot take it apart, for the box to say why."""
+    """Split a text into statements; return an invalid text whole, so that the sandbox reports the error."""
     try:
         return [statement.query for statement in con.extract_statements(text)] or [text]
     except (duckdb.Error, ValueError):

@@ -1,4 +1,4 @@
-"""The terminal's side of the prompt: history, completion, colours, and when Enter sends."""
+"""The terminal of the shell: history, completion, colors and key bindings."""
 
 import os
 from contextlib import suppress
@@ -17,7 +17,7 @@ from tracelab.sql.repl.statements import is_complete
 
 
 class _BestEffortHistory(FileHistory):
-    """A history whose file may stop taking lines: the prompt goes on, and they are lost when it ends."""
+    """A history that survives a full disk: new lines then last for this session only."""
 
     def store_string(self, string: str) -> None:
         with suppress(OSError):
@@ -25,26 +25,26 @@ class _BestEffortHistory(FileHistory):
 
 
 def history_path() -> Path:
-    """Where the history stands: in the user's state directory."""
+    """Return the path of the history file in the user's state directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
     root = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
     return root / "tracelab" / "sql_history"
 
 
 def open_history() -> History:
-    """The history of earlier sessions; of this one only, where the file cannot be written."""
+    """Open the history of earlier sessions; in memory only if the file is not writable."""
     try:
         path = history_path()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with path.open("ab"):
             return _BestEffortHistory(path)
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
+    except (OSError, RuntimeError):  # RuntimeError: no home folder
         return InMemoryHistory()
 
 
 def create_prompt(con: duckdb.DuckDBPyConnection, past: History) -> tuple[PromptSession[str], NameCompleter]:
-    """A prompt on the terminal, and its completer."""
+    """Create the prompt and its completer."""
     names = NameCompleter(con)
     prompt: PromptSession[str] = PromptSession(
         "tracelab> ",
@@ -73,6 +73,6 @@ def _key_bindings() -> KeyBindings:
 
     @keys.add("enter", filter=has_completions & completion_is_selected)
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.complete_state = None  # take what is selected
+        event.current_buffer.complete_state = None  # accept the selected completion
 
     return keys
