@@ -105,7 +105,9 @@ def test_an_answer_without_rows_is_said(said: Said) -> None:
     assert said("select name from kernels where false;") == ("name\n────\n", "(0 rows)\n")
 
 
-@pytest.mark.parametrize(("rows", "told"), [(500, "(500 rows)"), (501, "(500 of more rows; .rows N changes the limit, ")])
+@pytest.mark.parametrize(
+    ("rows", "told"), [(500, "(500 rows)"), (501, "(500 of more rows; .rows N changes the limit, ")]
+)
 def test_a_long_answer_is_cut_and_says_so(said: Said, rows: int, told: str) -> None:
     out, err = said(f"from range({rows});")
     assert (len(out.splitlines()), err.startswith(told)) == (2 + 500, True)
