@@ -13,7 +13,7 @@ from typing import IO, Any
 import click
 
 from tracelab import __version__
-from tracelab.errors import TracelabError, is_interrupt, unknown, wants_tracebacks
+from tracelab.errors import TracelabError, is_interrupt, suggest_name, wants_tracebacks
 
 COMMANDS = {
     "collect": "Run training on a GPU node, and profile it.",
@@ -115,7 +115,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; suggest the nearest for a misspelled one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(unknown("command", args[0], list(COMMANDS)))
+            ctx.fail(suggest_name("command", args[0], list(COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
