@@ -36,7 +36,8 @@ wheel: $(VENV)/.test  ## Build the sdist and the wheel into dist/.
 	@$(PY) -m hatchling build
 
 parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes.
-	$(PY) -m ziglang cc @$(PARSER)/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/parser.c
+	$(PY) $(PARSER)/generate_layout.py
+	$(PY) -m ziglang cc @$(PARSER)/c/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/c/parser.c
 	@chmod 644 $(PARSER)/parser.wasm
 
 docs: $(VENV)/.runtime  ## Write the reference, the cookbook and the console examples of docs/ and README.md.

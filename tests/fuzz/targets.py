@@ -16,7 +16,8 @@ from tests.readers.small import kernel, op
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
-from tracelab.readers.kineto.parser import NotHealthyError, Parser
+from tracelab.readers.kineto.parser import RefusedChunkError
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import MESSAGES as OF_NCU
 from tracelab.readers.ncu.read_report import read_text
@@ -70,8 +71,8 @@ def kineto_clean(data: bytes) -> None:
     """A damaged piece of a trace, event by event; the parser takes all that became of it."""
     diagnostics = DiagnosticCounts()
     lines, _ = repair.events(data, 1_700_000_000_000_000_000, diagnostics)
-    for parsed in _parser().mended_events(lines, lambda shapes: [0] * len(shapes)):
-        assert not parsed.odd
+    for parsed in _parser().parse_repaired(lines, lambda shapes: [0] * len(shapes)):
+        assert not parsed.irregular
         for table in parsed.tables.values():
             table.validate(full=True)
     build_diagnostics(diagnostics, OF_KINETO)
@@ -79,15 +80,17 @@ def kineto_clean(data: bytes) -> None:
 
 def kineto_parser(data: bytes) -> None:
     """The same piece as the parser sees it first: it refuses it, or what it makes of it is valid."""
-    with contextlib.suppress(NotHealthyError):
-        parsed = _parser().events(memoryview(data), lambda shapes: [at % 13 for at in range(len(shapes))], base_ns=0)
+    with contextlib.suppress(RefusedChunkError):
+        parsed = _parser().parse_chunk(
+            memoryview(data), lambda shapes: [at % 13 for at in range(len(shapes))], base_ns=0
+        )
         for table in parsed.tables.values():
             table.validate(full=True)
 
 
 @cache
-def _parser() -> Parser:
-    return Parser()
+def _parser() -> CompiledParser:
+    return CompiledParser()
 
 
 def run_lines(data: bytes) -> None:

@@ -5,7 +5,8 @@ import re
 
 from tracelab.readers.kineto import arguments, mapping
 from tracelab.readers.kineto.mapping import MAPPINGS
-from tracelab.readers.kineto.parser import Parsed, Parser
+from tracelab.readers.kineto.parser import ParsedChunk
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 PLAIN = len(MAPPINGS)
 """The kind of events of whose arguments all are left over."""
@@ -17,10 +18,14 @@ _STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 argument = arguments.column
 
 
-def parsed(text: str | bytes, *, base_ns: int = 0, kind_of=lambda shape: PLAIN, parser: Parser | None = None) -> Parsed:
+def parsed(
+    text: str | bytes, *, base_ns: int = 0, kind_of=lambda shape: PLAIN, parser: CompiledParser | None = None
+) -> ParsedChunk:
     """A piece; its tables are valid, and have no more odd events than the test says."""
     piece = memoryview(text.encode() if isinstance(text, str) else text)
-    found = (parser or Parser()).events(piece, lambda shapes: [kind_of(shape) for shape in shapes], base_ns=base_ns)
+    found = (parser or CompiledParser()).parse_chunk(
+        piece, lambda shapes: [kind_of(shape) for shape in shapes], base_ns=base_ns
+    )
     for table in found.tables.values():
         table.validate(full=True)
     return found
@@ -29,7 +34,7 @@ def parsed(text: str | bytes, *, base_ns: int = 0, kind_of=lambda shape: PLAIN, 
 def rows(text: str | bytes, **how) -> list[dict]:
     """The events of a piece, kind after kind, without what they do not have; none of them is odd."""
     found = parsed(text, **how)
-    assert not found.odd
+    assert not found.irregular
     return [
         {key: value for key, value in row.items() if value is not None}
         for _, table in sorted(found.tables.items())

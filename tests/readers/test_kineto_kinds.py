@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tracelab.readers.kineto.mapper import borrow_connection, category_sql, classify_shapes
 from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, COUNTERS, MAPPINGS
-from tracelab.readers.kineto.parser import Parser
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 CATEGORIES = (
     *(None, "", "cpu_op", "CPU_OP", "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cpu_instant_event"),
@@ -38,7 +38,7 @@ def test_the_shape_of_an_event_decides_the_first_mapping_whose_condition_holds()
             f"from (select *, {category_sql('source_cat')} as cat from events) order by pid"
         )
         piece = memoryview(",".join(map(json.dumps, EVENTS)).encode())
-        parsed = Parser().events(piece, lambda shapes: classify_shapes(shapes, con), base_ns=0)
+        parsed = CompiledParser().parse_chunk(piece, lambda shapes: classify_shapes(shapes, con), base_ns=0)
     assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
     pids = {kind: table.column("pid").to_pylist() for kind, table in parsed.tables.items()}
     assert sorted((pid, kind) for kind in pids for pid in pids[kind]) == expected

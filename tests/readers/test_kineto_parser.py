@@ -9,7 +9,8 @@ import pytest
 
 from tests.readers.parsing import ALIKE, PLAIN, compact, parsed, rows
 from tracelab.readers.kineto import parser as package
-from tracelab.readers.kineto.parser import NotHealthyError, Parser, Shape, module
+from tracelab.readers.kineto.parser import RefusedChunkError, Shape, wasm_module
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 FOLDER = Path(package.__file__).parent
 WORDS = re.compile(rb"-?\b(?:inf(?:inity)?|nan)\b", re.IGNORECASE)
@@ -134,7 +135,7 @@ def test_texts_are_unescaped_and_arguments_are_escaped_only_where_they_must_be()
     ],
 )
 def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
-    with pytest.raises(NotHealthyError):
+    with pytest.raises(RefusedChunkError):
         parsed(text)
 
 
@@ -166,13 +167,13 @@ def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
 )
 def test_an_odd_event_is_left_to_the_tolerant_path_and_no_other_one(event: str) -> None:
     found = parsed(f'{{"ph": "a"}}, {event}, {{"ph": "b"}}')
-    assert found.odd == [WORDS.sub(b"NaN", compact(event).encode())]
+    assert found.irregular == [WORDS.sub(b"NaN", compact(event).encode())]
     assert found.tables[PLAIN].column("ph").to_pylist() == ["a", "b"]
 
 
 def test_a_parser_goes_on_after_a_piece_that_it_refused() -> None:
-    parser = Parser()
-    with pytest.raises(NotHealthyError):
+    parser = CompiledParser()
+    with pytest.raises(RefusedChunkError):
         parsed('{"ph": "X", "id": 1}, {"ph": "X"', parser=parser)
     assert rows('{"ph": "Y"}', parser=parser) == [{"ph": "Y"}]
 
@@ -211,22 +212,22 @@ def test_shapes_tell_phase_category_watched_names_and_watched_keys() -> None:
               {"ph": "X", "cat": "kernel", "name": "other", "args": {"Collective name": 3}}"""
     parsed(text, kind_of=lambda shape: seen.append(shape) or PLAIN)
     assert seen == [
-        Shape("X", "kernel", None, keyed=True),
-        Shape("X", "", None, keyed=False),
-        Shape("i", None, "[memory]", keyed=True),
-        Shape(None, None, "record_param_comms", keyed=False),
-        Shape("X", "kernel", None, keyed=False),
+        Shape("X", "kernel", None, has_watched_key=True),
+        Shape("X", "", None, has_watched_key=False),
+        Shape("i", None, "[memory]", has_watched_key=True),
+        Shape(None, None, "record_param_comms", has_watched_key=False),
+        Shape("X", "kernel", None, has_watched_key=False),
     ]
 
 
-@pytest.mark.skipif(module.resource is None, reason="this system limits no addresses")
+@pytest.mark.skipif(wasm_module.resource is None, reason="this system limits no addresses")
 def test_where_addresses_are_limited_memory_is_taken_as_it_grows() -> None:
     program = """if True:
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-        from tracelab.readers.kineto.parser import Parser
+        from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
         text = ",".join('{"ph": "X", "name": "' + str(at) + '"}' for at in range(500_000)).encode()
-        tables = Parser().events(memoryview(text), lambda shapes: [0], base_ns=0).tables
+        tables = CompiledParser().parse_chunk(memoryview(text), lambda shapes: [0], base_ns=0).tables
         print(tables[0].column("name").to_pylist() == [str(at) for at in range(500_000)])
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -235,6 +236,6 @@ def test_where_addresses_are_limited_memory_is_taken_as_it_grows() -> None:
 
 def test_what_is_run_is_what_the_source_compiles_to(tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="needs a C compiler for WebAssembly: pip install ziglang")
-    compiler = [sys.executable, "-m", "ziglang", "cc", f"@{FOLDER / 'flags.txt'}"]
-    subprocess.run([*compiler, "-o", str(tmp_path / "parser.wasm"), str(FOLDER / "parser.c")], check=True)
+    compiler = [sys.executable, "-m", "ziglang", "cc", f"@{FOLDER / 'c' / 'flags.txt'}"]
+    subprocess.run([*compiler, "-o", str(tmp_path / "parser.wasm"), str(FOLDER / "c" / "parser.c")], check=True)
     assert (tmp_path / "parser.wasm").read_bytes() == (FOLDER / "parser.wasm").read_bytes(), "run `make parser`"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.readers.parsing import ALIKE, argument, compact, one_way, parsed
 from tracelab.readers.kineto import arguments, mapping
-from tracelab.readers.kineto.parser import Parser
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 TEXTS = {"ph": "ph", "source_cat": "cat", "name": "name"}
 TIMES = {"start_ns": "ts", "dur_ns": "dur"}
@@ -109,7 +109,7 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
         if key in plan.columns and (fits := fitting(value, arguments.TYPES[key])) is not None:
             row[argument(key)] = fits
     beside = any(json.loads(key) in mapping.COLLECTIVE_KEYS for key, _ in event.get("args", []))
-    rests = (("args", plan.held, plan.columns), ("args beside", plan.held_beside, plan.columns_beside))
+    rests = (("args", plan.omitted, plan.columns), ("secondary args", plan.secondary_omitted, plan.secondary_columns))
     for rest, held, columns in rests:
         unfit = {key for key in columns if argument(key) not in row}
         left = [(key, value) for key, value in given if key not in held or key in unfit]
@@ -130,7 +130,7 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
     base_ns=st.integers(0, 10**18),
 )
 def test_any_events_are_read_as_python_reads_them(pieces: list[list[tuple[dict, str]]], base_ns: int) -> None:
-    parser, kinds = Parser(), dict(zip("XYZ", ALIKE, strict=True))
+    parser, kinds = CompiledParser(), dict(zip("XYZ", ALIKE, strict=True))
     for piece in pieces:
         texts = [
             written(
@@ -140,7 +140,7 @@ def test_any_events_are_read_as_python_reads_them(pieces: list[list[tuple[dict, 
         ]
         found = parsed(",".join(texts), base_ns=base_ns, kind_of=lambda shape: kinds[shape.ph], parser=parser)
         odd = [text for text, (event, _) in zip(texts, piece, strict=True) if is_odd(event)]
-        assert found.odd == [compact(text).encode() for text in odd]
+        assert found.irregular == [compact(text).encode() for text in odd]
         for ph, kind in kinds.items():
             events = [event for event, _ in piece if json.loads(event["ph"]) == ph and not is_odd(event)]
             rows = found.tables[kind].to_pylist() if kind in found.tables else []

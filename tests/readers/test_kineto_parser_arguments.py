@@ -7,7 +7,8 @@ import pytest
 from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parsed, rows
 from tracelab.readers.kineto import arguments, mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
-from tracelab.readers.kineto.parser import Parser, Unfit
+from tracelab.readers.kineto.parser import UnfitValues
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 
 def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> None:
@@ -56,12 +57,12 @@ def test_a_value_that_does_not_fit_is_left_over_and_told(key: str, value: str, c
     assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact(value)}}}', None] * 2
     assert found.tables[KERNELS].to_pylist()[0].get(argument(key)) == column
     said = json.loads(value) if value.startswith('"') else compact(value)
-    assert found.unfit == [Unfit("kernels", key, said, 2)]
+    assert found.unfit == [UnfitValues("kernels", key, said, 2)]
 
 
 def test_a_value_that_does_not_fit_the_second_table_is_told_of_that_one() -> None:
     text = '{"ph": "X", "args": {"Collective name": "a", "Seq": "soon"}}'
-    assert parsed(text, kind_of=lambda _: KERNELS).unfit == [Unfit("collectives", "Seq", "soon", 1)]
+    assert parsed(text, kind_of=lambda _: KERNELS).unfit == [UnfitValues("collectives", "Seq", "soon", 1)]
 
 
 def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
@@ -88,7 +89,7 @@ def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> No
               {"ph": "X", "args": {"queued": 0, "x": 1}}"""
     found = parsed(text, kind_of=lambda _: KERNELS).tables[KERNELS]
     assert found.column("args").to_pylist() == ['{"Collective name":"a","queued":0,"x":1}', '{"queued":0,"x":1}']
-    assert found.column("args beside").to_pylist() == ['{"x":1}', None]
+    assert found.column("secondary args").to_pylist() == ['{"x":1}', None]
 
 
 def test_of_a_key_beside_and_among_the_arguments_the_argument_is_kept() -> None:
@@ -108,7 +109,7 @@ def test_what_does_not_fit_the_first_table_is_not_left_over_for_the_second() -> 
     text = '{"ph": "X", "args": {"graph id": -2.5, "Seq": "soon", "Collective name": "a", "dtype": "Float"}}'
     (row,) = rows(text, kind_of=lambda _: KERNELS)
     assert row["args"] == '{"graph id":-2.5,"Seq":"soon","Collective name":"a","dtype":"Float"}'
-    assert row["args beside"] == '{"Seq":"soon"}'
+    assert row["secondary args"] == '{"Seq":"soon"}'
 
 
 def test_counters_keep_their_arguments_whole() -> None:
@@ -120,14 +121,16 @@ def test_counters_keep_their_arguments_whole() -> None:
 
 def test_all_mappings_ask_the_same_type_of_an_argument() -> None:
     targets = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)
-    asked = {(key, kind) for target in targets for key, kind in arguments.typed(target).items()}
-    assert sorted(asked) == sorted((key, kind) for key, kind in arguments.TYPES.items() if kind != arguments.HELD)
+    asked = {(key, kind) for target in targets for key, kind in arguments.argument_types(target).items()}
+    assert sorted(asked) == sorted((key, kind) for key, kind in arguments.TYPES.items() if kind != arguments.REDUNDANT)
     assert len(arguments.TYPES) <= 64
 
 
 def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:
     line = b'{"ph": null, "name": "a", "ts": 5, "dur": 9223372036854775807, "\\"": 1, "ID": 2, "args": {"\\n": 3}}'
-    (found,) = Parser().mended_events([line, b'{"ph": "X", "args": null}'], lambda shapes: [PLAIN] * len(shapes))
+    (found,) = CompiledParser().parse_repaired(
+        [line, b'{"ph": "X", "args": null}'], lambda shapes: [PLAIN] * len(shapes)
+    )
     assert found.tables[PLAIN].to_pylist() == [
         {"ph": None, "name": "a", "args": '{"\\n":3,"\\"":1,"ID":2}', "start_ns": 5, "dur_ns": 2**63 - 1},
         {"ph": "X", "name": None, "args": None, "start_ns": None, "dur_ns": None},
@@ -136,18 +139,18 @@ def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:
 
 def test_mended_events_may_have_any_number_of_shapes() -> None:
     lines = [f'{{"ph": "X", "cat": "c{at}"}}'.encode() for at in range(40_000)]
-    found = Parser().mended_events(lines, lambda shapes: [PLAIN] * len(shapes))
+    found = CompiledParser().parse_repaired(lines, lambda shapes: [PLAIN] * len(shapes))
     assert sum(len(parsed.tables[PLAIN]) for parsed in found) == 40_000
 
 
 def test_an_event_of_more_keys_than_are_compared_is_odd_and_mended_whole() -> None:
     event = {"ph": "X", "args": {f"k{at}": at for at in range(100_000)}}
     found = parsed(json.dumps(event))
-    assert found.odd == [json.dumps(event, separators=(",", ":")).encode()]
-    (mended,) = Parser().mended_events(found.odd, lambda shapes: [PLAIN] * len(shapes))
+    assert found.irregular == [json.dumps(event, separators=(",", ":")).encode()]
+    (mended,) = CompiledParser().parse_repaired(found.irregular, lambda shapes: [PLAIN] * len(shapes))
     assert json.loads(mended.tables[PLAIN].column("args")[0].as_py()) == event["args"]
 
 
 def test_events_of_too_many_shapes_for_one_piece_are_odd() -> None:
     found = parsed(",".join(f'{{"ph": "X", "cat": "c{at}"}}' for at in range(40_000)))
-    assert (len(found.tables[PLAIN]), len(found.odd)) == (32_768, 7_232)
+    assert (len(found.tables[PLAIN]), len(found.irregular)) == (32_768, 7_232)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
-from tracelab.readers.kineto.parser import NotHealthyError, Parsed, Parser, Shape
+from tracelab.readers.kineto.parser import ParsedChunk, Parser, RefusedChunkError, Shape
 
 _ID_COLUMNS = ("pid", "tid")
 
@@ -46,17 +46,17 @@ class ChunkReader:
         """Parse a chunk, damaged or not; return the rows of every kind that now has enough events queued."""
         rows = Rows()
         try:
-            parsed = self._parser.events(chunk, self._classify, base_ns=self._base_ns)
-        except NotHealthyError:
+            parsed = self._parser.parse_chunk(chunk, self._classify, base_ns=self._base_ns)
+        except RefusedChunkError:
             from tracelab.readers.kineto import repair
 
             self._add_repaired(*repair.events(bytes(chunk), self._base_ns, rows.diagnostics), rows)
         else:
             self._add(parsed, rows)
-            if parsed.odd:
+            if parsed.irregular:
                 from tracelab.readers.kineto import repair
 
-                self._add_repaired(*repair.whole_events(parsed.odd, self._base_ns, rows.diagnostics), rows)
+                self._add_repaired(*repair.whole_events(parsed.irregular, self._base_ns, rows.diagnostics), rows)
         return rows
 
     def finish(self) -> None:
@@ -72,13 +72,13 @@ class ChunkReader:
 
     def _add_repaired(self, lines: list[bytes], skipped: int, rows: Rows) -> None:
         rows.events_skipped += skipped
-        for parsed in self._parser.mended_events(lines, self._classify):
+        for parsed in self._parser.parse_repaired(lines, self._classify):
             self._add(parsed, rows)
-            for event in parsed.odd:
+            for event in parsed.irregular:
                 rows.events_skipped += 1
                 rows.diagnostics.note("event_lost", event)
 
-    def _add(self, parsed: Parsed, rows: Rows) -> None:
+    def _add(self, parsed: ParsedChunk, rows: Rows) -> None:
         """Queue events; map the batch that the queue hands out, if any."""
         for unfit in parsed.unfit:
             rows.diagnostics.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)

@@ -63,6 +63,11 @@ MESSAGES: Messages = {
         None,
     ),
     "time_missing": ("warning", "{n} [event with a duration has|events with a duration have] no start.", None),
+    "parsed_in_python": (
+        "info",
+        "The compiled parser cannot run here ({sample}); the events were parsed in Python: the same rows, more slowly.",
+        "Install wasmtime in the environment of tracelab.",
+    ),
     **COMMON_MESSAGES,
     "size_from_launch": (
         "info",

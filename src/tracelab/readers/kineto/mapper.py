@@ -150,7 +150,7 @@ def classify_shapes(shapes: Sequence[Shape], connection: Connection) -> list[int
     if new:
         columns = ("ph", "source_cat", "name")
         table = {column: pa.array([getattr(shape, column) for shape in new], pa.string()) for column in columns}
-        table["args"] = pa.array([_WATCHED_ARGS if shape.keyed else "{}" for shape in new])
+        table["args"] = pa.array([_WATCHED_ARGS if shape.has_watched_key else "{}" for shape in new])
         connection.register("shapes", pa.table(table))
         kinds: list[int] = connection.arrow(_KINDS_QUERY).column("kind").to_numpy().tolist()
         connection.unregister("shapes")

@@ -35,7 +35,7 @@ class Mapping:
     table: str
     where: str
     columns: dict[str, Value] = field(default_factory=dict)
-    also_held: tuple[str, ...] = ()  # arguments that say again what a column holds
+    also_omitted: tuple[str, ...] = ()  # arguments that say again what a column holds
 
 
 def _arg(*keys: str, kind: str = "BIGINT") -> Value:
@@ -295,7 +295,7 @@ KERNEL_COLLECTIVES = Mapping(
         "correlation": _GPU["correlation"],
         **_COLLECTIVE,
     },
-    also_held=(
+    also_omitted=(
         *("context", "queued", "registers per thread", "shared memory", "blocks per SM", "warps per SM"),
         *("grid", "block", "est. achieved occupancy %", "graph id", "graph node id"),
     ),
@@ -304,7 +304,7 @@ OP_COLLECTIVES = Mapping(
     "collectives",
     "cat = 'cpu_op' and ph = 'X'",
     {"origin": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
-    also_held=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
+    also_omitted=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
 COLLECTIVE_KEYS = (NAME_OF_COLLECTIVE, *_IN)
 """Arguments that make a kernel, or an op, one that also has a row in `collectives`."""

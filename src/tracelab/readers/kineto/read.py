@@ -14,7 +14,7 @@ from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, ChunkBuffer, Chunker, Trace
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
-from tracelab.readers.kineto.parser import FAILURES, parser
+from tracelab.readers.kineto.parser import ParserError, borrow_parser, compiled_parser_problem
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 
@@ -27,10 +27,12 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
     assumptions = probe.read_assumptions(path)
     sink = open_sink(assumptions.rank)
     trace, summary = Trace(), TraceSummary()
+    if problem := compiled_parser_problem():
+        summary.diagnostics.note("parsed_in_python", problem)
     with decompress.open_decompressed(path, trace.diagnostics, progress) as stream:
         try:
             _read_chunks(stream, trace, sink, summary, assumptions, min(workers, _count_useful_threads(path)))
-        except FAILURES as error:
+        except ParserError as error:
             problem = str(error).splitlines()[0]
             raise SourceError(path, f"the parser failed ({problem}); free some memory, or report this file") from error
     summary.diagnostics.merge(trace.diagnostics)
@@ -65,7 +67,7 @@ def _read_chunks(
         for _ in range(threads):
             connection = stack.enter_context(borrow_connection())
             mapper = Mapper(connection, assumptions.gpu_pid)
-            chunk_parser = stack.enter_context(parser())
+            chunk_parser = stack.enter_context(borrow_parser())
             readers.append(ChunkReader(connection, chunk_parser, queue, mapper, base_ns=assumptions.base_ns))
         pool.run(readers)
 

@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.kineto import json_text
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
 _LIMIT_NS = 1 << 63
@@ -37,7 +38,6 @@ class _NotFinite:
 
 
 _NOT_FINITE = _NotFinite()
-_LONGEST_INTEGER = 400  # digits; Python refuses more than 4,300, and no field needs more than 20
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,7 @@ def _decoder(diagnostics: DiagnosticCounts) -> json.JSONDecoder:
             diagnostics.note("duplicate_key", [key for key, _ in items if key][:12])
         return value
 
-    return json.JSONDecoder(
-        object_pairs_hook=pairs,
-        parse_float=Decimal,
-        parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INTEGER else Decimal(digits),
-        parse_constant=lambda _: _NOT_FINITE,
-        strict=False,
-    )
+    return json_text.decoder(pairs=pairs, constant=lambda _: _NOT_FINITE)
 
 
 def _encodable(key: str) -> str:
@@ -180,7 +174,7 @@ def _ns(us: object, key: str, diagnostics: DiagnosticCounts, base_ns: int = 0) -
 def _as_text(value: object, diagnostics: DiagnosticCounts) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    text = str(value) if isinstance(value, Decimal) else _dumped(value, diagnostics)
+    text = _dumped(value, diagnostics)
     return None if value is _NOT_FINITE else text
 
 
@@ -192,14 +186,7 @@ def _as_object(value: object, diagnostics: DiagnosticCounts) -> dict[str, Any]:
 
 
 def _dumped(value: object, diagnostics: DiagnosticCounts) -> str:
-    def plain(other: object) -> object:
-        if isinstance(other, Decimal):
-            number = float(other)
-            return number if abs(number) < float("inf") else str(other)
-        diagnostics.note("value_not_finite")
-        return None
-
-    return json.dumps(value, default=plain, ensure_ascii=False)
+    return json_text.encode(value, lambda _: diagnostics.note("value_not_finite"))
 
 
 def _after_space(text: str, position: int) -> int:

@@ -1,127 +1,145 @@
-"""What the parser laid out in its memory, copied into tables of Arrow; `columns.h` is its other side."""
+"""Copy the columns that the compiled parser has built into Arrow tables."""
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from tracelab.readers.kineto import arguments
 from tracelab.readers.kineto.arguments import TYPES
-from tracelab.readers.kineto.mapping import KINDS
-from tracelab.readers.kineto.parser import module
-from tracelab.readers.kineto.parser.module import Module
+from tracelab.readers.kineto.parser.layout import MAX_ARGUMENTS, MAX_KINDS, NO_ITEM, Column
+from tracelab.readers.kineto.parser.results import UnfitValues
+from tracelab.readers.kineto.parser.wasm_module import Bytes, struct_type
 
-_TEXTS = {"ph": 0, "source_cat": 1, "name": 2, arguments.LEFTOVER: 7, arguments.SECONDARY_LEFTOVER: 8}
-_TIMES = {"start_ns": 5, "dur_ns": 6}
-_IDS = {"pid": (3, 9), "tid": (4, 10)}
-"""Process and thread: the column of numbers, and that of texts, which has more where an id is no number."""
-_ARGUMENTS = 11
-_MOST_KEYS = 64
-_COLUMNS = _ARGUMENTS + _MOST_KEYS + 1
-_KINDS = 64
-_NO_ITEM = -(2**63)
-"""What the parser puts for an item of a list that does not fit."""
-
-
-@dataclass(frozen=True)
-class Unfit:
-    """An argument some of whose values do not fit its column."""
-
-    table: str
-    key: str
-    first: str
-    count: int
+_TEXTS = {
+    "ph": Column.PH,
+    "source_cat": Column.CAT,
+    "name": Column.NAME,
+    arguments.LEFTOVER: Column.LEFTOVER_ARGS,
+    arguments.SECONDARY_LEFTOVER: Column.SECONDARY_LEFTOVER_ARGS,
+}
+_TIMES = {"start_ns": Column.START_NS, "dur_ns": Column.DUR_NS}
+_IDS = {"pid": (Column.PID, Column.PID_TEXT), "tid": (Column.TID, Column.TID_TEXT)}
+"""Process and thread: the column of numbers, and that of texts, which has more values where an id is no number."""
+_COLUMN_COUNT = Column.FIRST_ARGUMENT + MAX_ARGUMENTS
 
 
-class LaidOut:
-    """The columns of a piece, until another one is parsed."""
+class Module(Protocol):
+    """A compiled parser: its functions and its memory."""
 
-    def __init__(self, parser: Module) -> None:
-        self._parser = parser
-        self._memory = memory = parser.memory()
-        self._buffers = module.words(memory, parser.call("buffers_at"), (_COLUMNS, 3)).tolist()
-        filled = module.words(memory, parser.call("filled_at"), (_KINDS, _COLUMNS, 3))
-        self._present = filled[:, :, 0].tolist()
-        self._starts = module.words(memory, parser.call("starts_at"), (_KINDS,)).tolist()
-        self._counts = module.words(memory, parser.call("counts_at"), (_KINDS,)).tolist()
+    address_bytes: int
+
+    def call(self, function: str, *numbers: int) -> int:
+        """Call a function of exports.c."""
+
+    def write(self, address: int, content: "bytes | memoryview") -> None:
+        """Copy bytes into the memory."""
+
+    def read(self, address: int, size: int) -> Bytes:
+        """Return a view of bytes in memory, valid until the next call."""
+
+    def memory_bytes(self) -> int:
+        """Return how large the memory has become."""
+
+
+def read_array(module: Module, address: int, kind: str, count: int) -> "np.ndarray[Any, Any]":
+    """Return structs or numbers from memory; see `layout.STRUCTS`."""
+    dtype = struct_type(kind, module.address_bytes)
+    return module.read(address, dtype.itemsize * count).view(dtype)
+
+
+def read_text(module: Module, start: int, size: int) -> str:
+    """Return a text from memory."""
+    return module.read(start, size).tobytes().decode()
+
+
+class ColumnReader:
+    """Reads the columns of the chunk that was parsed last."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._buffers = self._array("get_buffers", "ColumnBuffers", _COLUMN_COUNT).tolist()
+        fills = self._array("get_fills", "ColumnFill", MAX_KINDS * _COLUMN_COUNT)
+        self._present = fills["present"].reshape(MAX_KINDS, _COLUMN_COUNT).tolist()
+        self._starts = self._array("get_starts", "u4", MAX_KINDS).tolist()
+        self._counts = self._array("get_counts", "u4", MAX_KINDS).tolist()
         self.kinds = [kind for kind, count in enumerate(self._counts) if count]
 
-    def table(self, kind: int) -> pa.Table:
-        """The events of a kind, with the columns that hold anything, and `ph`."""
+    def read_table(self, kind: int) -> pa.Table:
+        """Return the events of a kind, with `ph` and the columns that have values."""
         present = self._present[kind]
         columns: dict[str, pa.Array[Any]] = {"ph": pa.nulls(self._counts[kind], pa.string())}
-        columns |= {name: self._text(kind, at) for name, at in _TEXTS.items() if present[at]}
-        columns |= {name: self._numbers(kind, at) for name, at in _TIMES.items() if present[at]}
+        columns |= {name: self._texts(kind, column) for name, column in _TEXTS.items() if present[column]}
+        columns |= {name: self._numbers(kind, column) for name, column in _TIMES.items() if present[column]}
         for name, (numbers, texts) in _IDS.items():
             if present[texts] > present[numbers]:
-                columns[name] = self._text(kind, texts)
+                columns[name] = self._texts(kind, texts)
             elif present[numbers]:
                 columns[name] = self._numbers(kind, numbers)
-        for at, (key, as_type) in enumerate(TYPES.items(), _ARGUMENTS):
-            if present[at]:
-                columns[arguments.column(key)] = self._argument(kind, at, as_type)
+        for column, (key, type_name) in enumerate(TYPES.items(), Column.FIRST_ARGUMENT):
+            if present[column]:
+                columns[arguments.column(key)] = self._argument(kind, column, type_name)
         return pa.table(columns)
 
-    def unfit(self) -> list[Unfit]:
-        """The arguments some of whose values do not fit, by the first table that has a column for them."""
-        found = module.words(self._memory, self._parser.call("unfit_at"), (_KINDS, _MOST_KEYS, 3))
+    def read_unfit(self) -> list[UnfitValues]:
+        """Return the values that do not fit, each with the first table that has a column for them."""
+        values = self._array("get_unfit", "UnfitValues", MAX_KINDS * MAX_ARGUMENTS).reshape(MAX_KINDS, MAX_ARGUMENTS)
         unfit = []
-        for kind, number in zip(*np.nonzero(found[:, :, 0]), strict=True):
-            count, address, size = found[kind, number].tolist()
-            first, key = _said(module.text(self._memory, address, size)), list(TYPES)[number]
-            beside = arguments.collectives_of(KINDS[kind])
-            table = KINDS[kind] if key in arguments.keys_of(KINDS[kind]) else beside
-            assert table is not None  # noqa: S101 - an argument has a column in one of them
-            unfit.append(Unfit(table.table, key, first, count))
+        for kind, number in zip(*np.nonzero(values["count"]), strict=True):
+            count, (start, size) = values[kind, number].tolist()
+            key = list(TYPES)[number]
+            first = read_text(self._module, start, size)
+            unfit.append(UnfitValues(arguments.table_of(int(kind), key), key, unquote(first), count))
         return unfit
 
-    def odd(self) -> list[bytes]:
-        """The events that are odd, as they stand."""
-        count = self._parser.call("odd_count")
-        found = module.words(self._memory, self._parser.call("odd_at"), (count, 2)).tolist()
-        return [self._memory[address : address + size].tobytes() for address, size in found]
+    def read_irregular(self) -> list[bytes]:
+        """Return the text of the irregular events."""
+        texts = self._array("get_irregular", "Text", self._module.call("count_irregular")).tolist()
+        return [self._module.read(start, size).tobytes() for start, size in texts]
 
-    def _argument(self, kind: int, column: int, as_type: str) -> "pa.Array[Any]":
-        if as_type == "INTEGER[3]":
-            return self._threes(kind, column)
-        return self._numbers(kind, column) if as_type in ("BIGINT", "INTEGER") else self._text(kind, column)
+    def _array(self, function: str, kind: str, count: int) -> "np.ndarray[Any, Any]":
+        return read_array(self._module, self._module.call(function), kind, count)
+
+    def _argument(self, kind: int, column: int, type_name: str) -> "pa.Array[Any]":
+        if type_name == "INTEGER[3]":
+            return self._lists(kind, column)
+        return self._numbers(kind, column) if type_name in ("BIGINT", "INTEGER") else self._texts(kind, column)
 
     def _numbers(self, kind: int, column: int) -> "pa.Array[Any]":
         values, *_ = self._buffers[column]
         start, count = self._starts[kind], self._counts[kind]
-        content = self._copied(values + 8 * start, 8 * count)
-        return pa.Array.from_buffers(pa.int64(), count, [*self._valid(kind, column), content])
+        content = self._copy(values + 8 * start, 8 * count)
+        return pa.Array.from_buffers(pa.int64(), count, [*self._validity(kind, column), content])
 
-    def _threes(self, kind: int, column: int) -> "pa.Array[Any]":
-        """Three numbers for each event, of which those are null that are none."""
+    def _lists(self, kind: int, column: int) -> "pa.Array[Any]":
+        """Return three numbers for each event; those are null that are no integers."""
         values, *_ = self._buffers[column]
         start, count = self._starts[kind], self._counts[kind]
-        items = self._memory[values + 24 * start :][: 24 * count].view(np.int64).copy()
-        numbers = pa.array(items, mask=items == _NO_ITEM)
-        return pa.Array.from_buffers(pa.list_(pa.int64(), 3), count, self._valid(kind, column), children=[numbers])
+        items = self._module.read(values + 24 * start, 24 * count).view(np.int64).copy()
+        numbers = pa.array(items, mask=items == NO_ITEM)
+        return pa.Array.from_buffers(pa.list_(pa.int64(), 3), count, self._validity(kind, column), children=[numbers])
 
-    def _text(self, kind: int, column: int) -> "pa.Array[Any]":
+    def _texts(self, kind: int, column: int) -> "pa.Array[Any]":
         values, _, offsets = self._buffers[column]
         start, count = self._starts[kind], self._counts[kind]
-        ends = module.words(self._memory, offsets + 4 * start, (count + 1,))
-        content = self._copied(values + int(ends[0]), int(ends[-1] - ends[0]))
-        buffers = [*self._valid(kind, column), pa.py_buffer((ends - ends[0]).tobytes()), content]
+        ends = read_array(self._module, offsets + 4 * start, "u4", count + 1)
+        content = self._copy(values + int(ends[0]), int(ends[-1] - ends[0]))
+        buffers = [*self._validity(kind, column), pa.py_buffer((ends - ends[0]).tobytes()), content]
         return pa.Array.from_buffers(pa.string(), count, buffers)
 
-    def _valid(self, kind: int, column: int) -> list[pa.Buffer | None]:
-        """A bit for each event that has the column; None where all have."""
+    def _validity(self, kind: int, column: int) -> list[pa.Buffer | None]:
+        """Return a bit for each event that has a value; None where all have."""
         count = self._counts[kind]
         if self._present[kind][column] == count:
             return [None]
-        _, valid, *_ = self._buffers[column]
-        return [self._copied(valid + self._starts[kind] // 8, (count + 7) // 8)]
+        _, validity, *_ = self._buffers[column]
+        return [self._copy(validity + self._starts[kind] // 8, (count + 7) // 8)]
 
-    def _copied(self, address: int, size: int) -> pa.Buffer:
-        return pa.py_buffer(self._memory[address : address + size].tobytes())
+    def _copy(self, address: int, size: int) -> pa.Buffer:
+        return pa.py_buffer(self._module.read(address, size).tobytes())
 
 
-def _said(value: str) -> str:
-    """A value of JSON as people write it: a string without its quotes."""
+def unquote(value: str) -> str:
+    """Return JSON as people write it: a string without its quotes."""
     return str(json.loads(value)) if value.startswith('"') else value

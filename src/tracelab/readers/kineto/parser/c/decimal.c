@@ -1,0 +1,116 @@
+#include "decimal.h"
+
+enum { MAX_DIGITS = 19, MAX_POWER = 18 };
+
+static const uint64_t POWERS[MAX_POWER + 1] = {
+    1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u, 100000000000u,
+    1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u, 100000000000000000u,
+    1000000000000000000u,
+};
+
+Cursor parse_decimal(Cursor cursor, int32_t exponent, int64_t offset, int64_t *value, bool *is_whole) {
+    Cursor end = skip_number(cursor);
+    if (!end) return NULL;
+    bool negative = *cursor == '-';
+    if (negative) cursor++;
+    uint64_t digits = 0;
+    uint32_t count = 0;
+    bool fraction = false;
+    for (; cursor < end; cursor++) {
+        if (*cursor == '.') {
+            fraction = true;
+            continue;
+        }
+        if (!is_digit(*cursor)) break;
+        digits = digits * 10 + (uint64_t)(*cursor - '0');
+        count += count || digits;  // leading zeros do not count
+        exponent -= fraction;
+    }
+    if (count > MAX_DIGITS) return NULL;
+    if (cursor < end) {  // at the e of an exponent
+        bool smaller = cursor[1] == '-';
+        int32_t shift = 0;
+        cursor += cursor[1] == '-' || cursor[1] == '+' ? 2 : 1;
+        for (; cursor < end && shift < 1000; cursor++) shift = shift * 10 + (*cursor - '0');
+        exponent += smaller ? -shift : shift;
+    }
+    if (exponent < -MAX_POWER || exponent > MAX_POWER) {
+        if (digits) return NULL;
+        exponent = 0;
+    }
+    uint64_t whole, half = 0;  // 0: below a half, 1: a half, 2: above it
+    *is_whole = true;
+    if (exponent < 0) {
+        uint64_t unit = POWERS[-exponent], rest = digits % unit;
+        whole = digits / unit;
+        *is_whole = !rest;
+        half = (rest * 2 == unit) + 2 * (rest * 2 > unit);
+    } else {
+        if (digits > INT64_MAX / POWERS[exponent]) return NULL;
+        whole = digits * POWERS[exponent];
+    }
+    whole += half == 2 || (half == 1 && ((whole ^ (uint64_t)offset) & 1));
+    if (whole > INT64_MAX) return NULL;
+    return __builtin_add_overflow(negative ? -(int64_t)whole : (int64_t)whole, offset, value) ? NULL : end;
+}
+
+bool parse_integer(Text text, int64_t *value) {
+    Cursor cursor = text.start, end = cursor + text.size;
+    bool negative = cursor < end && *cursor == '-';
+    if (negative) cursor++;
+    if (cursor == end || end - cursor > MAX_DIGITS) return false;
+    uint64_t number = 0;
+    for (; cursor < end; cursor++) {
+        if (!is_digit(*cursor)) return false;
+        number = number * 10 + (uint64_t)(*cursor - '0');
+    }
+    if (number > (uint64_t)INT64_MAX + negative) return false;
+    *value = (int64_t)(negative ? 0 - number : number);
+    return true;
+}
+
+static Text without_quotes(Text json) {
+    return json.size > 1 && *json.start == '"' ? (Text){json.start + 1, json.size - 2} : json;
+}
+
+bool parse_whole_number(Text json, int64_t *value) {
+    json = without_quotes(json);
+    bool is_whole;
+    return parse_integer(json, value)
+        || (parse_decimal(json.start, 0, 0, value, &is_whole) == json.start + json.size && is_whole);
+}
+
+bool is_number(Text json) {
+    json = without_quotes(json);
+    return skip_number(json.start) == json.start + json.size;
+}
+
+// Skips an item of an array, in valid JSON without space: returns the comma or the bracket behind it.
+static Cursor skip_item(Cursor cursor) {
+    for (uint32_t depth = 0;; cursor++) {
+        if (*cursor == '"') {
+            for (cursor++; *cursor != '"'; cursor++) cursor += *cursor == '\\';
+        } else if (*cursor == '[' || *cursor == '{') {
+            depth++;
+        } else if (*cursor == ']' || *cursor == '}') {
+            if (!depth--) return cursor;
+        } else if (*cursor == ',' && !depth) {
+            return cursor;
+        }
+    }
+}
+
+bool parse_int32_list(Text json, int64_t *values) {
+    for (uint32_t i = 0; i < LIST_ITEMS; i++) values[i] = NO_ITEM;
+    if (json.size == 2) return false;
+    uint32_t count = 0, fit = 0;
+    for (Cursor cursor = json.start; *cursor != ']'; count++) {
+        Cursor item = cursor + 1;
+        int64_t value;
+        cursor = skip_item(item);
+        if (!parse_whole_number((Text){item, (uint32_t)(cursor - item)}, &value) || value != (int32_t)value) continue;
+        fit++;
+        if (count < LIST_ITEMS) values[count] = value;
+    }
+    return count == LIST_ITEMS && fit == LIST_ITEMS;
+}

@@ -1,0 +1,113 @@
+"""The compiled parser: its functions, and its memory as NumPy arrays."""
+
+import atexit
+import ctypes
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import wasmtime
+
+from tracelab.readers.kineto.parser.layout import STRUCTS
+from tracelab.readers.kineto.parser.results import ParserError
+
+try:
+    import resource
+except ImportError:  # Windows has none, and no such limit
+    resource = None  # type: ignore[assignment]
+
+Bytes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]"
+
+_FILE = Path(__file__).with_name("parser.wasm")
+
+_compile_lock = threading.Lock()
+
+_GROWTH_BYTES = 64 << 20
+_MAX_ADDRESS = (1 << 32) - 1
+_FAILURES = (wasmtime.WasmtimeError, wasmtime.Trap)
+
+
+class WasmModule:
+    """One instance of the parser, with a memory of its own; not for two threads at once.
+
+    Its memory is fastest where the process may reserve addresses for all that it can become, 4 GB, which use no memory
+    until they are written. Where it may not (`ulimit -v`), memory is taken as it grows.
+    """
+
+    address_bytes = 4
+
+    def __init__(self) -> None:
+        try:
+            with _compile_lock:
+                engine, module = _compile(may_reserve_addresses())
+            self._store = wasmtime.Store(engine)
+            self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
+        except _FAILURES as error:
+            raise ParserError(str(error)) from error
+        memory = self._exports["memory"]
+        assert isinstance(memory, wasmtime.Memory)  # noqa: S101 - for the type checker
+        self._memory = memory
+        self._content: Bytes | None = None
+
+    def call(self, function: str, *numbers: int) -> int:
+        """Call a function of exports.c; returns 0 for one without a result. Addresses are numbers, too.
+
+        Raises ParserError where the parser fails.
+        """
+        exported = self._exports[function]
+        assert isinstance(exported, wasmtime.Func)  # noqa: S101 - for the type checker
+        self._content = None
+        try:
+            result: int | None = exported(self._store, *numbers)
+        except _FAILURES as error:
+            raise ParserError(str(error)) from error
+        return (result or 0) & _MAX_ADDRESS  # wasmtime returns signed numbers
+
+    def write(self, address: int, content: "bytes | memoryview") -> None:
+        """Copy bytes into the memory."""
+        self._all()[address : address + len(content)] = np.frombuffer(content, dtype=np.uint8)
+
+    def read(self, address: int, size: int) -> Bytes:
+        """Return a view of bytes in memory, valid until the next call: memory may move when it grows."""
+        return self._all()[address : address + size]
+
+    def memory_bytes(self) -> int:
+        """Return how large the memory has become."""
+        return self._memory.data_len(self._store)
+
+    def _all(self) -> Bytes:
+        if self._content is not None:
+            return self._content
+        start = ctypes.cast(self._memory.data_ptr(self._store), ctypes.c_void_p).value or 0
+        content = (ctypes.c_ubyte * self._memory.data_len(self._store)).from_address(start)
+        self._content = np.frombuffer(memoryview(content), dtype=np.uint8)
+        return self._content
+
+
+def may_reserve_addresses() -> bool:
+    """Return whether no limit is set on the addresses of this process."""
+    return resource is None or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+
+
+@cache
+def struct_type(name: str, address_bytes: int) -> "np.dtype[Any]":
+    """Return the NumPy type of one of the structs of layout.toml, or of a plain type."""
+    if name not in STRUCTS:
+        return np.dtype(f"<u{address_bytes}" if name == "address" else name)
+    return np.dtype([(field, struct_type(kind, address_bytes)) for field, kind in STRUCTS[name]], align=True)
+
+
+@cache
+def _compile(reserved: bool) -> tuple[wasmtime.Engine, wasmtime.Module]:  # noqa: FBT001 - a key of the cache
+    config = wasmtime.Config()
+    if not reserved:
+        config.memory_reservation = 0
+        config.memory_reservation_for_growth = _GROWTH_BYTES
+        config.memory_guard_size = 1 << 16
+    engine = wasmtime.Engine(config)
+    return engine, wasmtime.Module.from_file(engine, str(_FILE))
+
+
+atexit.register(_compile.cache_clear)
