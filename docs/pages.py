@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from examples import Example, format_answer
+from examples import ROOT, Example, format_answer
 from tracelab import doctor, schema
 from tracelab.cli import COMMANDS, main
 from tracelab.cli.collect import COMMANDS as COLLECT_COMMANDS
@@ -16,6 +16,7 @@ from tracelab.query.spec import Query
 from tracelab.study import evaluate, example, session, spec
 
 _NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
+_MACRO = re.compile(r"((?:^--.*\n)*)^create or replace macro (\w+)\(([^)]*)\) as( table)?", re.MULTILINE)
 _SUBCOMMANDS = {"collect": tuple(COLLECT_COMMANDS), "study": ("list", "show", "plot", "run")}
 _VALUES = """\
 `table` is for people. In all other formats, values are exact: whole numbers in full, DECIMAL with all its digits (a
@@ -30,6 +31,7 @@ def build_pages() -> dict[str, str]:
         "cli.md": _build_cli(),
         "schema.md": _build_schema(),
         "queries.md": _build_queries(),
+        "macros.md": _build_macros(),
         "doctor.md": _build_doctor(),
         "studies.md": _build_studies(),
     }
@@ -158,6 +160,31 @@ def _build_recipe(script: Path, lab: Lab) -> tuple[str, str]:
 
 def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
+
+
+def _build_macros() -> str:
+    """Return the page of the shared macros: the comment above each in queries/lib."""
+    parts = [
+        "# Macros",
+        _NOTICE,
+        "Queries share these macros of `queries/lib`; SQL of your own can use them, too. An argument that is a "
+        "relation is the name of a table, view or CTE as a text: `busy('kernels')`. Macros that start with a tool's "
+        "name compute what that tool computes.",
+    ]
+    for script in sorted((ROOT / "queries" / "lib").glob("*.sql")):
+        rows = [
+            (f"`{name}({arguments})`", "table" if table else "value", _plain_comment(comment, name))
+            for comment, name, arguments, table in _MACRO.findall(script.read_text("utf-8"))
+        ]
+        if rows:
+            parts += [f"## {script.stem[3:]}", _markdown_table(("macro", "returns", "description"), rows)]
+    return _join(parts)
+
+
+def _plain_comment(comment: str, name: str) -> str:
+    """Return the comment above a macro on one line, without the signature that it repeats."""
+    text = " ".join(line.removeprefix("--").strip() for line in comment.splitlines())
+    return re.sub(rf"^{name}\([^)]*\):? ?", "", text)
 
 
 def _build_doctor() -> str:
