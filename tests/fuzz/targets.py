@@ -20,12 +20,12 @@ from tracelab.readers.kineto.parser import RefusedChunkError
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import MESSAGES as OF_NCU
-from tracelab.readers.ncu.read_report import read_text
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.read_report import parse_lines
+from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.nvprof import sniff as sniff_nvprof
 from tracelab.readers.nvprof.diagnostics import MESSAGES as OF_NVPROF
-from tracelab.readers.nvprof.read_text import as_table
-from tracelab.readers.nvprof.table_parser import Printed
+from tracelab.readers.nvprof.read_text import build_table
+from tracelab.readers.nvprof.table_parser import TableParser
 from tracelab.readers.run_folder import nccl_tests, nvbandwidth
 from tracelab.readers.run_folder import sniff as sniff_run
 from tracelab.readers.run_folder.coerce import build_row, loads
@@ -50,8 +50,8 @@ def ncu_text(data: bytes) -> None:
     """All of a report but for the store."""
     probe.sniff(data)
     probe.probe_file(Path("x.csv"))
-    report = Report(lambda name, rows: rows.validate(full=True))
-    read_text(iter_lines(io.BytesIO(data), report.diagnostics), report)
+    report = ReportBuilder(lambda name, rows: rows.validate(full=True))
+    parse_lines(iter_lines(io.BytesIO(data), report.diagnostics), report)
     report.devices.table(lambda _: 0)
     build_diagnostics(report.diagnostics, OF_NCU)
 
@@ -59,11 +59,11 @@ def ncu_text(data: bytes) -> None:
 def nvprof_text(data: bytes) -> None:
     """All of a printed result but for the store."""
     sniff_nvprof(data)
-    printed = Printed(DiagnosticCounts())
+    printed = TableParser(DiagnosticCounts())
     for block in iter_blocks(io.BytesIO(data), printed.diagnostics):
         printed.take(block)
     for table, rows in printed.rows.items():
-        as_table(table, rows).validate(full=True)
+        build_table(table, rows).validate(full=True)
     build_diagnostics(printed.diagnostics, OF_NVPROF)
 
 

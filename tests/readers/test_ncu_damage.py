@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, raw_csv
 from tests.readers.small import ingest_bytes
-from tracelab.readers.ncu.read_report import read_text
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.read_report import parse_lines
+from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.text_lines import iter_lines
 
 KERNELS = [Kernel("void axpy<float, 4>(float *, float)", at) for at in range(4)]
@@ -25,12 +25,12 @@ CONSOLE = console_text(ROWS)
 PAGES = {"plain": PLAIN, "ruled": RULED, "raw": RAW, "console": CONSOLE}
 
 
-def read(content: str | bytes) -> tuple[list[dict[str, object]], Report]:
+def read(content: str | bytes) -> tuple[list[dict[str, object]], ReportBuilder]:
     """The rows of a text, without a store."""
     tables: list[object] = []
-    report = Report(lambda _, table: tables.append(table))
+    report = ReportBuilder(lambda _, table: tables.append(table))
     data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
-    read_text(iter_lines(io.BytesIO(data), report.diagnostics), report)
+    parse_lines(iter_lines(io.BytesIO(data), report.diagnostics), report)
     return [row for table in tables for row in table.to_pylist()], report
 
 

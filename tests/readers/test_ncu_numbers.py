@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelab.readers.ncu.locale_numbers import CONTINENTAL, ENGLISH, dialect_of, instances
+from tracelab.readers.ncu.locale_numbers import CONTINENTAL, ENGLISH, detect_format, parse_instances
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_a_number_with_a_decimal_comma(text, plain):
     ],
 )
 def test_the_dialect_is_guessed_from_cells_with_one_meaning(texts, dialect):
-    assert dialect_of(texts) is dialect
+    assert detect_format(texts) is dialect
 
 
 @given(st.lists(st.decimals(min_value=0, max_value=10**12, places=2), min_size=2))
 def test_two_digits_behind_the_mark_are_read_back_in_either_dialect(numbers):
     for dialect in (ENGLISH, CONTINENTAL):
         texts = [f"{number:,}".translate(str.maketrans(",.", dialect.group + dialect.point)) for number in numbers]
-        assert dialect_of(texts) is dialect
+        assert detect_format(texts) is dialect
         assert [Decimal(dialect.plain(text)) for text in texts] == numbers
 
 
@@ -77,9 +77,9 @@ def test_two_digits_behind_the_mark_are_read_back_in_either_dialect(numbers):
     ],
 )
 def test_a_value_lists_its_instances_by_name_or_by_place(text, found):
-    assert instances(text, ENGLISH) == found
+    assert parse_instances(text, ENGLISH) == found
 
 
 @pytest.mark.parametrize("text", ["Tesla (PCIe)", "60 (a; b)", "60", "60 ()()", "(32, 4, 1)"])
 def test_other_brackets_are_no_instances(text):
-    assert instances(text, ENGLISH) is None
+    assert parse_instances(text, ENGLISH) is None

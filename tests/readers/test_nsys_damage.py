@@ -15,7 +15,7 @@ from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
 from tracelab.errors import SourceError
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import sqlite_export
-from tracelab.readers.nsys.export import all_rows
+from tracelab.readers.nsys.export import iter_rows
 
 KERNELS, COPIES, CALLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "RUNTIME"))
 MANY = 600
@@ -240,11 +240,11 @@ def test_no_damage_costs_a_row_that_sqlite_reads_by_its_row_id(
     path = tmp_path_factory.mktemp("written_over") / "report.sqlite"
     path.write_bytes(written_over(whole.read_bytes(), blocks))
     try:
-        export_of = sqlite_export.opened(path)
+        export_of = sqlite_export.open_file(path)
     except SourceError:
         return
     for table in (KERNELS, COPIES, CALLS):
-        found = list(all_rows(export_of, table, {"start": "int"}, DiagnosticCounts(), "rows_lost"))
+        found = list(iter_rows(export_of, table, {"start": "int"}, DiagnosticCounts(), "rows_lost"))
         kept = {start for rows in found for start in rows.column("start").to_pylist()}
         assert readable(path, table) <= kept
 

@@ -14,7 +14,7 @@ from tests.readers.small import STATUSES, ingest_bytes
 from tests.readers.test_nvprof_text import CONSOLE_TRACE, GPU_TRACE, LAUNCHES, OLD_SUMMARY, SUMMARY
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof import sniff
-from tracelab.readers.nvprof.table_parser import Printed
+from tracelab.readers.nvprof.table_parser import TableParser
 from tracelab.readers.text_lines import Block
 
 FORMS = {
@@ -27,14 +27,14 @@ FORMS = {
 form = pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 
 
-def printed(text: str, *, open_end: bool = False) -> Printed:
+def printed(text: str, *, open_end: bool = False) -> TableParser:
     """The text, read without a store."""
-    reader = Printed(DiagnosticCounts())
+    reader = TableParser(DiagnosticCounts())
     reader.take(Block(text.splitlines(), open_end=open_end))
     return reader
 
 
-def rows(reader: Printed) -> list[tuple[str, str]]:
+def rows(reader: TableParser) -> list[tuple[str, str]]:
     """All rows, as text that compares."""
     return [(table, repr(row)) for table, listed in sorted(reader.rows.items()) for row in listed]
 

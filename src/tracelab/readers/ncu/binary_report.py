@@ -11,36 +11,36 @@ from typing import Any
 
 from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers import decompress
-from tracelab.readers.ncu.csv_pages import integer, shape
+from tracelab.readers.ncu.csv_pages import parse_id, parse_shape
 from tracelab.readers.ncu.diagnostics import EXPORT
 from tracelab.readers.ncu.locale_numbers import ENGLISH
 from tracelab.readers.ncu.metric_rows import Launch, Metric
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.ncu.rule_results import Advice
 
 _MODULE = "ncu_report"
-_KINDS = ("INF", "INF", "OPT", "WRN", "ERR")  # NvRules' MsgType
+_MESSAGE_KINDS = ("INF", "INF", "OPT", "WRN", "ERR")  # NvRules' MsgType
 _SPEEDUPS = {1: "local", 2: "global"}  # NvRules' SpeedupType
 _LINK = re.compile(r"@[^@:]*:[^@:]*:([^@]*)@")
 _COPIED_BYTES = 1 << 20
 
 
-def read_report(path: Path, report: Report, progress: Callable[[int], None]) -> None:
+def read_report(path: Path, report: ReportBuilder, progress: Callable[[int], None]) -> None:
     """Take every launch of a report. Raises SourceError where the module is missing."""
-    module = _module(path)
+    module = _import_ncu_report(path)
     report.rows.dialect = ENGLISH
-    with _as_module_wants(path, report, progress) as readable:
+    with _readable_copy(path, report, progress) as readable:
         number = 0
         for profiled in module.load_report(str(readable)):
             for action in profiled:
-                _take(report, action, number)
+                _add_launch(report, action, number)
                 number += 1
     if not number:
         raise NotProfilerDataError(path, f"is a report of ncu in which no launch can be read; try {EXPORT}")
     report.rows.flush()
 
 
-def _module(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no types
+def _import_ncu_report(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no types
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its SWIG wrapper is older than Python's newest warnings
@@ -52,7 +52,7 @@ def _module(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no ty
 
 
 @contextmanager
-def _as_module_wants(path: Path, report: Report, progress: Callable[[int], None]) -> Iterator[Path]:
+def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], None]) -> Iterator[Path]:
     """The report as a file that is not packed by gzip, and whose suffix says whether it is by zstd."""
     suffix = ".ncu-rep" if decompress.read_head(path).startswith(b"NVR\0") else ".ncu-repz"
     if path.suffix == suffix and not decompress.is_gzip(path):
@@ -67,48 +67,50 @@ def _as_module_wants(path: Path, report: Report, progress: Callable[[int], None]
         yield copy
 
 
-def _take(report: Report, action: Any, number: int) -> None:  # noqa: ANN401
+def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noqa: ANN401
     """All metrics of one launch, and what the rules said of it."""
     metrics = {name: action.metric_by_name(name) for name in sorted(action.metric_names())}
 
     def text(name: str) -> str:
-        return _text(metrics[name]) if name in metrics else ""
+        return _value_text(metrics[name]) if name in metrics else ""
 
     def sizes(what: str) -> list[str]:
         return [text(f"launch__{what}_dim_{axis}") for axis in "xyz"]
 
     launch = Launch(
         number=number,
-        device=integer("device", text("launch__device_id")),
-        context=integer("context", text("launch__context_id")),
-        stream=integer("stream", text("launch__stream_id")),
+        device=parse_id("device", text("launch__device_id")),
+        context=parse_id("context", text("launch__context_id")),
+        stream=parse_id("stream", text("launch__stream_id")),
         kernel=action.name(action.NameBase_DEMANGLED) or action.name() or None,
-        grid=shape(sizes("grid")),
-        block=shape(sizes("block")),
-        args=_ranges(action),
+        grid=parse_shape(sizes("grid")),
+        block=parse_shape(sizes("block")),
+        args=_nvtx_ranges(action),
     )
     for name, metric in metrics.items():
         described = Metric(name, metric.unit() or "")
-        report.rows.add(launch, described, _text(metric))
+        report.rows.add(launch, described, _value_text(metric))
         ids = metric.correlation_ids() if metric.num_instances() and metric.has_correlation_ids() else None
         for at in range(metric.num_instances()):
-            report.rows.add(launch, described, _text(metric, at), str(at) if ids is None else _name(ids.value(at)))
+            report.rows.add(
+                launch, described, _value_text(metric, at), str(at) if ids is None else _instance_name(ids.value(at))
+            )
     for result in action.rule_results_as_dicts():
-        _advise(report, launch, result)
+        _add_advice(report, launch, result)
     report.keep()
 
 
-def _text(metric: Any, at: int | None = None) -> str:  # noqa: ANN401
+def _value_text(metric: Any, at: int | None = None) -> str:  # noqa: ANN401
     value = metric.value() if at is None else metric.value(at)
     return "no data" if value is None else str(value)
 
 
-def _name(correlation: object) -> str:
+def _instance_name(correlation: object) -> str:
     """A correlation id as ncu prints it."""
     return hex(correlation) if isinstance(correlation, int) else str(correlation)
 
 
-def _ranges(action: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
+def _nvtx_ranges(action: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
     """The NVTX ranges that the launch ran in."""
     state = action.nvtx_state()
     domains = [state.domain_by_id(at) for at in state.domains()] if state is not None else []
@@ -119,7 +121,7 @@ def _ranges(action: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
     return tuple((key, "\n".join(names)) for key, names in found.items() if names)
 
 
-def _advise(report: Report, launch: Launch, result: dict[str, Any]) -> None:
+def _add_advice(report: ReportBuilder, launch: Launch, result: dict[str, Any]) -> None:
     message = result.get("rule_message") or {}
     gain = result.get("speedup_estimation") or message.get("speedup_estimation") or {}
     kind = message.get("type", 0)
@@ -128,7 +130,7 @@ def _advise(report: Report, launch: Launch, result: dict[str, Any]) -> None:
             Advice(
                 launch,
                 _LINK.sub(r"\1", text),
-                _KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_KINDS) else "INF",
+                _MESSAGE_KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_MESSAGE_KINDS) else "INF",
                 str(result.get("rule_identifier", "")),
                 str(result.get("section_identifier", "")),
                 f"{gain['speedup']:g}" if isinstance(gain.get("speedup"), float | int) else "",

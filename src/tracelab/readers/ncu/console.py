@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tracelab.readers.ncu.csv_pages import described, integer, shape
+from tracelab.readers.ncu.csv_pages import note_device, parse_id, parse_shape
 from tracelab.readers.ncu.metric_rows import Launch, Metric
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.ncu.rule_results import Advice
 
 _PROCESS = re.compile(r"\s*\[(\d+)\] (?:\S.*)?@\S*")
@@ -41,10 +41,10 @@ class _Table:
 
 
 @dataclass
-class Console:
+class ConsoleParser:
     """Takes the lines of console text."""
 
-    report: Report
+    report: ReportBuilder
     _pid: int | None = None
     _launch: Launch | None = None
     _numbers: dict[int | None, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Console:
         """A process, or a launch."""
         if found := _PROCESS.fullmatch(line):
             self._end_advice()
-            self._pid, self._launch = integer("pid", found[1]), None
+            self._pid, self._launch = parse_id("pid", found[1]), None
             return True
         if ", Context " not in line or not (found := _LAUNCH.fullmatch(line)):
             return False
@@ -88,16 +88,16 @@ class Console:
         launch = Launch(
             pid=self._pid,
             number=number,
-            device=integer("device", found["device"] or ""),
-            context=integer("context", found["context"]),
-            stream=integer("stream", found["stream"] or ""),
+            device=parse_id("device", found["device"] or ""),
+            context=parse_id("context", found["context"]),
+            stream=parse_id("stream", found["stream"] or ""),
             kernel=found["kernel"],
-            grid=shape((found["grid"] or "").split(", ")),
-            block=shape((found["block"] or "").split(", ")),
+            grid=parse_shape((found["grid"] or "").split(", ")),
+            block=parse_shape((found["block"] or "").split(", ")),
             clock_control=self.report.clock_control,
             args=(("kernel_time", date),) if date else (),
         )
-        self._launch = described(launch, found["cc"] or "", self.report.devices)
+        self._launch = note_device(launch, found["cc"] or "", self.report.devices)
         self._section = self._table = self._nvtx = None
         self.report.has_header = True
         return True
@@ -151,7 +151,7 @@ class Console:
 
     def _row(self, table: _Table, line: str) -> bool:
         """A metric, or the rest of a cell that was too long for its line."""
-        cells = _cells(table, line)
+        cells = _split_row(table, line)
         if cells is None or self._launch is None:
             return False
         name, unit, value = cells
@@ -181,7 +181,7 @@ class Console:
         self.report.keep()
 
 
-def _cells(table: _Table, line: str) -> Sequence[str] | None:
+def _split_row(table: _Table, line: str) -> Sequence[str] | None:
     """Name, unit and value of a row; None where the line is no row of this table."""
     (name_start, name_end), (unit_start, unit_end), (value_start, value_end) = table.columns
     between = line[name_end:unit_start] + line[unit_end:value_start] + line[value_end:]
@@ -192,10 +192,10 @@ def _cells(table: _Table, line: str) -> Sequence[str] | None:
         if not name.startswith(" ") and " " not in unit.strip():
             return name.strip(), unit.strip(), value.strip()
         return ("", "", value.strip()) if not (name + unit).strip() else None
-    return _overflown(line[name_start:])
+    return _split_overflowing_row(line[name_start:])
 
 
-def _overflown(text: str) -> Sequence[str] | None:
+def _split_overflowing_row(text: str) -> Sequence[str] | None:
     """A row whose name or value is wider than its column: the cells by the gaps between them."""
     if text.startswith(" "):
         return None
@@ -212,6 +212,6 @@ def _overflown(text: str) -> Sequence[str] | None:
     return (found[1], found[2] or "", found[3]) if found else None
 
 
-def begins(line: str) -> bool:
+def is_launch_line(line: str) -> bool:
     """Whether a line can only be one of ncu's console: a launch."""
     return ", Context " in line and bool(_LAUNCH.fullmatch(line))

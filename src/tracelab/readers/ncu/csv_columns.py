@@ -24,7 +24,7 @@ _KNOWN = {*IDENTITY, *DETAILS, *RULE}
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """What the columns of one table are."""
 
     separator: str
@@ -103,7 +103,7 @@ class Layout:
 
     def fields(self, record: str, known: Container[tuple[str, ...]] = ()) -> list[str] | None:
         """The fields of a row; None where they are not those of the header. Launches that are known are sound."""
-        found = None if record.count('"') % 2 else self._sound(split(record, self.separator), known)
+        found = None if record.count('"') % 2 else self._sound(split_fields(record, self.separator), known)
         if found is None:
             found = self._sound(self._between_marks(record), known)
         cut = self.details and found is not None and len(found) == self.least and self._ends_open(record)
@@ -142,22 +142,22 @@ class Layout:
         return fields
 
 
-def layout_of(line: str) -> Layout | None:
+def parse_header(line: str) -> ColumnLayout | None:
     """The layout that a line declares, if it is the header of a page."""
     if "ID" not in line or "Kernel Name" not in line:
         return None
     start = line.find('"ID"')
     whole = line if start < 0 or line[:start].endswith((",", ";", "\t")) else line[start:]
     for separator in _SEPARATORS:
-        names = split(whole, separator) or []
+        names = split_fields(whole, separator) or []
         if {"ID", "Kernel Name"} <= {name.strip() for name in names}:
-            return Layout(separator, tuple(name.strip() for name in names))
+            return ColumnLayout(separator, tuple(name.strip() for name in names))
     return None
 
 
-def units_of(layout: Layout, line: str) -> tuple[str, ...] | None:
+def parse_units(layout: ColumnLayout, line: str) -> tuple[str, ...] | None:
     """The units of a raw page's columns, if the line is that row: no launch, and a cell for every column."""
-    fields = split(line, layout.separator)
+    fields = split_fields(line, layout.separator)
     if fields is None or not len(layout.header) - 1 <= len(fields) <= len(layout.header) + 1:
         return None
     if any(fields[layout.at[name]].strip() for name in ("id", _KERNEL)):
@@ -165,15 +165,15 @@ def units_of(layout: Layout, line: str) -> tuple[str, ...] | None:
     return tuple(field.strip() for field in [*fields, ""][: len(layout.header)])
 
 
-def split(record: str, separator: str) -> list[str] | None:
+def split_fields(record: str, separator: str) -> list[str] | None:
     """The fields of a line; None where its quotes are not closed."""
     try:
         return next(csv.reader([record], delimiter=separator), None)
     except csv.Error:  # a field beyond csv's limit: hundreds of thousands of instances
-        return _split_slowly(record, separator)
+        return _split_long_fields(record, separator)
 
 
-def _split_slowly(record: str, separator: str) -> list[str] | None:
+def _split_long_fields(record: str, separator: str) -> list[str] | None:
     field = re.compile(rf'(?:"((?:[^"]|"")*)"|([^"{separator}]*))({separator}|$)')
     fields, position = [], 0
     while match := field.match(record, position):

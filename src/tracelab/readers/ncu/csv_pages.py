@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tracelab.readers.ncu.csv_columns import Layout, layout_of, units_of
-from tracelab.readers.ncu.devices import Devices
+from tracelab.readers.ncu.csv_columns import ColumnLayout, parse_header, parse_units
+from tracelab.readers.ncu.devices import DeviceAttributes
 from tracelab.readers.ncu.metric_rows import Launch, Metric, Shape
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.ncu.rule_results import Advice
 
 _LONGEST_ROW = 8 << 20
@@ -21,11 +21,11 @@ _POINTS = re.compile(r"(?<=\d)\.(?=\d{3}\b)")  # of thousands, as continental lo
 
 
 @dataclass
-class Pages:
+class PageParser:
     """Takes the lines of CSV pages; a row that is not closed waits for its next line."""
 
-    report: Report
-    _layout: Layout | None = None
+    report: ReportBuilder
+    _layout: ColumnLayout | None = None
     _units: tuple[str, ...] | None = None
     _open: list[str] = field(default_factory=list)
     _open_length: int = 0
@@ -43,7 +43,7 @@ class Pages:
         if layout is not None and layout.starts.match(line):
             self._begin(line)
             return True
-        if (found := layout_of(line)) is not None:
+        if (found := parse_header(line)) is not None:
             self._layout, self._units = found, None
             self._launches, self._metrics, self._columns = {}, {}, []
             self.report.has_header = True
@@ -56,9 +56,9 @@ class Pages:
             self.report.note_here("cut_off")
             self._give_up()
 
-    def _takes_odd(self, layout: Layout, line: str) -> bool:
+    def _takes_odd(self, layout: ColumnLayout, line: str) -> bool:
         """A row of units, or a row behind the unfinished line of a program."""
-        if not layout.details and self._units is None and (units := units_of(layout, line)):
+        if not layout.details and self._units is None and (units := parse_units(layout, line)):
             self._units = units
             return True
         if layout.inside and (found := layout.inside.search(line)):
@@ -85,7 +85,7 @@ class Pages:
         layout = self._layout
         self._open_length += len(line)
         begins = layout is not None and layout.starts.match(line)
-        if begins or line.startswith("==") or self._open_length > _LONGEST_ROW or layout_of(line):
+        if begins or line.startswith("==") or self._open_length > _LONGEST_ROW or parse_header(line):
             return False
         self._open.append(line)
         if line.count('"') % 2:
@@ -116,7 +116,7 @@ class Pages:
             self._raw(layout, fields, launch)
         self.report.keep()
 
-    def _details(self, layout: Layout, fields: list[str], launch: Launch) -> None:
+    def _details(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
         """A metric, or the advice of a rule."""
         at = layout.at
 
@@ -130,7 +130,7 @@ class Pages:
                 item = (("item", cell("body item label")),) if cell("body item label") else ()
                 others = tuple((text, fields[place]) for text, place in layout.others if fields[place])
                 metric = Metric(cell("metric name"), cell("metric unit"), cell("section name") or None, item + others)
-                if len(self._metrics) > _MANY:
+                if len(self._metrics) > _MAX_CACHED:
                     self._metrics = {}
                 self._metrics[key] = metric
             self.report.rows.add(launch, metric, fields[at["metric value"]].strip())
@@ -140,52 +140,52 @@ class Pages:
             gain = [cell(column) for column in ("estimated speedup", "estimated speedup type")]
             self.report.advised.add(Advice(launch, *words, *gain))
 
-    def _raw(self, layout: Layout, fields: list[str], launch: Launch) -> None:
+    def _raw(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
         """All metrics of a launch; an empty cell is a metric that this launch does not have."""
         if not self._columns:
             if self._units is None:
                 self.report.note_here("units_missing")
             units = self._units or ("",) * len(layout.header)
             self._columns = [(place, Metric(name, units[place])) for name, place in layout.others]
-        launch = _completed(launch, {name: fields[place] for name, place in layout.others})
+        launch = _complete_launch(launch, {name: fields[place] for name, place in layout.others})
         for place, metric in self._columns:
             if text := fields[place].strip():
                 self.report.rows.add(launch, metric, text)
 
-    def _launch(self, layout: Layout, fields: list[str]) -> Launch:
+    def _launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
         key = layout.of_launch(fields)
         launch = self._launches.get(key)
         if launch is None:
-            if len(self._launches) > _MANY:
+            if len(self._launches) > _MAX_CACHED:
                 self._launches = {}
             launch = self._launches[key] = self._new_launch(layout, fields)
         return launch
 
-    def _new_launch(self, layout: Layout, fields: list[str]) -> Launch:
+    def _new_launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
         def cell(column: str) -> str:
             return fields[layout.at[column]].strip() if column in layout.at else ""
 
         ranges = [(key, fields[place].strip()) for key, place in layout.nvtx]
         args = [("kernel_time", cell("kernel time")), *ranges]
         launch = Launch(
-            pid=integer("pid", cell("process id")),
-            number=integer("number", cell("id")),
-            device=integer("device", cell("device")),
-            context=integer("context", cell("context")),
-            stream=integer("stream", cell("stream")),
+            pid=parse_id("pid", cell("process id")),
+            number=parse_id("number", cell("id")),
+            device=parse_id("device", cell("device")),
+            context=parse_id("context", cell("context")),
+            stream=parse_id("stream", cell("stream")),
             kernel=cell("kernel name") or None,
-            grid=shape(_POINTS.sub("", cell("grid size")).split(", ")),
-            block=shape(_POINTS.sub("", cell("block size")).split(", ")),
+            grid=parse_shape(_POINTS.sub("", cell("grid size")).split(", ")),
+            block=parse_shape(_POINTS.sub("", cell("block size")).split(", ")),
             clock_control=self.report.clock_control,
             args=tuple((name, value) for name, value in args if value),
         )
-        return described(launch, cell("cc"), self.report.devices)
+        return note_device(launch, cell("cc"), self.report.devices)
 
 
-_MANY = 4096  # launches and metrics that are remembered; they come one after the other, over and over
+_MAX_CACHED = 4096  # launches and metrics that are remembered; they come one after the other, over and over
 
 
-def described(launch: Launch, cc: str, devices: Devices) -> Launch:
+def note_device(launch: Launch, cc: str, devices: DeviceAttributes) -> Launch:
     """The launch, with what it says of its device taken note of; a device that ncu does not know is absent."""
     if (launch.device, cc) == _NO_DEVICE:
         return replace(launch, device=None)
@@ -194,7 +194,7 @@ def described(launch: Launch, cc: str, devices: Devices) -> Launch:
     return launch
 
 
-def integer(name: str, text: str) -> int | None:
+def parse_id(name: str, text: str) -> int | None:
     """The number that a cell begins with; NULL where it is none, or one that means none."""
     if not (match := _FIRST_INTEGER.match(text)):
         return None
@@ -202,7 +202,7 @@ def integer(name: str, text: str) -> int | None:
     return value if abs(value) < _LIMITS[name] and value not in _ABSENT else None
 
 
-def shape(sizes: Sequence[str]) -> Shape:
+def parse_shape(sizes: Sequence[str]) -> Shape:
     """Three sizes as numbers; all NULL where one is none: "(640, 1280, 1)" in parts, or metrics as 256.000000."""
     found = [_SIZE.fullmatch(size.strip(" ()")) for size in sizes]
     whole = [int(match[1].replace(",", "")) for match in found if match]
@@ -211,11 +211,11 @@ def shape(sizes: Sequence[str]) -> Shape:
     return whole[0], whole[1], whole[2]
 
 
-def _completed(launch: Launch, metrics: dict[str, str]) -> Launch:
+def _complete_launch(launch: Launch, metrics: dict[str, str]) -> Launch:
     """What the launch's own columns do not say in old versions, from its metrics, which always do."""
 
     def sizes(what: str) -> Shape:
-        return shape([metrics.get(f"launch__{what}_dim_{axis}", "") for axis in _AXES])
+        return parse_shape([metrics.get(f"launch__{what}_dim_{axis}", "") for axis in _AXES])
 
     if launch.grid[0] is not None and launch.device is not None:
         return launch
@@ -223,5 +223,5 @@ def _completed(launch: Launch, metrics: dict[str, str]) -> Launch:
         launch,
         grid=launch.grid if launch.grid[0] is not None else sizes("grid"),
         block=launch.block if launch.block[0] is not None else sizes("block"),
-        device=launch.device if launch.device is not None else integer("device", metrics.get("launch__device_id", "")),
+        device=launch.device if launch.device is not None else parse_id("device", metrics.get("launch__device_id", "")),
     )

@@ -30,7 +30,7 @@ Key = tuple[int | None, int | None]
 
 
 @dataclass
-class Devices:
+class DeviceAttributes:
     """What is known of each GPU, the first word on each attribute."""
 
     found: dict[Key, dict[str, str]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Devices:
         """The rows, of every device that something is known of."""
         known = schema.BY_NAME["devices"].columns
         rows = [
-            {"rank": rank_of(pid), "device": device, **_row(attributes)}
+            {"rank": rank_of(pid), "device": device, **_build_row(attributes)}
             for (pid, device), attributes in self.found.items()
         ]
         if not rows:
@@ -54,13 +54,13 @@ class Devices:
         return pa.table({c.name: pa.array([row.get(c.name) for row in rows], c.arrow.type) for c in columns})
 
 
-def _row(attributes: Mapping[str, str]) -> dict[str, object]:
+def _build_row(attributes: Mapping[str, str]) -> dict[str, object]:
     row: dict[str, object] = {}
     for attribute, column in _COLUMNS.items():
         value = attributes.get(attribute)
-        row[column] = value if column == "name" else _whole(value)
-    clock_khz, memory_khz = _whole(attributes.get("clock_rate")), _whole(attributes.get("memory_clock_rate"))
-    bus_bits = _whole(attributes.get("global_memory_bus_width"))
+        row[column] = value if column == "name" else _parse_int(value)
+    clock_khz, memory_khz = _parse_int(attributes.get("clock_rate")), _parse_int(attributes.get("memory_clock_rate"))
+    bus_bits = _parse_int(attributes.get("global_memory_bus_width"))
     row["spec_clock_hz"] = float(clock_khz * _HZ_PER_KHZ) if clock_khz else None
     if memory_khz and bus_bits:  # two transfers a clock, as the CUDA attribute counts it
         row["spec_bandwidth_gb_per_s"] = float(Decimal(2 * memory_khz * bus_bits) / 8 / 10**6)
@@ -68,15 +68,15 @@ def _row(attributes: Mapping[str, str]) -> dict[str, object]:
     row["compute_capability"] = attributes.get("compute_capability") or (
         f"{major}.{minor}" if major and minor else None
     )
-    return {name: value for name, value in row.items() if value is not None and _fits(name, value)}
+    return {name: value for name, value in row.items() if value is not None and _fits_column(name, value)}
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     """An attribute's value; ncu writes these without marks, and some exports with a fraction of zeros."""
     found = _WHOLE.fullmatch(text.replace(",", "")) if text is not None else None
     return int(found[1]) if found and int(found[1]) < 1 << 63 else None
 
 
-def _fits(column: str, value: object) -> bool:
+def _fits_column(column: str, value: object) -> bool:
     kind = next(c.type for c in schema.BY_NAME["devices"].columns if c.name == column)
     return kind != "int32" or (isinstance(value, int) and abs(value) < 1 << 31)

@@ -68,7 +68,7 @@ MESSAGES: Messages = {
 """In the order in which `diagnostics` lists them."""
 
 
-def nothing_in_it(codes: set[str], error: str, *, has_header: bool) -> str:
+def explain_empty_report(codes: set[str], error: str, *, has_header: bool) -> str:
     """Return why a file of ncu has no launch, and what to do."""
     if "no_permission" in codes:
         return (

@@ -12,13 +12,13 @@ _NO_NUMBER = ("nan", "-nan", "inf", "-inf", "+inf", "n/a", "(!) n/a", "no data",
 _LEAST_EVIDENCE = 2  # one cell can be anything: a typing error, a program's output
 
 
-def _written(group: str, point: str) -> re.Pattern[str]:
+def _number_pattern(group: str, point: str) -> re.Pattern[str]:
     """A number with these marks; groups of two are Indian ones."""
     digits = rf"(?:\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}|\d+)"
     return re.compile(rf"[-+]?(?:{digits}(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d{{1,4}})?")
 
 
-def _certain(group: str, point: str) -> re.Pattern[str]:
+def _unambiguous_pattern(group: str, point: str) -> re.Pattern[str]:
     """A number that has one meaning only: two groups or more, or digits behind the point that make no group."""
     fraction = rf"(?:\d{{4,}}|0\d*|[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}){point}\d+"
     short = rf"\d*{point}(?:\d{{1,2}}|\d{{4,}})"
@@ -27,7 +27,7 @@ def _certain(group: str, point: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class NumberFormat:
     """How the numbers of a file are written."""
 
     group: str
@@ -43,13 +43,13 @@ class Dialect:
         return text.replace(self.group, "").replace(self.point, ".")
 
 
-ENGLISH = Dialect(",", ".", _written(",", r"\."))
-CONTINENTAL = Dialect(".", ",", _written(r"\.", ","))
-_CERTAINLY_ENGLISH = _certain(",", r"\.")
-_CERTAINLY_CONTINENTAL = _certain(r"\.", ",")
+ENGLISH = NumberFormat(",", ".", _number_pattern(",", r"\."))
+CONTINENTAL = NumberFormat(".", ",", _number_pattern(r"\.", ","))
+_CERTAINLY_ENGLISH = _unambiguous_pattern(",", r"\.")
+_CERTAINLY_CONTINENTAL = _unambiguous_pattern(r"\.", ",")
 
 
-def dialect_of(texts: Iterable[str]) -> Dialect:
+def detect_format(texts: Iterable[str]) -> NumberFormat:
     """How these numbers are written: with a point, unless several cells can only mean a decimal comma."""
     english = continental = 0
     for text in texts:
@@ -65,7 +65,7 @@ def looks_like_number(text: str) -> bool:
     return bool(_NUMBER_LIKE.fullmatch(text))
 
 
-def instances(text: str, dialect: Dialect) -> tuple[str, list[tuple[str, str]]] | None:
+def parse_instances(text: str, dialect: NumberFormat) -> tuple[str, list[tuple[str, str]]] | None:
     """A value and its instances, by name or else by place: "60 (0x10: 20; 0x20: 40)", "60 (20; 40)"."""
     if not text.endswith(")") or not (match := _INSTANCES.fullmatch(text)):
         return None

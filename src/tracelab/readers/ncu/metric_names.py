@@ -155,7 +155,7 @@ _FREQUENCY_OF_CURVE = {
 }
 """By the end of a roofline's curve: the clock that its "SM Frequency" is."""
 
-EARLIER: Mapping[str, str] = {
+FORMER_NAMES: Mapping[str, str] = {
     "gpu__time_duration": "gpu__time_duration.sum",
     "dram__read_bytes.sum": "dram__bytes_read.sum",
     "dram__write_bytes.sum": "dram__bytes_write.sum",
@@ -182,13 +182,13 @@ EARLIER: Mapping[str, str] = {
 sums of several counters have no such name."""
 
 
-def named(section: str | None, written: str, item: str = "") -> tuple[str, dict[str, str]]:
+def current_name(section: str | None, written: str, item: str = "") -> tuple[str, dict[str, str]]:
     """Today's name of a metric, and what was written instead where that differs; `item` is the curve of a chart."""
     if match := _LABEL_AND_NAME.fullmatch(written):  # --print-metric-name label-name
-        metric, said = named(None, match["name"])
+        metric, said = current_name(None, match["name"])
         return metric, said if match["label"] == match["name"] else {"label": match["label"], **said}
     bare = written.removesuffix(".sum") if "__" not in written else written
-    if today := EARLIER.get(written) or EARLIER.get(bare):
+    if today := FORMER_NAMES.get(written) or FORMER_NAMES.get(bare):
         return today, {"earlier_name": written}
     today = LABELS.get(section or "", {}).get(written)
     if written == "SM Frequency" and not today:

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.ncu.locale_numbers import ENGLISH, Dialect, dialect_of, instances, looks_like_number
-from tracelab.readers.ncu.metric_names import named
+from tracelab.readers.ncu.locale_numbers import ENGLISH, NumberFormat, detect_format, looks_like_number, parse_instances
+from tracelab.readers.ncu.metric_names import current_name
 from tracelab.readers.units import Scale, apply_scale, parse_unit
 
 _BLOCK_ROWS = 50_000
@@ -70,11 +70,11 @@ class Metric:
 
     @cached_property
     def _named(self) -> tuple[str, dict[str, str]]:
-        return named(self.section, self.written, dict(self.args).get("item", ""))
+        return current_name(self.section, self.written, dict(self.args).get("item", ""))
 
 
 @dataclass
-class Rows:
+class MetricRows:
     """Takes metrics one by one, with their values as written; `put` gets them as tables, in their order."""
 
     put: Callable[[str, pa.Table], None]
@@ -83,7 +83,7 @@ class Rows:
     """Told of every metric that describes a device."""
     pids: set[int | None] = field(default_factory=set)
     kept: int = 0
-    dialect: Dialect | None = None
+    dialect: NumberFormat | None = None
     _launches: list[Launch] = field(default_factory=list)
     _metrics: list[Metric] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
@@ -107,20 +107,20 @@ class Rows:
         if not self._texts:
             return
         if self.dialect is None:
-            self.dialect = dialect_of(self._texts)
+            self.dialect = detect_format(self._texts)
         if self.dialect is not ENGLISH:
             self.diagnostics.note("decimal_comma", self._texts[0])
-        self.put("kernel_metrics", _table(list(self._valued(self.dialect))))
+        self.put("kernel_metrics", _build_table(list(self._valued(self.dialect))))
         self._launches, self._metrics, self._texts, self._instances = [], [], [], []
 
-    def _valued(self, dialect: Dialect) -> Iterator["_Row"]:
+    def _valued(self, dialect: NumberFormat) -> Iterator["_Row"]:
         gathered = zip(self._launches, self._metrics, self._texts, self._instances, strict=True)
         for launch, metric, text, instance in gathered:
             self.pids.add(launch.pid)
             if metric.name.startswith("device__attribute_"):
                 self.seen(launch, metric, text)
             value, rest = self._value(metric, text, dialect)
-            if rest and instance is None and (found := instances(rest, dialect)):
+            if rest and instance is None and (found := parse_instances(rest, dialect)):
                 whole, parts = found
                 yield launch, metric, None, *self._value(metric, whole, dialect)
                 for name, part in parts:
@@ -128,7 +128,7 @@ class Rows:
             else:
                 yield launch, metric, instance, value, rest
 
-    def _value(self, metric: Metric, text: str, dialect: Dialect) -> tuple[float | None, str | None]:
+    def _value(self, metric: Metric, text: str, dialect: NumberFormat) -> tuple[float | None, str | None]:
         """The value in base units, or the text that is no number."""
         plain = dialect.plain(text)
         if plain is None:
@@ -148,7 +148,7 @@ class Rows:
 _Row = tuple[Launch, Metric, str | None, float | None, str | None]
 
 
-def _table(rows: list[_Row]) -> pa.Table:
+def _build_table(rows: list[_Row]) -> pa.Table:
     launches = [row[0] for row in rows]
     metrics = [row[1] for row in rows]
     columns: dict[str, list[Any]] = {
@@ -167,13 +167,13 @@ def _table(rows: list[_Row]) -> pa.Table:
         "value": [row[3] for row in rows],
         "text": [row[4] for row in rows],
         "unit": [metric.scale.unit for metric in metrics],
-        "args": _args(launches, metrics),
+        "args": _build_args(launches, metrics),
     }
     types = {column.name: schema.ARROW_TYPES[column.type] for column in schema.BY_NAME["kernel_metrics"].columns}
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
 
-def _args(launches: list[Launch], metrics: list[Metric]) -> list[str | None]:
+def _build_args(launches: list[Launch], metrics: list[Metric]) -> list[str | None]:
     known: dict[tuple[tuple[str, str], ...], str | None] = {}
     found = []
     for launch, metric in zip(launches, metrics, strict=True):

@@ -24,14 +24,14 @@ def sniff(head: bytes) -> bool:
     if head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n") or head.startswith(b"SQLite format 3"):
         return False
     from tracelab.readers.ncu import console
-    from tracelab.readers.ncu.csv_columns import layout_of
+    from tracelab.readers.ncu.csv_columns import parse_header
     from tracelab.readers.text_lines import lines_of_head
 
     messages = False
     for line in lines_of_head(head):
         if _NVPROF.match(line):
             return False
-        if layout_of(line) or _SESSION.match(line) or console.begins(line):
+        if parse_header(line) or _SESSION.match(line) or console.is_launch_line(line):
             return True
         messages = messages or bool(_OWN_MESSAGE.match(line))
     return messages

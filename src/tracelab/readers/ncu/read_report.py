@@ -12,12 +12,12 @@ from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import build_diagnostics, rank_from_name
 from tracelab.readers.ncu import binary_report
-from tracelab.readers.ncu.console import Console
-from tracelab.readers.ncu.csv_pages import Pages
-from tracelab.readers.ncu.diagnostics import MESSAGES, nothing_in_it
+from tracelab.readers.ncu.console import ConsoleParser
+from tracelab.readers.ncu.csv_pages import PageParser
+from tracelab.readers.ncu.diagnostics import MESSAGES, explain_empty_report
 from tracelab.readers.ncu.probe import is_report
-from tracelab.readers.ncu.report_builder import Report
-from tracelab.readers.ncu.session_page import Session
+from tracelab.readers.ncu.report_builder import ReportBuilder
+from tracelab.readers.ncu.session_page import SessionPageParser
 from tracelab.readers.text_lines import iter_lines
 from tracelab.store.writer import Sink
 
@@ -32,28 +32,28 @@ def read(
     """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
     named = rank_from_name(path)
     sink = open_sink(named or 0)
-    report = Report(sink.put)
+    report = ReportBuilder(sink.put)
     if is_report(decompress.read_head(path)):
         binary_report.read_report(path, report, progress)
     else:
         with decompress.open_decompressed(path, report.diagnostics, progress) as stream:
-            read_text(iter_lines(stream, report.diagnostics), report)
+            parse_lines(iter_lines(stream, report.diagnostics), report)
     if not report.kept:
         raise NotProfilerDataError(
-            path, nothing_in_it(set(report.diagnostics.counts), report.error, has_header=report.has_header)
+            path, explain_empty_report(set(report.diagnostics.counts), report.error, has_header=report.has_header)
         )
-    ranks = _ranks(report, named)
+    ranks = _assign_ranks(report, named)
     if (devices := report.devices.table(lambda pid: ranks.get(pid, named or 0))) is not None:
         sink.put("devices", devices)
     sink.close()
     if len(ranks) > 1:
-        sink.rewrite("kernel_metrics", partial(_with_ranks, ranks=ranks))
+        sink.rewrite("kernel_metrics", partial(_set_ranks, ranks=ranks))
     return _facts(report)
 
 
-def read_text(lines: Iterable[str], report: Report) -> None:
+def parse_lines(lines: Iterable[str], report: ReportBuilder) -> None:
     """Let each line be taken by what it belongs to: a CSV page, the session page, the console's tables, or none."""
-    pages, session, console = Pages(report), Session(report), Console(report)
+    pages, session, console = PageParser(report), SessionPageParser(report), ConsoleParser(report)
     for line in lines:
         report.line += 1
         if not (pages.take(line) or session.take(line) or console.take(line)):
@@ -63,7 +63,7 @@ def read_text(lines: Iterable[str], report: Report) -> None:
     report.rows.flush()
 
 
-def _ranks(report: Report, named: int | None) -> Mapping[int | None, int]:
+def _assign_ranks(report: ReportBuilder, named: int | None) -> Mapping[int | None, int]:
     """The rank of each process: several get one each, by process id; the only one that of the file's name."""
     pids = sorted(pid for pid in report.rows.pids if pid is not None)
     if len(pids) > 1:
@@ -74,14 +74,14 @@ def _ranks(report: Report, named: int | None) -> Mapping[int | None, int]:
     return dict.fromkeys(pids, named or 0)
 
 
-def _with_ranks(rows: pa.Table, *, ranks: Mapping[int | None, int]) -> pa.Table:
+def _set_ranks(rows: pa.Table, *, ranks: Mapping[int | None, int]) -> pa.Table:
     keys = pa.array(list(ranks), pa.int64())
     by_key = pa.array([*ranks.values()], pa.int32())
     found = pc.fill_null(by_key.take(pc.index_in(rows.column("pid"), keys).combine_chunks()), 0)
     return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
 
 
-def _facts(report: Report) -> ReadResult:
+def _facts(report: ReportBuilder) -> ReadResult:
     """Events are rows of the report: launches of a raw page, metrics and advice of the others, device attributes."""
     told = build_diagnostics(report.diagnostics, MESSAGES)
     return ReadResult(

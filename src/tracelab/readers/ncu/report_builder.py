@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.ncu.devices import Devices
-from tracelab.readers.ncu.metric_rows import Launch, Metric, Rows
-from tracelab.readers.ncu.rule_results import Advised
+from tracelab.readers.ncu.devices import DeviceAttributes
+from tracelab.readers.ncu.metric_rows import Launch, Metric, MetricRows
+from tracelab.readers.ncu.rule_results import AdviceList
 
 _STATUS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==\s*(.*)")
 _CLOCK = re.compile(r"\b(?:ncu|nv-nsight-cu-cli)\b.*--clock-control[= ]+[\"']?(none|base|boost)\b")
@@ -18,12 +18,12 @@ _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 @dataclass
-class Report:
+class ReportBuilder:
     """The state of one file's reading."""
 
     put: Callable[[str, pa.Table], None]
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
-    devices: Devices = field(default_factory=Devices)
+    devices: DeviceAttributes = field(default_factory=DeviceAttributes)
     clock_control: str | None = None
     version: str | None = None
     has_header: bool = False
@@ -35,8 +35,8 @@ class Report:
     """The first error of ncu itself."""
 
     def __post_init__(self) -> None:
-        self.advised = Advised(self.diagnostics)
-        self.rows = Rows(self.put, self.diagnostics, self._describe)
+        self.advised = AdviceList(self.diagnostics)
+        self.rows = MetricRows(self.put, self.diagnostics, self._describe)
 
     def keep(self, rows: int = 1) -> None:
         """Count rows that were taken."""

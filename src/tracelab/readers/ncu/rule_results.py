@@ -24,7 +24,7 @@ class Advice:
 
 
 @dataclass
-class Advised:
+class AdviceList:
     """All advice of a report, up to a limit; the rest is counted."""
 
     diagnostics: DiagnosticCounts
@@ -36,10 +36,10 @@ class Advised:
             self.diagnostics.note("advice_beyond_limit", advice.text)
             return
         severity = "warning" if advice.kind.upper() in _WARNINGS else "info"
-        self.messages.append(Diagnostic(severity, "ncu_rule", 1, _sentence(advice)))
+        self.messages.append(Diagnostic(severity, "ncu_rule", 1, _format_advice(advice)))
 
 
-def _sentence(advice: Advice) -> str:
+def _format_advice(advice: Advice) -> str:
     launch = advice.launch
     number = "a launch" if launch.number is None else f"launch {launch.number}"
     kernel = launch.kernel or "?"

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
-from tracelab.readers.ncu.csv_columns import split
-from tracelab.readers.ncu.report_builder import Report
+from tracelab.readers.ncu.csv_columns import split_fields
+from tracelab.readers.ncu.report_builder import ReportBuilder
 
 _TITLES = ("Launch Settings", "Session Info", "Processes", "Device Attributes")
 _RULE = re.compile(r"-+(?: -+)*\s*")
@@ -13,10 +13,10 @@ _COMMAND_LINE = "Profiler Command Line"
 
 
 @dataclass
-class Session:
+class SessionPageParser:
     """Takes the lines of a session page."""
 
-    report: Report
+    report: ReportBuilder
     _title: str = ""
     _header: list[str] = field(default_factory=list)
     _columns: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Session:
 
     def _cells(self, line: str) -> list[str]:
         if line.startswith('"'):
-            return split(line, ",") or []
+            return split_fields(line, ",") or []
         if self._columns:
             ends = [*self._columns[1:], len(line)]
             return [line[start:end].strip() for start, end in zip(self._columns, ends, strict=True)]

@@ -11,31 +11,31 @@ from tracelab.readers.nsys.export import ARROW, Array, Kind
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def column(values: Sequence[object], kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
+def build_column(values: Sequence[object], kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Values as SQLite gives them one by one (text as bytes) as a column."""
-    convert = {"int": _int, "real": _real, "text": _text}[kind]
+    convert = {"int": _to_int, "real": _to_float, "text": _to_bytes}[kind]
     cells = []
     for value in values:
         cell = None if value is None else convert(value)
         if cell is None and value is not None:
-            diagnostics.note("value_unfit", f"{name} {_shown(value)}")
+            diagnostics.note("value_unfit", f"{name} {_format_cell(value)}")
         cells.append(cell)
     if kind == "text":
-        return text_column(pa.array(cells, pa.binary()), diagnostics)
+        return decode_text(pa.array(cells, pa.binary()), diagnostics)
     return pa.array(cells, ARROW[kind])
 
 
-def text_column(values: Array, diagnostics: DiagnosticCounts) -> Array:
+def decode_text(values: Array, diagnostics: DiagnosticCounts) -> Array:
     """Bytes as text; bytes that are no UTF-8 are replaced, and counted."""
     try:
         text = values.cast(pa.string())
         text.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([_decoded(cell, diagnostics) for cell in values.to_pylist()], pa.string())
+        return pa.array([_decode_cell(cell, diagnostics) for cell in values.to_pylist()], pa.string())
     return text
 
 
-def narrowed(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
+def to_int32(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Integers as 32-bit ones; those beyond are NULL, and counted."""
     try:
         return values.cast(pa.int32())
@@ -46,7 +46,7 @@ def narrowed(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
         return pc.if_else(fits, values, None).cast(pa.int32())
 
 
-def _decoded(cell: bytes | None, diagnostics: DiagnosticCounts) -> str | None:
+def _decode_cell(cell: bytes | None, diagnostics: DiagnosticCounts) -> str | None:
     if cell is None:
         return None
     text = cell.decode(errors="replace")
@@ -55,7 +55,7 @@ def _decoded(cell: bytes | None, diagnostics: DiagnosticCounts) -> str | None:
     return text
 
 
-def _int(value: object) -> int | None:
+def _to_int(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bytes):
@@ -66,16 +66,16 @@ def _int(value: object) -> int | None:
     return value if isinstance(value, int) and value in _INT64 else None
 
 
-def _real(value: object) -> float | None:
+def _to_float(value: object) -> float | None:
     try:
         return float(value) if isinstance(value, int | float | bytes) else None
     except ValueError:
         return None
 
 
-def _text(value: object) -> bytes:
+def _to_bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-def _shown(value: object) -> str:
+def _format_cell(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else repr(value)

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.coerce import narrowed
+from tracelab.readers.nsys.coerce import to_int32
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import ARROW, Array, Kind
-from tracelab.readers.nsys.string_table import Strings, coded_by_distinct, coded_text
+from tracelab.readers.nsys.string_table import StringTable, build_dictionary, map_distinct_coded
 
 NO_ID = pa.array([-1, (1 << 32) - 1])
 """What stands in a field of an id where there is none: -1, signed or as 32 unsigned bits."""
 
 _NO_LINK = pa.array([0, -1, (1 << 32) - 1])
-_BEYOND = 1 << 62
-_FEW = 4_096
+_OUT_OF_RANGE = 1 << 62
+_MAX_DICTIONARY = 4_096
 """Distinct texts of a batch that are worth a dictionary."""
 
 
@@ -29,7 +29,7 @@ _FEW = 4_096
 class Session:
     """What the whole export says, and every batch needs."""
 
-    strings: Strings
+    strings: StringTable
     enums: Enums
     shift_ns: int = 0
     """Added to times: when the session started, in unix ns."""
@@ -70,24 +70,24 @@ def number(name: str) -> Value:
     return lambda batch: batch.column(name)
 
 
-def small(name: str) -> Value:
+def int32(name: str) -> Value:
     """A number of 32 bits."""
-    return lambda batch: narrowed(batch.column(name), name, batch.diagnostics)
+    return lambda batch: to_int32(batch.column(name), name, batch.diagnostics)
 
 
-def identity(name: str) -> Value:
+def id_or_null(name: str) -> Value:
     """An id."""
-    return lambda batch: _without(batch.column(name), NO_ID)
+    return lambda batch: _null_where_absent(batch.column(name), NO_ID)
 
 
 def device(name: str) -> Value:
     """An ordinal of a device."""
-    return lambda batch: narrowed(_without(batch.column(name), NO_ID), name, batch.diagnostics)
+    return lambda batch: to_int32(_null_where_absent(batch.column(name), NO_ID), name, batch.diagnostics)
 
 
 def link(name: str) -> Value:
     """An id whose 0, too, says that there is none."""
-    return lambda batch: _without(batch.column(name), _NO_LINK)
+    return lambda batch: _null_where_absent(batch.column(name), _NO_LINK)
 
 
 def pid(name: str) -> Value:
@@ -104,7 +104,7 @@ def time(name: str) -> Value:
     """A time of the session, on the source's clock."""
 
     def shifted(batch: Batch) -> Array:
-        return pc.add(_sane(batch.column(name), name, batch.diagnostics), batch.session.shift_ns)
+        return pc.add(_null_out_of_range(batch.column(name), name, batch.diagnostics), batch.session.shift_ns)
 
     return shifted
 
@@ -113,13 +113,15 @@ def duration(start: str, end: str) -> Value:
     """From a start to an end."""
 
     def between(batch: Batch) -> Array:
-        starts = _sane(batch.column(start), start, DiagnosticCounts())  # noted where the start becomes a column
-        return pc.subtract(_sane(batch.column(end), end, batch.diagnostics), starts)
+        starts = _null_out_of_range(
+            batch.column(start), start, DiagnosticCounts()
+        )  # noted where the start becomes a column
+        return pc.subtract(_null_out_of_range(batch.column(end), end, batch.diagnostics), starts)
 
     return between
 
 
-def named(*names: str, change: Callable[[str], str] | None = None) -> Value:
+def text_of_id(*names: str, change: Callable[[str], str] | None = None) -> Value:
     """The text of the first of some string ids, changed."""
 
     def looked_up(batch: Batch) -> Array:
@@ -145,7 +147,7 @@ def label(name: str, table: str, change: Callable[[str | None], str | None]) -> 
         def changed(numbers: Array) -> Array:
             return pa.array([change(names.get(value)) for value in numbers.to_pylist()], pa.string())
 
-        return coded_by_distinct(batch.column(name), changed)
+        return map_distinct_coded(batch.column(name), changed)
 
     return labelled
 
@@ -155,7 +157,7 @@ def constant(value: str) -> Value:
     return lambda batch: pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0), batch.rows.num_rows), pa.array([value]))
 
 
-def outside(batch: Batch) -> int:
+def count_outside_session(batch: Batch) -> int:
     """How many rows begin before the session did, or end after it."""
     if batch.session.dur_ns is None or "start" not in batch.rows.column_names:
         return 0
@@ -165,7 +167,7 @@ def outside(batch: Batch) -> int:
     return int(pc.sum(beyond).as_py() or 0)
 
 
-def arguments(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
+def build_args(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
     """Some columns as one JSON object a row, without what is NULL (or 0); NULL where nothing is left.
 
     The text is made once for each combination of values that occurs: most kernels of a batch share theirs.
@@ -174,10 +176,10 @@ def arguments(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
     room, used = 1, []
     for name in names:
         coded = batch.column(name).dictionary_encode(null_encoding="encode")
-        if len(coded.dictionary) == 1 and _says_nothing(coded.dictionary[0].as_py(), keep_zero=keep_zero):
+        if len(coded.dictionary) == 1 and _is_empty(coded.dictionary[0].as_py(), keep_zero=keep_zero):
             continue
         used.append(name)
-        if room * len(coded.dictionary) > _BEYOND:
+        if room * len(coded.dictionary) > _OUT_OF_RANGE:
             codes = np.unique(codes, return_inverse=True)[1]
             room = int(codes.max()) + 1
         codes = codes * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
@@ -189,34 +191,34 @@ def arguments(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
     else:
         _, places, inverse = np.unique(codes, return_index=True, return_inverse=True)
     distinct = batch.rows.select(used).take(pa.array(places)).to_pylist()
-    texts = pa.array([_object(row, keep_zero=keep_zero) for row in distinct], pa.string())
-    return coded_text(pa.array(inverse), texts) if len(texts) < _FEW else texts.take(pa.array(inverse))
+    texts = pa.array([_json_object(row, keep_zero=keep_zero) for row in distinct], pa.string())
+    return build_dictionary(pa.array(inverse), texts) if len(texts) < _MAX_DICTIONARY else texts.take(pa.array(inverse))
 
 
-def _object(row: dict[str, Any], *, keep_zero: bool) -> str | None:
-    left = {name: value for name, value in row.items() if not _says_nothing(value, keep_zero=keep_zero)}
+def _json_object(row: dict[str, Any], *, keep_zero: bool) -> str | None:
+    left = {name: value for name, value in row.items() if not _is_empty(value, keep_zero=keep_zero)}
     return json.dumps(left, ensure_ascii=False, separators=(",", ":")) if left else None
 
 
-def _says_nothing(value: object, *, keep_zero: bool) -> bool:
+def _is_empty(value: object, *, keep_zero: bool) -> bool:
     absent = value is None or (isinstance(value, float) and not math.isfinite(value))
     return absent or (not keep_zero and value in (0, "", "[]"))
 
 
-def _without(values: Array, absent: Array) -> Array:
+def _null_where_absent(values: Array, absent: Array) -> Array:
     """The values, but NULL where they say that there is none."""
     found = pc.is_in(values, value_set=absent)
     return pc.if_else(found, None, values) if found.true_count else values
 
 
-def _sane(times: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
+def _null_out_of_range(times: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Times within 146 years of 0; further ones are NULL, and counted: differences would leave 64 bits."""
     if times.null_count == len(times):
         return times
     bounds = pc.min_max(times).as_py()
-    if bounds["min"] > -_BEYOND and bounds["max"] < _BEYOND - (1 << 61):
+    if bounds["min"] > -_OUT_OF_RANGE and bounds["max"] < _OUT_OF_RANGE - (1 << 61):
         return times
-    fits = pc.and_(pc.greater(times, -_BEYOND), pc.less(times, _BEYOND - (1 << 61)))
+    fits = pc.and_(pc.greater(times, -_OUT_OF_RANGE), pc.less(times, _OUT_OF_RANGE - (1 << 61)))
     beyond = times.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
     diagnostics.note("time_unreadable", f"{name} {beyond[0]}", count=len(beyond))
     return pc.if_else(fits, times, None)

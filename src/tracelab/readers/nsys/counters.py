@@ -7,23 +7,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.coerce import narrowed
+from tracelab.readers.nsys.coerce import to_int32
 from tracelab.readers.nsys.column_builders import Batch, time
-from tracelab.readers.nsys.export import Columns, Export, records
+from tracelab.readers.nsys.export import Columns, Export, read_records
 
 TABLE = "GPU_METRICS"
 _UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
 _GPU_BITS = 0xFF
 """Of a type's number, those that number the GPU."""
 
-Metrics = Mapping[tuple[int, int], str]
+MetricNames = Mapping[tuple[int, int], str]
 """Names by type and metric."""
 
 
-def metrics(export: Export, diagnostics: DiagnosticCounts) -> Metrics:
+def read_metric_names(export: Export, diagnostics: DiagnosticCounts) -> MetricNames:
     """The metrics that the export names."""
     columns: Columns = {"typeId": "int", "metricId": "int", "metricName": "text"}
-    rows = records(export, "TARGET_INFO_GPU_METRICS", columns, diagnostics)
+    rows = read_records(export, "TARGET_INFO_GPU_METRICS", columns, diagnostics)
     return {
         (row["typeId"], row["metricId"]): row["metricName"]
         for row in rows
@@ -31,7 +31,7 @@ def metrics(export: Export, diagnostics: DiagnosticCounts) -> Metrics:
     }
 
 
-def counters(batch: Batch, known: Metrics) -> pa.Table:
+def build_counters(batch: Batch, known: MetricNames) -> pa.Table:
     """The samples as rows of `counters`; the device is the card's number in the export."""
     keys = list(zip(*(batch.column(name).to_pylist() for name in ("typeId", "metricId")), strict=True))
     distinct = {key: known.get(key, f"metric {key[1]}") for key in set(keys)}
@@ -39,7 +39,7 @@ def counters(batch: Batch, known: Metrics) -> pa.Table:
     gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_BITS)
     return pa.table(
         {
-            "device": narrowed(gpu, "typeId", batch.diagnostics),
+            "device": to_int32(gpu, "typeId", batch.diagnostics),
             "time_ns": time("timestamp")(batch),
             "name": pa.array([distinct[key] for key in keys], pa.string()),
             "value": batch.column("value").cast(pa.float64()),

@@ -21,22 +21,22 @@ _KEY = ("globalTid", "correlationId")
 _READ: Columns = dict.fromkeys((*_KEY, "eventClass", "start", "end"), "int")
 
 
-def repeated(export: Export, enums: Enums) -> frozenset[CallKey]:
+def find_repeated_calls(export: Export, enums: Enums) -> frozenset[CallKey]:
     """The calls that stand twice (cudaMalloc of class 67 around cudaMalloc_v3020 of class 0, same correlation: 2022).
 
     A thread makes one call of a correlation, so a call of another class that holds CUPTI's is that call.
     """
-    own = codes(enums)
+    own = cupti_class_codes(enums)
     around: dict[CallKey, tuple[int, int]] = {}
     found: set[CallKey] = set()
     for table in TABLES:
-        if not set(_READ) <= set(export.tables.get(table, {})) or not _has_others(export, table, own):
+        if not set(_READ) <= set(export.tables.get(table, {})) or not _has_other_classes(export, table, own):
             continue
-        for rows in _rows(export, table, _READ):
+        for rows in _iter_rows(export, table, _READ):
             for row in rows.filter(pc.invert(pc.is_in(rows.column("eventClass"), own))).to_pylist():
                 if row["correlationId"] and None not in row.values():
                     around[row["globalTid"], row["correlationId"]] = (row["start"], row["end"])
-        for rows in _rows(export, table, _READ):
+        for rows in _iter_rows(export, table, _READ):
             for row in rows.filter(pc.is_in(rows.column("eventClass"), own)).to_pylist():
                 key = row["globalTid"], row["correlationId"]
                 start, end = around.get(key, (1, 0))
@@ -45,27 +45,27 @@ def repeated(export: Export, enums: Enums) -> frozenset[CallKey]:
     return frozenset(found)
 
 
-def codes(enums: Enums) -> Array:
+def cupti_class_codes(enums: Enums) -> Array:
     """The numbers of CUPTI's classes."""
     names = enums["ENUM_NSYS_EVENT_CLASS"]
     return pa.array([code for code, name in names.items() if name in APIS], pa.int64())
 
 
-def is_again(batch: Batch) -> Array:
+def mask_repeated_calls(batch: Batch) -> Array:
     """Which rows are a call again that the export has as CUPTI recorded it."""
     twice = batch.session.calls_twice
     keys = zip(*(batch.column(name).to_pylist() for name in _KEY), strict=True)
-    others = pc.invert(pc.is_in(batch.column("eventClass"), codes(batch.session.enums)))
+    others = pc.invert(pc.is_in(batch.column("eventClass"), cupti_class_codes(batch.session.enums)))
     return pc.and_(others, pa.array([key in twice for key in keys], pa.bool_()))
 
 
-def _has_others(export: Export, table: str, own: Array) -> bool:
+def _has_other_classes(export: Export, table: str, own: Array) -> bool:
     """Whether some events are of another class; most exports have none."""
-    rows = _rows(export, table, {"eventClass": "int"})
+    rows = _iter_rows(export, table, {"eventClass": "int"})
     return any(not pc.all(pc.is_in(part.column("eventClass"), own)).as_py() for part in rows)
 
 
-def _rows(export: Export, table: str, columns: Columns) -> Iterator[pa.Table]:
+def _iter_rows(export: Export, table: str, columns: Columns) -> Iterator[pa.Table]:
     """Rows that are read again as events, and what is wrong with them is noted then."""
     for part in export.parts(table):
         yield from export.batches(part, columns, DiagnosticCounts(), "rows_lost")

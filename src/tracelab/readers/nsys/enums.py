@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.export import Export, records
+from tracelab.readers.nsys.export import Export, read_records
 
 _FALLBACK: Mapping[str, tuple[str, Mapping[int, str]]] = {
     "ENUM_CUDA_MEMCPY_OPER": (
@@ -54,11 +54,11 @@ Enums = Mapping[str, Mapping[int, str]]
 """By table and number: the name without its prefix."""
 
 
-def read(export: Export, diagnostics: DiagnosticCounts) -> Enums:
+def read_enums(export: Export, diagnostics: DiagnosticCounts) -> Enums:
     """The names of those tables that are used."""
     found = {}
     for table, (prefix, fallback) in _FALLBACK.items():
-        rows = records(export, table, {"id": "int", "name": "text"}, diagnostics)
+        rows = read_records(export, table, {"id": "int", "name": "text"}, diagnostics)
         own = {
             row["id"]: row["name"].removeprefix(prefix)
             for row in rows
@@ -79,22 +79,22 @@ _SYNCS = {  # as Kineto names them
 }
 
 
-def direction(name: str | None) -> str:
+def copy_direction(name: str | None) -> str:
     """DTOH as DtoH, UVM_HTOD as UVM HtoD."""
     if name in _DIRECTIONS:
-        return _arrow(name)
-    return f"UVM {_arrow(name.removeprefix('UVM_'))}" if name in _UVM_DIRECTIONS else "unknown"
+        return _format_direction(name)
+    return f"UVM {_format_direction(name.removeprefix('UVM_'))}" if name in _UVM_DIRECTIONS else "unknown"
 
 
-def memory(name: str | None) -> str | None:
+def memory_kind(name: str | None) -> str | None:
     """DEVICE_STATIC as Device Static; None where the kind is unknown."""
     return None if name is None or name == "UNKNOWN" else name.replace("_", " ").title()
 
 
-def sync(name: str | None) -> str | None:
+def sync_kind(name: str | None) -> str | None:
     """What waited for what."""
     return _SYNCS.get(name, name.replace("_", " ").title()) if name is not None else None
 
 
-def _arrow(name: str) -> str:
+def _format_direction(name: str) -> str:
     return f"{name[0]}to{name[-1]}"

@@ -60,7 +60,7 @@ class Export(Protocol):
         """
 
 
-def all_rows(
+def iter_rows(
     export: Export, table: str, columns: Columns, diagnostics: DiagnosticCounts, lost: str
 ) -> Iterator[pa.Table]:
     """Those of the columns that the table has, of all its rows; nothing where the export has no such table."""
@@ -70,13 +70,15 @@ def all_rows(
             yield from export.batches(part, present, diagnostics, lost)
 
 
-def records(export: Export, table: str, columns: Columns, diagnostics: DiagnosticCounts) -> list[dict[str, object]]:
+def read_records(
+    export: Export, table: str, columns: Columns, diagnostics: DiagnosticCounts
+) -> list[dict[str, object]]:
     """The rows of a small table that describes the recording; columns it lacks are None."""
     empty = dict.fromkeys(columns)
-    found = all_rows(export, table, columns, diagnostics, "description_lost")
+    found = iter_rows(export, table, columns, diagnostics, "description_lost")
     return [empty | row for rows in found for row in rows.to_pylist()]
 
 
-def is_export(tables: Mapping[str, Columns]) -> bool:
+def has_nsys_tables(tables: Mapping[str, Columns]) -> bool:
     """Whether these are the tables of an Nsight Systems export."""
     return bool(KNOWN_TABLES & set(tables)) or "demangledName" in tables.get("CUPTI_ACTIVITY_KIND_KERNEL", {})

@@ -14,19 +14,19 @@ from tracelab.readers.nsys.column_builders import (
     constant,
     device,
     duration,
-    identity,
+    id_or_null,
+    int32,
     label,
     link,
-    named,
     number,
     pid,
-    small,
+    text_of_id,
     tid,
     time,
 )
 from tracelab.readers.nsys.dedup_api_calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
-from tracelab.readers.nsys.string_table import by_distinct
+from tracelab.readers.nsys.string_table import map_distinct
 
 GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
 """Rows of these make a process one that uses a GPU."""
@@ -50,8 +50,8 @@ _TIMES = {"start_ns": time("start"), "dur_ns": duration("start", "end")}
 _GPU = {
     "pid": pid("globalPid"),
     "device": device("deviceId"),
-    "context": identity("contextId"),
-    "stream": identity("streamId"),
+    "context": id_or_null("contextId"),
+    "stream": id_or_null("streamId"),
     **_TIMES,
     "correlation": link("correlationId"),
     "graph": link("graphId"),
@@ -70,12 +70,12 @@ _VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d{3,}(?:_ptsz|_ptds)?$")  # cudaMallo
 _DRIVER = re.compile(r"cu(?!da)[A-Z]")
 
 
-def api_name(name: str) -> str:
+def strip_api_version(name: str) -> str:
     """A function's name without the version of the table of functions that it stands in."""
     return _VERSION.sub("", name)
 
 
-def _cuda_api(batch: Batch) -> Array:
+def _cuda_api_kind(batch: Batch) -> Array:
     """The class says which API; where it says something else (a call with its stack, say), the name does."""
     names = batch.session.enums["ENUM_NSYS_EVENT_CLASS"]
 
@@ -85,10 +85,10 @@ def _cuda_api(batch: Batch) -> Array:
     def of_names(texts: Array) -> Array:
         return pa.array(["driver" if _DRIVER.match(text) else "runtime" for text in texts.to_pylist()], pa.string())
 
-    by_class = by_distinct(batch.column("eventClass"), of_classes)
+    by_class = map_distinct(batch.column("eventClass"), of_classes)
     if not by_class.null_count:
         return by_class
-    return pc.coalesce(by_class, by_distinct(named("nameId")(batch), of_names), pa.scalar("runtime"))
+    return pc.coalesce(by_class, map_distinct(text_of_id("nameId")(batch), of_names), pa.scalar("runtime"))
 
 
 def _signed_bytes(batch: Batch) -> Array:
@@ -97,7 +97,7 @@ def _signed_bytes(batch: Batch) -> Array:
     return pc.if_else(pc.fill_null(released, False), pc.negate(batch.column("bytes")), batch.column("bytes"))  # noqa: FBT003
 
 
-def _awaited(place: int) -> Value:
+def _event_record_field(place: int) -> Value:
     """Stream, or correlation, of the event record that a synchronisation waited for, where the export numbers them."""
 
     def found(batch: Batch) -> Array:
@@ -111,17 +111,17 @@ def _awaited(place: int) -> Value:
     return found
 
 
-_MEMORY = ("ENUM_CUDA_MEM_KIND", enums.memory)
+_MEMORY = ("ENUM_CUDA_MEM_KIND", enums.memory_kind)
 
 MAPPINGS: Dict[str, Mapping] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": Mapping(
         "kernels",
         {
             **_GPU,
-            "name": named("demangledName", "shortName"),
-            **{f"grid_{axis}": small(f"grid{axis.upper()}") for axis in "xyz"},
-            **{f"block_{axis}": small(f"block{axis.upper()}") for axis in "xyz"},
-            "registers": small("registersPerThread"),
+            "name": text_of_id("demangledName", "shortName"),
+            **{f"grid_{axis}": int32(f"grid{axis.upper()}") for axis in "xyz"},
+            **{f"block_{axis}": int32(f"block{axis.upper()}") for axis in "xyz"},
+            "registers": int32("registersPerThread"),
             "shared_static_bytes": number("staticSharedMemory"),
             "shared_dynamic_bytes": number("dynamicSharedMemory"),
         },
@@ -133,7 +133,7 @@ MAPPINGS: Dict[str, Mapping] = {
         "memcpys",
         {
             **_GPU,
-            "direction": label("copyKind", "ENUM_CUDA_MEMCPY_OPER", enums.direction),
+            "direction": label("copyKind", "ENUM_CUDA_MEMCPY_OPER", enums.copy_direction),
             "src_memory": label("srcKind", *_MEMORY),
             "dst_memory": label("dstKind", *_MEMORY),
             "src_device": device("srcDeviceId"),
@@ -154,17 +154,17 @@ MAPPINGS: Dict[str, Mapping] = {
     ),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Mapping(
         "graph_launches",
-        {**_GPU, "name": named("nameId")},
+        {**_GPU, "name": text_of_id("nameId")},
         _GPU_HELD | {"nameId"},
     ),
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Mapping(
         "syncs",
         {
             **_GPU,
-            "kind": label("syncType", "ENUM_CUPTI_SYNC_TYPE", enums.sync),
-            "event_id": identity("eventId"),
-            "waits_for_stream": _awaited(0),
-            "waits_for_correlation": _awaited(1),
+            "kind": label("syncType", "ENUM_CUPTI_SYNC_TYPE", enums.sync_kind),
+            "event_id": id_or_null("eventId"),
+            "waits_for_stream": _event_record_field(0),
+            "waits_for_correlation": _event_record_field(1),
         },
         _GPU_HELD | {"syncType", "deprecatedSyncType", "eventId", "eventSyncId"},
     ),
@@ -172,8 +172,8 @@ MAPPINGS: Dict[str, Mapping] = {
         "api_calls",
         {
             **_CPU,
-            "api": _cuda_api,
-            "name": named("nameId", change=api_name),
+            "api": _cuda_api_kind,
+            "name": text_of_id("nameId", change=strip_api_version),
             "correlation": link("correlationId"),
             "return_value": number("returnValue"),
         },
@@ -200,7 +200,7 @@ _LIBRARY = re.compile(
 _SHARED_KEYS = ("globalTid", "start", "end")
 
 
-def mapping_of(table: str, columns: Columns) -> Mapping | None:
+def find_mapping(table: str, columns: Columns) -> Mapping | None:
     """How a table of the export becomes rows; None where it has no events."""
     if table in MAPPINGS:
         return MAPPINGS[table]
@@ -208,21 +208,25 @@ def mapping_of(table: str, columns: Columns) -> Mapping | None:
         return MAPPINGS["CUPTI_ACTIVITY_KIND_RUNTIME"]
     library = _LIBRARY.match(table)
     if library and all(key in columns for key in _SHARED_KEYS):
-        return _calls("osrt" if table == "OSRT_API" else library[1].lower())
-    return other(columns) if {"start", "timestamp", "rawTimestamp"} & set(columns) or table in _UNTIMED else None
+        return _map_library_calls("osrt" if table == "OSRT_API" else library[1].lower())
+    return (
+        map_other_events(columns)
+        if {"start", "timestamp", "rawTimestamp"} & set(columns) or table in _UNTIMED
+        else None
+    )
 
 
 _UNTIMED = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT",)
 """Events whose time older versions do not export."""
 
 
-def _calls(api: str) -> Mapping:
+def _map_library_calls(api: str) -> Mapping:
     return Mapping(
         "api_calls",
         {
             **_CPU,
             "api": constant(api),
-            "name": named("nameId", "textId", change=api_name),
+            "name": text_of_id("nameId", "textId", change=strip_api_version),
             "correlation": link("correlationId"),
             "return_value": number("returnValue"),
         },
@@ -230,7 +234,7 @@ def _calls(api: str) -> Mapping:
     )
 
 
-def other(columns: Columns) -> Mapping:
+def map_other_events(columns: Columns) -> Mapping:
     """How events that no canonical table is for are kept."""
     start = next((name for name in ("start", "timestamp", "rawTimestamp") if name in columns), "start")
     where = "globalTid" if "globalTid" in columns else "globalPid"
@@ -241,7 +245,7 @@ def other(columns: Columns) -> Mapping:
             "pid": pid(where),
             "category": lambda batch: constant(batch.table)(batch),
             "phase": constant("X" if ranged else "i"),
-            "name": named("nameId", "textId"),
+            "name": text_of_id("nameId", "textId"),
             **({"tid": tid(where)} if where == "globalTid" else {}),
             "start_ns": time(start),
             **({"dur_ns": duration(start, "end")} if ranged else {}),

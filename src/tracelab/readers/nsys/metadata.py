@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.export import Columns, Export, all_rows, records
+from tracelab.readers.nsys.export import Columns, Export, iter_rows, read_records
 
 Record = dict[str, object]
 EventKey = tuple[int, int, int]
@@ -43,38 +43,38 @@ _PROCESSES = {
 
 def session_start_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
     """When the session started, in unix ns."""
-    rows = records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, diagnostics)
+    rows = read_records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, diagnostics)
     starts = [row["utcEpochNs"] for row in rows if isinstance(row["utcEpochNs"], int)]
     return next((start for start in starts if 0 < start < 1 << 61), None)
 
 
 def session_dur_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
     """How long it lasted."""
-    rows = records(export, "ANALYSIS_DETAILS", {"duration": "int"}, diagnostics)
+    rows = read_records(export, "ANALYSIS_DETAILS", {"duration": "int"}, diagnostics)
     durations = [row["duration"] for row in rows if isinstance(row["duration"], int)]
     return max((dur for dur in durations if 0 < dur < 1 << 61), default=None)
 
 
-def versions(export: Export, diagnostics: DiagnosticCounts) -> dict[str, str]:
+def read_versions(export: Export, diagnostics: DiagnosticCounts) -> dict[str, str]:
     """The versions of the program and of its schema; nothing else is read there, for it names users and machines."""
     found = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
-        for row in records(export, table, {"name": "text", "value": "text"}, diagnostics):
+        for row in read_records(export, table, {"name": "text", "value": "text"}, diagnostics):
             if row["name"] in _VERSIONS and row["value"]:
                 found[str(row["name"])] = str(row["value"])
     return found
 
 
-def gpu_processes(export: Export) -> list[int]:
+def list_gpu_processes(export: Export) -> list[int]:
     """The processes that had a CUDA context, as far as the small tables tell; in order."""
     found: set[int] = set()
     for table, column in _PROCESSES.items():
-        rows = records(export, table, {column: "int"}, DiagnosticCounts())
+        rows = read_records(export, table, {column: "int"}, DiagnosticCounts())
         found |= {row[column] for row in rows if isinstance(row[column], int) and row[column]}  # type: ignore[misc]
     return sorted(found)
 
 
-def event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
+def read_event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
     """Stream and correlation of the event records that are waited for, where the export numbers them (2025 on)."""
     keys: Columns = dict.fromkeys(("globalPid", "eventId", "eventSyncId"), "int")
     waits, records_of = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
@@ -87,37 +87,39 @@ def event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
 
 
 def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[EventKey, dict[str, Any]]]:
-    for rows in all_rows(export, table, columns, DiagnosticCounts(), "description_lost"):
+    for rows in iter_rows(export, table, columns, DiagnosticCounts(), "description_lost"):
         for row in rows.to_pylist():
             if row["globalPid"] is not None and row["eventSyncId"] and row["eventId"] is not None:
                 yield ((row["globalPid"] >> 24) & 0xFFFFFF, row["eventId"], row["eventSyncId"]), row
 
 
-def device_rows(
+def build_device_rows(
     export: Export, ranks: Mapping[int, int], used: set[int], diagnostics: DiagnosticCounts
 ) -> list[Record]:
     """Rows of `devices`: those that a process calls its own, where the export says so, else all of the machine."""
-    cards = records(export, "TARGET_INFO_GPU", _GPU, diagnostics)
-    named = records(export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, diagnostics)
+    cards = read_records(export, "TARGET_INFO_GPU", _GPU, diagnostics)
+    named = read_records(
+        export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, diagnostics
+    )
     by_id = {card["id"]: card for card in cards}
     told = [
-        _device(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
+        _build_device_row(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
         for row in named
         if row["gpuId"] in by_id and (row["pid"] in ranks or not ranks)
     ]
     if told:
         return told
-    ordinals = _ordinals(cards)
+    ordinals = _cuda_ordinals(cards)
     if cards and None in ordinals and used:
         diagnostics.note("device_unknown", count=len(cards))
     return [
-        _device(card, ordinal) | {"rank": rank}
+        _build_device_row(card, ordinal) | {"rank": rank}
         for rank in sorted(set(ranks.values()) or {0})
         for card, ordinal in zip(cards, ordinals, strict=True)
     ]
 
 
-def _ordinals(cards: list[Record]) -> list[object]:
+def _cuda_ordinals(cards: list[Record]) -> list[object]:
     """CUDA's ordinal of each card; some versions say 0 of all, and then it is known of a single one only."""
     ordinals = [card["cuDevice"] for card in cards]
     if len(cards) == 1:
@@ -125,7 +127,7 @@ def _ordinals(cards: list[Record]) -> list[object]:
     return ordinals if len(set(ordinals)) == len(ordinals) else [None] * len(cards)
 
 
-def _device(card: Record, ordinal: object) -> Record:
+def _build_device_row(card: Record, ordinal: object) -> Record:
     major, minor = card["computeMajor"], card["computeMinor"]
     bandwidth, clock, uuid = card["memoryBandwidth"], card["clockRate"], str(card["uuid"] or "")
     warps, threads = card["maxWarpsPerSm"], card["threadsPerWarp"]
@@ -147,19 +149,19 @@ def _device(card: Record, ordinal: object) -> Record:
     }
 
 
-def table(name: str, rows: list[Record]) -> pa.Table:
+def build_table(name: str, rows: list[Record]) -> pa.Table:
     """Rows that name some of a canonical table's columns."""
     columns = [column for column in schema.BY_NAME[name].columns if column.name not in ("run", "source")]
     if not any("rank" in row for row in rows):
         columns = [column for column in columns if column.name != "rank"]
     return pa.table(
         {
-            c.name: pa.array([_fitting(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
+            c.name: pa.array([_null_beyond_int32(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
             for c in columns
         }
     )
 
 
-def _fitting(value: Any, kind: str) -> object:  # noqa: ANN401 - of any column
+def _null_beyond_int32(value: Any, kind: str) -> object:  # noqa: ANN401 - of any column
     """The value, or None where it is a number beyond its column's type."""
     return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value

@@ -24,13 +24,13 @@ _PER_RANK = ("all_gather", "reduce_scatter", "all_to_all")
 """Collectives whose message is one rank's share: what is moved is as many times as much as there are ranks."""
 
 
-def collectives(annotations: pa.Table) -> pa.Table | None:
+def build_collectives(annotations: pa.Table) -> pa.Table | None:
     """Rows of `collectives` for the calls whose payload tells a size; None where there are none."""
     called = pc.is_in(annotations.column("name"), value_set=pa.array(list(_KINDS)))
     calls = annotations.filter(pc.and_kleene(called, pc.is_valid(annotations.column("payload"))))
     if not calls.num_rows:
         return None
-    rows = [row for call in calls.to_pylist() if (row := _row(call)) is not None]
+    rows = [row for call in calls.to_pylist() if (row := _build_row(call)) is not None]
     return pa.Table.from_pylist(rows, pa.schema(_TYPES)) if rows else None
 
 
@@ -41,12 +41,12 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _row(call: dict[str, Any]) -> dict[str, object] | None:
-    fields = _fields(call["payload"])
-    message_bytes = _number(fields, "message size [bytes]", "message size", "bytes")
+def _build_row(call: dict[str, Any]) -> dict[str, object] | None:
+    fields = _flatten_payload(call["payload"])
+    message_bytes = _find_number(fields, "message size [bytes]", "message size", "bytes")
     if message_bytes is None:
         return None
-    collective, ranks = _KINDS[call["name"]], _number(fields, "no. of ranks", "number of ranks")
+    collective, ranks = _KINDS[call["name"]], _find_number(fields, "no. of ranks", "number of ranks")
     moved = message_bytes * ranks if ranks and collective in _PER_RANK else message_bytes
     communicator = fields.get("nccl communicator id", fields.get("communicator"))
     return {
@@ -59,13 +59,13 @@ def _row(call: dict[str, Any]) -> dict[str, object] | None:
         "bytes_source": "nvtx",
         "comm_id": None if communicator is None else str(communicator),
         "group_size": ranks,
-        "root": _number(fields, "root"),
-        "peer": _number(fields, "peer rank", "peer"),
+        "root": _find_number(fields, "root"),
+        "peer": _find_number(fields, "peer rank", "peer"),
         "args": json.dumps({"message_bytes": message_bytes}),
     }
 
 
-def _fields(payload: str) -> dict[str, object]:
+def _flatten_payload(payload: str) -> dict[str, object]:
     """The payload's fields by lower-case name, however deep they stand."""
     try:
         content = json.loads(payload)
@@ -88,7 +88,7 @@ def _fields(payload: str) -> dict[str, object]:
     return found
 
 
-def _number(fields: dict[str, object], *names: str) -> int | None:
+def _find_number(fields: dict[str, object], *names: str) -> int | None:
     for name in names:
         value = fields.get(name)
         if isinstance(value, str) and value.isdecimal():

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 
 from tracelab.errors import NotProfilerDataError
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.coerce import column, text_column
-from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, is_export
+from tracelab.readers.nsys.coerce import build_column, decode_text
+from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Kind, Part, has_nsys_tables
 from tracelab.readers.nsys.sqlite_export import DESCRIPTION
 
 _BATCH_ROWS = 1 << 16
 _SUFFIX = ".parquet"
-_ENOUGH = {"NVTX_EVENTS", "OSRT_API", "META_DATA_EXPORT"} | KNOWN_TABLES
+_TYPICAL_TABLES = {"NVTX_EVENTS", "OSRT_API", "META_DATA_EXPORT"} | KNOWN_TABLES
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ class FolderExport:
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns)):
                     yield pa.table(
-                        {name: _fitting(batch.column(name), kind, name, diagnostics) for name, kind in columns.items()}
+                        {
+                            name: _coerce_column(batch.column(name), kind, name, diagnostics)
+                            for name, kind in columns.items()
+                        }
                     )
                     read += batch.num_rows
             except (OSError, pa.ArrowException):
@@ -64,10 +67,10 @@ def is_source(folder: Path) -> bool:
         names = {file.stem for file in folder.iterdir() if file.suffix == _SUFFIX}
     except OSError:
         return False
-    return "StringIds" in names or len(names & _ENOUGH) > 1 or any(name.startswith("CUPTI_") for name in names)
+    return "StringIds" in names or len(names & _TYPICAL_TABLES) > 1 or any(name.startswith("CUPTI_") for name in names)
 
 
-def opened(folder: Path) -> FolderExport:
+def open_folder(folder: Path) -> FolderExport:
     """The export in a folder. Raises NotProfilerDataError where none of its files can be read."""
     tables: dict[str, Columns] = {}
     broken = []
@@ -78,26 +81,28 @@ def opened(folder: Path) -> FolderExport:
             broken.append(file.stem)
             continue
         # a column of Arrow's type null holds nothing, and whoever asks for one that is not there gets its kind
-        tables[file.stem] = {field.name: _kind(field.type) for field in schema if not pa.types.is_null(field.type)}
-    if not is_export(tables):
+        tables[file.stem] = {
+            field.name: _kind_of_type(field.type) for field in schema if not pa.types.is_null(field.type)
+        }
+    if not has_nsys_tables(tables):
         raise NotProfilerDataError(folder, f"none of its files can be read; expected {DESCRIPTION}")
     return FolderExport(folder, tables, tuple(broken))
 
 
-def _kind(declared: pa.DataType) -> Kind:
+def _kind_of_type(declared: pa.DataType) -> Kind:
     if pa.types.is_floating(declared) or pa.types.is_decimal(declared):
         return "real"
     return "int" if pa.types.is_integer(declared) or pa.types.is_boolean(declared) else "text"
 
 
-def _fitting(values: Array, kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
+def _coerce_column(values: Array, kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
     """A column in the type of its kind, cell by cell where it does not go as a whole."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     try:
         if kind == "text":
-            return text_column(values.cast(pa.binary()), diagnostics)
+            return decode_text(values.cast(pa.binary()), diagnostics)
         return values.cast(ARROW[kind])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         cells = (cell.encode() if isinstance(cell, str) else cell for cell in values.to_pylist())
-        return column(list(cells), kind, name, diagnostics)
+        return build_column(list(cells), kind, name, diagnostics)

@@ -27,7 +27,7 @@ def probe_file(path: Path) -> Probe:
     """The rank that the name says; none where several processes used a GPU, for each is a rank then."""
     if report_export.is_report(path):
         return Probe(FORMAT, rank_from_name(path))
-    several = len(metadata.gpu_processes(opened(path))) > 1
+    several = len(metadata.list_gpu_processes(open_export(path))) > 1
     return Probe(FORMAT, None if several else rank_from_name(path))
 
 
@@ -35,7 +35,7 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
     """When the session began and ended, in unix ns; of a report that is not exported nothing."""
     if report_export.is_report(path):
         return None
-    export = opened(path)
+    export = open_export(path)
     start_ns, dur_ns = (
         metadata.session_start_ns(export, DiagnosticCounts()),
         metadata.session_dur_ns(export, DiagnosticCounts()),
@@ -43,6 +43,6 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
     return (start_ns, start_ns + (dur_ns or 0)) if start_ns is not None else None
 
 
-def opened(path: Path) -> Export:
+def open_export(path: Path) -> Export:
     """An export that is there, in a file or a folder. Raises NotProfilerDataError, SourceError."""
-    return parquet_export.opened(path) if path.is_dir() else sqlite_export.opened(path)
+    return parquet_export.open_folder(path) if path.is_dir() else sqlite_export.open_file(path)

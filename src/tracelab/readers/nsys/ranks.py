@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nsys.export import Array
-from tracelab.readers.nsys.string_table import by_distinct
+from tracelab.readers.nsys.string_table import map_distinct
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Ranks:
         def ranked(distinct: Array) -> Array:
             return pa.array([self.by_pid.get(pid, self.first) for pid in distinct.to_pylist()], pa.int32())
 
-        return by_distinct(pids, ranked).fill_null(self.first)
+        return map_distinct(pids, ranked).fill_null(self.first)
 
 
-def ranks_of(pids: Iterable[int], path: Path, mpi: Mapping[int, int], diagnostics: DiagnosticCounts) -> Ranks:
+def assign_ranks(pids: Iterable[int], path: Path, mpi: Mapping[int, int], diagnostics: DiagnosticCounts) -> Ranks:
     """The ranks of the processes that used a GPU: MPI's, else by process id; of a single one what the name says."""
     used = sorted(pids)
     if len(used) > 1:

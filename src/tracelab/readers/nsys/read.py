@@ -15,13 +15,13 @@ from tracelab.ingest.hashing import files_of
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report_export, string_table
-from tracelab.readers.nsys.column_builders import Batch, Session, arguments, outside
+from tracelab.readers.nsys.column_builders import Batch, Session, build_args, count_outside_session
 from tracelab.readers.nsys.export import Columns, Export, Part
-from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, mapping_of, other
-from tracelab.readers.nsys.nvtx import Names
-from tracelab.readers.nsys.probe import opened
-from tracelab.readers.nsys.ranks import Ranks, ranks_of
-from tracelab.readers.nsys.source_row import build_result, note_tables
+from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, find_mapping, map_other_events
+from tracelab.readers.nsys.nvtx import NvtxNames
+from tracelab.readers.nsys.probe import open_export
+from tracelab.readers.nsys.ranks import Ranks, assign_ranks
+from tracelab.readers.nsys.source_row import build_result, note_table_problems
 from tracelab.store.writer import Sink
 
 VERSION = "nsys-1"
@@ -29,11 +29,11 @@ _OTHER_ROWS = 2_000_000
 """Rows of a table without a canonical one that are kept: samples of processors can be many times the rest."""
 
 _NOT_EVENTS = ("DIAGNOSTIC_EVENT",)
-Mapped = Iterator[tuple[str, pa.Table]]
+MappedTables = Iterator[tuple[str, pa.Table]]
 
 
 @dataclass
-class Whole:
+class ReadTotals:
     """What all tables together have told."""
 
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
@@ -43,49 +43,49 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Task:
+class ReadTask:
     """A part of a table, and what becomes of its rows."""
 
     part: Part
     columns: Columns
     steady: tuple[str, ...]
-    mapped: Callable[[Batch], Mapped]
+    mapped: Callable[[Batch], MappedTables]
 
 
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of an export, or of a report that nsys can export, into a sink."""
     with contextlib.ExitStack() as stack:
-        at = stack.enter_context(report_export.exported(path)) if report_export.is_report(path) else path
-        return _read(opened(at), path, open_sink, workers, progress)
+        at = stack.enter_context(report_export.export_report(path)) if report_export.is_report(path) else path
+        return _read_export(open_export(at), path, open_sink, workers, progress)
 
 
-def _read(
+def _read_export(
     export: Export, path: Path, open_sink: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
 ) -> ReadResult:
-    whole = Whole()
+    whole = ReadTotals()
     start_ns = metadata.session_start_ns(export, whole.diagnostics)
-    session, names = _session(export, start_ns, whole.diagnostics)
-    assumed = ranks_of(metadata.gpu_processes(export), path, names.mpi_ranks, DiagnosticCounts())
+    session, names = _read_session(export, start_ns, whole.diagnostics)
+    assumed = assign_ranks(metadata.list_gpu_processes(export), path, names.mpi_ranks, DiagnosticCounts())
     sink = open_sink(assumed.first)
-    tasks = list(_tasks(export, whole.diagnostics))
-    crew = _Crew(export, session, sink, whole, None if assumed.only is not None else assumed)
-    crew.work(tasks, workers, _progress(path, tasks, progress))
-    note_tables(export, whole.diagnostics)
-    ranks = ranks_of(whole.gpu_pids, path, names.mpi_ranks, whole.diagnostics)
-    devices = metadata.device_rows(export, ranks.by_pid, whole.gpu_pids, whole.diagnostics)
-    sink.put("devices", metadata.table("devices", [{"rank": ranks.first} | row for row in devices]))
+    tasks = list(_plan_tasks(export, whole.diagnostics))
+    crew = _ThreadedReader(export, session, sink, whole, None if assumed.only is not None else assumed)
+    crew.work(tasks, workers, _progress_in_bytes(path, tasks, progress))
+    note_table_problems(export, whole.diagnostics)
+    ranks = assign_ranks(whole.gpu_pids, path, names.mpi_ranks, whole.diagnostics)
+    devices = metadata.build_device_rows(export, ranks.by_pid, whole.gpu_pids, whole.diagnostics)
+    sink.put("devices", metadata.build_table("devices", [{"rank": ranks.first} | row for row in devices]))
     run = {"profiler": "nsys", "gpu": next((row["name"] for row in devices if row["name"]), None)}
     several = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
-    sink.put("runs", metadata.table("runs", [run | several]))
+    sink.put("runs", metadata.build_table("runs", [run | several]))
     sink.close()
     if ranks != assumed:
         _correct_ranks(sink, assumed, ranks)
     return build_result(export, session, whole.diagnostics, whole.events_kept, start_known=start_ns is not None)
 
 
-def _session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts) -> tuple[Session, Names]:
-    texts, numbers = string_table.read(export, diagnostics), enums.read(export, diagnostics)
-    names = nvtx.names(export, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
+def _read_session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts) -> tuple[Session, NvtxNames]:
+    texts, numbers = string_table.read_strings(export, diagnostics), enums.read_enums(export, diagnostics)
+    names = nvtx.read_names(export, texts, numbers["ENUM_NSYS_EVENT_TYPE"])
     return (
         Session(
             strings=texts,
@@ -94,77 +94,77 @@ def _session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts
             dur_ns=metadata.session_dur_ns(export, diagnostics),
             domains=names.domains,
             categories=names.categories,
-            records=metadata.event_records(export),
-            calls_twice=dedup_api_calls.repeated(export, numbers),
+            records=metadata.read_event_records(export),
+            calls_twice=dedup_api_calls.find_repeated_calls(export, numbers),
         ),
         names,
     )
 
 
-def _tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[Task]:
+def _plan_tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[ReadTask]:
     """What there is to read, the largest tables first."""
-    metrics = counters.metrics(export, diagnostics)
-    found: list[Task] = []
+    metrics = counters.read_metric_names(export, diagnostics)
+    found: list[ReadTask] = []
     for table, columns in export.tables.items():
-        mapped = _how(table, columns, metrics)
+        mapped = _find_mapping(table, columns, metrics)
         if mapped is None:
             continue
         parts = export.parts(table)
         if isinstance(mapped, Mapping) and mapped.table == "other_events":
-            parts = _bounded(parts, diagnostics)
-        wanted, extras, become = _reading(table, columns, mapped, metrics)
-        found += [Task(part, wanted, extras, become) for part in parts]
+            parts = _limit_parts(parts, diagnostics)
+        wanted, extras, become = _plan_table(table, columns, mapped, metrics)
+        found += [ReadTask(part, wanted, extras, become) for part in parts]
     yield from sorted(found, key=lambda task: -task.part.rows)
 
 
-def _how(table: str, columns: Columns, metrics: counters.Metrics) -> Mapping | str | None:
+def _find_mapping(table: str, columns: Columns, metrics: counters.MetricNames) -> Mapping | str | None:
     if table in nvtx.TABLES or (table == counters.TABLE and metrics):
         return table
-    return None if table in _NOT_EVENTS else mapping_of(table, columns)
+    return None if table in _NOT_EVENTS else find_mapping(table, columns)
 
 
-def _reading(
-    table: str, columns: Columns, how: Mapping | str, metrics: counters.Metrics
-) -> tuple[Columns, tuple[str, ...], Callable[[Batch], Mapped]]:
+def _plan_table(
+    table: str, columns: Columns, how: Mapping | str, metrics: counters.MetricNames
+) -> tuple[Columns, tuple[str, ...], Callable[[Batch], MappedTables]]:
     """The columns to read, those of them that only go into args, and the function from a batch to rows."""
     if table in nvtx.TABLES:
-        extras = nvtx.extras(columns)
-        return columns, tuple(extras), partial(nvtx.tables, extras=extras)
+        extras = nvtx.list_extra_columns(columns)
+        return columns, tuple(extras), partial(nvtx.map_batch, extras=extras)
     if not isinstance(how, Mapping):
-        return columns, (), lambda batch: iter([("counters", counters.counters(batch, metrics))])
+        return columns, (), lambda batch: iter([("counters", counters.build_counters(batch, metrics))])
     wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
     extras = [name for name in wanted if name not in how.held]
     if table in dedup_api_calls.TABLES:
-        again = other(columns)
+        again = map_other_events(columns)
         kept_again = [name for name in wanted if name not in again.held | again.dropped]
-        return wanted, tuple(extras), partial(_once, first=(how, extras), again=(again, kept_again))
-    return wanted, tuple(extras), partial(_mapped, mapping=how, extras=extras)
+        return wanted, tuple(extras), partial(_map_calls_once, first=(how, extras), again=(again, kept_again))
+    return wanted, tuple(extras), partial(_map_batch, mapping=how, extras=extras)
 
 
-def _once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, list[str]]) -> Mapped:
+def _map_calls_once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, list[str]]) -> MappedTables:
     """Calls as such; what is a call again as another event."""
     if not batch.session.calls_twice:
-        yield from _mapped(batch, *first)
+        yield from _map_batch(batch, *first)
         return
-    repeated = dedup_api_calls.is_again(batch)
+    repeated = dedup_api_calls.mask_repeated_calls(batch)
     batch.diagnostics.note("call_twice", count=pc.sum(repeated).as_py() or 0)
     for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, again)):
         part = replace(batch, rows=batch.rows.filter(mask))
         if part.rows.num_rows:
-            yield from _mapped(part, mapping, extras)
+            yield from _map_batch(part, mapping, extras)
 
 
-def _mapped(batch: Batch, mapping: Mapping, extras: list[str]) -> Mapped:
+def _map_batch(batch: Batch, mapping: Mapping, extras: list[str]) -> MappedTables:
     columns = {name: value(batch) for name, value in mapping.columns.items()}
-    batch.diagnostics.note("outside_session", count=outside(batch))
+    batch.diagnostics.note("outside_session", count=count_outside_session(batch))
     if mapping.table == "graph_launches":
         batch.diagnostics.note("graph_whole", count=batch.rows.num_rows)
     if mapping.table != "memory_events" or extras:
-        columns["args"] = arguments(batch, extras, keep_zero=mapping.keep_zero)
+        columns["args"] = build_args(batch, extras, keep_zero=mapping.keep_zero)
     yield mapping.table, pa.table(columns)
 
 
-def _bounded(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]:
+def _limit_parts(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]:
     kept, rows = [], 0
     for part in parts:
         if rows >= _OTHER_ROWS:
@@ -175,22 +175,22 @@ def _bounded(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]:
     return kept
 
 
-def _progress(path: Path, tasks: list[Task], progress: Callable[[int], None]) -> Callable[[int], None]:
+def _progress_in_bytes(path: Path, tasks: list[ReadTask], progress: Callable[[int], None]) -> Callable[[int], None]:
     """Told of rows, tells of bytes: the size of the source, shared out among its rows."""
     rows = sum(task.part.rows for task in tasks)
     size_bytes = sum(file.stat().st_size for file in files_of(path))
     return lambda count: progress(size_bytes * count // rows if rows else 0)
 
 
-class _Crew:
+class _ThreadedReader:
     """The threads that read one export: they share its parts, and put their rows into one sink."""
 
-    def __init__(self, export: Export, session: Session, sink: Sink, whole: Whole, ranks: Ranks | None) -> None:
+    def __init__(self, export: Export, session: Session, sink: Sink, whole: ReadTotals, ranks: Ranks | None) -> None:
         self._export, self._session, self._sink, self._whole, self._ranks = export, session, sink, whole, ranks
         self._adding = threading.Lock()
         self._stop = threading.Event()
 
-    def work(self, tasks: list[Task], workers: int, progress: Callable[[int], None]) -> None:
+    def work(self, tasks: list[ReadTask], workers: int, progress: Callable[[int], None]) -> None:
         """Do all tasks; a failure stops the others too."""
         with ThreadPoolExecutor(workers) as pool:
             futures = [pool.submit(self._do, task, progress) for task in tasks]
@@ -201,7 +201,7 @@ class _Crew:
         for future in done:
             future.result()
 
-    def _do(self, task: Task, progress: Callable[[int], None]) -> None:
+    def _do(self, task: ReadTask, progress: Callable[[int], None]) -> None:
         diagnostics = DiagnosticCounts()
         for rows in self._export.batches(task.part, task.columns, diagnostics, "rows_lost", task.steady):
             if self._stop.is_set():

@@ -22,17 +22,17 @@ def is_report(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def exported(path: Path) -> Iterator[Path]:
+def export_report(path: Path) -> Iterator[Path]:
     """The report as an SQLite file, gone at the end. Raises SourceError."""
     nsys = shutil.which("nsys")
     if nsys is None:
         raise SourceError(path, f"is a report of Nsight Systems; export it where nsys is installed: {_HOW}")
     with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
         target = Path(folder) / "report.sqlite"
-        yield _export(nsys, path, target)
+        yield _run_export(nsys, path, target)
 
 
-def _export(nsys: str, path: Path, target: Path) -> Path:
+def _run_export(nsys: str, path: Path, target: Path) -> Path:
     """Export with what a payload is decoded to, and without, for older versions know no such option."""
     command = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}"]
     last = ""

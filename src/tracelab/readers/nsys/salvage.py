@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Part
-from tracelab.readers.nsys.rowid_order import quoted
+from tracelab.readers.nsys.rowid_order import quote_name
 
 Row = tuple[Any, ...]
 
@@ -25,20 +25,22 @@ LAST = (1 << 63) - 1
 """The last row id that there can be: where a part ends whose end is not known."""
 
 
-def some(rows: Iterator[Row], count: int) -> list[Row]:
+def take_rows(rows: Iterator[Row], count: int) -> list[Row]:
     """The next rows, at most so many."""
     return list(itertools.islice(rows, count))
 
 
-def rows(con: sqlite3.Connection, columns: str, part: Part, diagnostics: DiagnosticCounts, lost: str) -> Iterator[Row]:
+def salvage_rows(
+    con: sqlite3.Connection, columns: str, part: Part, diagnostics: DiagnosticCounts, lost: str
+) -> Iterator[Row]:
     """All rows of a part that can be read, each behind its row id; the others are noted.
 
     nsys numbers rows without a gap, so a scan is believed where the next row has the next id: behind a damaged id
     SQLite ends a range early, without an error, and leaves rows out that it finds when asked for them alone.
     """
-    table = _Table(con, columns, part.table)
+    table = _DamagedTable(con, columns, part.table)
     kept = misses = inner = 0
-    for row in _at_each_place(table, part):
+    for row in _iter_row_ids(table, part):
         if row is None:
             misses += 1
         else:
@@ -52,7 +54,7 @@ def rows(con: sqlite3.Connection, columns: str, part: Part, diagnostics: Diagnos
         diagnostics.note(lost, part.table, count=misses if table.is_dense() else min(misses, 1))
 
 
-def _at_each_place(table: "_Table", part: Part) -> Iterator[Row | None]:
+def _iter_row_ids(table: "_DamagedTable", part: Part) -> Iterator[Row | None]:
     """The row of each id of the part, in order; None where it has none that can be read."""
     place, misses, waited = part.first, 0, 0
     while place <= part.last:
@@ -70,12 +72,12 @@ def _at_each_place(table: "_Table", part: Part) -> Iterator[Row | None]:
         place, misses, waited = max(place, row[0] if row else place) + 1, misses + missed, waited + 1 if missed else 0
 
 
-class _Table:
+class _DamagedTable:
     """Asks a damaged table for rows."""
 
     def __init__(self, con: sqlite3.Connection, columns: str, table: str) -> None:
         self._con = con
-        self._from = f"from {quoted(table)}"
+        self._from = f"from {quote_name(table)}"
         self._query = f"select rowid, {columns} {self._from} where rowid"
 
     def at(self, row_id: int) -> Row | None:

@@ -5,19 +5,19 @@ from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.nsys import connection, metadata, parquet_export, sqlite_export
 from tracelab.readers.nsys.column_builders import Session
 from tracelab.readers.nsys.diagnostics import DAMAGE, MESSAGES
-from tracelab.readers.nsys.export import Export, records
+from tracelab.readers.nsys.export import Export, read_records
 
 _SEVERE = {"Warning": "profiler_warning", "Error": "profiler_error"}
 
 
-def note_tables(export: Export, diagnostics: DiagnosticCounts) -> None:
+def note_table_problems(export: Export, diagnostics: DiagnosticCounts) -> None:
     """Note what was left where it is, and what cannot be read."""
     stacks = [table for table in export.tables if table.endswith("_CALLCHAINS") and export.parts(table)]
     diagnostics.note("call_stacks", count=len(stacks))
     if isinstance(export, sqlite_export.SqliteExport) and export.cut:
         diagnostics.note("cut_off")
     elif isinstance(export, sqlite_export.SqliteExport) and not any(diagnostics.counts[code] for code in DAMAGE):
-        diagnostics.note("structure_damaged", count=sqlite_export.seems_damaged(export.path))
+        diagnostics.note("structure_damaged", count=sqlite_export.fails_quick_check(export.path))
     if isinstance(export, sqlite_export.SqliteExport) and connection.has_unmerged_rows(export.path):
         diagnostics.note("log_beside", f"{export.path.name}-wal")
     if isinstance(export, parquet_export.FolderExport):
@@ -25,10 +25,10 @@ def note_tables(export: Export, diagnostics: DiagnosticCounts) -> None:
             diagnostics.note("table_lost", table)
 
 
-def note_profiler(export: Export, session: Session, diagnostics: DiagnosticCounts) -> None:
+def note_profiler_messages(export: Export, session: Session, diagnostics: DiagnosticCounts) -> None:
     """Note what nsys itself warned of."""
     levels = session.enums["ENUM_DIAGNOSTIC_SEVERITY_LEVEL"]
-    for row in records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, diagnostics):
+    for row in read_records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, diagnostics):
         level = levels.get(row["severity"]) if isinstance(row["severity"], int) else None
         if level in _SEVERE:
             diagnostics.note(_SEVERE[level], str(row["text"] or "").strip().split("\n", 1)[0].rstrip(". "))
@@ -38,12 +38,12 @@ def build_result(
     export: Export, session: Session, diagnostics: DiagnosticCounts, events_kept: int, *, start_known: bool
 ) -> ReadResult:
     """The columns of the source's row, and what was noticed."""
-    note_profiler(export, session, diagnostics)
+    note_profiler_messages(export, session, diagnostics)
     if not start_known:
         diagnostics.note("session_start_unknown")
     if not events_kept:
         diagnostics.note("no_events")
-    told = metadata.versions(export, diagnostics)
+    told = metadata.read_versions(export, diagnostics)
     version, schema = told.get("EXPORT_PRODUCT_VERSION"), told.get("EXPORT_SCHEMA_VERSION")
     skipped = diagnostics.counts["rows_lost"]
     return ReadResult(

@@ -14,10 +14,23 @@ import pyarrow.compute as pc
 from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import adbc_scan, salvage
-from tracelab.readers.nsys.coerce import column
-from tracelab.readers.nsys.connection import can_be_asked_for, columns_of, connect, is_cut, ranged, text_of
-from tracelab.readers.nsys.export import Columns, Part, is_export
-from tracelab.readers.nsys.rowid_order import follow, is_whole, number, quoted, stands_beyond
+from tracelab.readers.nsys.coerce import build_column
+from tracelab.readers.nsys.connection import (
+    connect,
+    decode_name,
+    is_truncated,
+    is_valid_name,
+    list_columns,
+    range_query,
+)
+from tracelab.readers.nsys.export import Columns, Part, has_nsys_tables
+from tracelab.readers.nsys.rowid_order import (
+    are_consecutive,
+    has_rows_outside,
+    passes_quick_check,
+    query_int,
+    quote_name,
+)
 
 MAGIC = b"SQLite format 3\0"
 DESCRIPTION = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
@@ -42,11 +55,11 @@ class SqliteExport:
     def parts(self, table: str) -> list[Part]:
         """Ranges of row ids; one range of all where the table does not know its own ends."""
         with contextlib.closing(connect(self.path)) as con:
-            first, last = (number(con, f"select {end}(rowid) from {quoted(table)}") for end in _ENDS)
+            first, last = (query_int(con, f"select {end}(rowid) from {quote_name(table)}") for end in _ENDS)
             if first is None and self.is_sound(table):
                 return []
             if first is None or last is None or last < first or self._misnumbered(con, table, first, last):
-                rows = number(con, f"select count(*) from {quoted(table)}")
+                rows = query_int(con, f"select count(*) from {quote_name(table)}")
                 return [Part(table, min(1, first or 1), salvage.LAST, rows or 0, counted=rows is not None)]
         if last - first > self.path.stat().st_size:  # of numbers that far apart few can be rows
             return [Part(table, first, last, 0)]
@@ -56,13 +69,13 @@ class SqliteExport:
 
     def _misnumbered(self, con: sqlite3.Connection, table: str, first: int, last: int) -> bool:
         """Whether the first or the last row has a damaged id; nsys numbers from 1."""
-        return (first != 1 and not self.is_sound(table)) or stands_beyond(con, table, first, last)
+        return (first != 1 and not self.is_sound(table)) or has_rows_outside(con, table, first, last)
 
     def is_sound(self, table: str) -> bool:
         """Whether SQLite finds nothing wrong with how the table's rows are stored; checked once."""
         if table not in self.sound:
             with contextlib.closing(connect(self.path)) as con:
-                self.sound[table] = is_whole(con, table)
+                self.sound[table] = passes_quick_check(con, table)
         return self.sound[table]
 
     def batches(
@@ -71,29 +84,29 @@ class SqliteExport:
         """The rows of a part, fast; from where that breaks, or leaves out row ids of a damaged table, one by one."""
         start = part.first
         try:
-            same = adbc_scan.likely_same(self.path, part, {name: columns[name] for name in steady})
-            for rows, ids in adbc_scan.batches(self.path, part, columns, diagnostics, same):
-                if not follow(ids, start) and not self.is_sound(part.table):
+            same = adbc_scan.find_constant_columns(self.path, part, {name: columns[name] for name in steady})
+            for rows, ids in adbc_scan.scan_batches(self.path, part, columns, diagnostics, same):
+                if not are_consecutive(ids, start) and not self.is_sound(part.table):
                     break
                 start = ids[-1].as_py() + 1
-                yield _without_zeros(rows, part.table, diagnostics, lost) if self.cut else rows
+                yield _drop_zero_rows(rows, part.table, diagnostics, lost) if self.cut else rows
             if start > part.last or self.is_sound(part.table):
                 return
-        except (*adbc_scan.BROKEN, adbc_scan.UnfitError):
+        except (*adbc_scan.SCAN_ERRORS, adbc_scan.ColumnTypeError):
             if start > part.last:
                 return
-        for rows in self._slow(_from(part, start), columns, diagnostics, lost):
-            yield _without_zeros(rows, part.table, diagnostics, lost) if self.cut else rows
+        for rows in self._slow(_remaining_part(part, start), columns, diagnostics, lost):
+            yield _drop_zero_rows(rows, part.table, diagnostics, lost) if self.cut else rows
 
     def _slow(self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str) -> Iterator[pa.Table]:
         """Batches of rows read one by one, around places that cannot be read."""
-        names = ", ".join(map(quoted, columns))
+        names = ", ".join(map(quote_name, columns))
         with contextlib.closing(connect(self.path)) as con:
             found = self._found(con, names, part, diagnostics, lost)
-            while cells := salvage.some(found, adbc_scan.BATCH_ROWS):
+            while cells := salvage.take_rows(found, adbc_scan.BATCH_ROWS):
                 yield pa.table(
                     {
-                        name: column(values, kind, name, diagnostics)
+                        name: build_column(values, kind, name, diagnostics)
                         for (name, kind), values in zip(
                             columns.items(), list(zip(*cells, strict=True))[1:], strict=True
                         )
@@ -107,22 +120,22 @@ class SqliteExport:
         start = part.first
         if self.is_sound(part.table):
             try:
-                for row in con.execute(ranged(f"rowid, {names}", part)):
+                for row in con.execute(range_query(f"rowid, {names}", part)):
                     start = row[0] + 1
                     yield row
             except sqlite3.DatabaseError:  # in a row that stands in order
                 self.sound[part.table] = False
             else:
                 return
-        yield from salvage.rows(con, names, _from(part, start), diagnostics, lost)
+        yield from salvage.salvage_rows(con, names, _remaining_part(part, start), diagnostics, lost)
 
 
-def _from(part: Part, start: int) -> Part:
+def _remaining_part(part: Part, start: int) -> Part:
     """What is left of a part from a row on."""
     return replace(part, first=start, rows=max(part.rows - (start - part.first), 0))
 
 
-def _without_zeros(rows: pa.Table, table: str, diagnostics: DiagnosticCounts, lost: str) -> pa.Table:
+def _drop_zero_rows(rows: pa.Table, table: str, diagnostics: DiagnosticCounts, lost: str) -> pa.Table:
     """The rows but for those of which nothing is left: SQLite reads zeros behind the end of a file cut in a page."""
     if not all(column.null_count for column in rows.columns):
         return rows
@@ -131,24 +144,24 @@ def _without_zeros(rows: pa.Table, table: str, diagnostics: DiagnosticCounts, lo
     return rows.filter(held)
 
 
-def seems_damaged(path: Path) -> bool:
+def fails_quick_check(path: Path) -> bool:
     """Whether a file that is small enough to be checked as a whole (3 ms a MB) fails."""
     if path.stat().st_size > _CHECKED_BYTES:
         return False
     with contextlib.closing(connect(path)) as con:
-        return not is_whole(con)
+        return not passes_quick_check(con)
 
 
-def opened(path: Path) -> SqliteExport:
+def open_file(path: Path) -> SqliteExport:
     """The export in a file. Raises NotProfilerDataError where it is another tool's, SourceError where it is broken."""
     try:
         with contextlib.closing(connect(path)) as con:
             names = con.execute("select name from sqlite_master where type = 'table'").fetchall()
-            known = [text_of(name) for (name,) in names]
-            tables: dict[str, Columns] = {name: columns_of(con, name) for name in known if can_be_asked_for(name)}
+            known = [decode_name(name) for (name,) in names]
+            tables: dict[str, Columns] = {name: list_columns(con, name) for name in known if is_valid_name(name)}
     except sqlite3.DatabaseError as error:
         raise SourceError(path, f"the SQLite file is damaged ({error}); export the report again") from error
     tables = {name: columns for name, columns in tables.items() if columns}
-    if not is_export(tables):
+    if not has_nsys_tables(tables):
         raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {DESCRIPTION}")
-    return SqliteExport(path, tables, is_cut(path))
+    return SqliteExport(path, tables, is_truncated(path))

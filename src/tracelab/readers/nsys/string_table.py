@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.export import Array, Export, all_rows
+from tracelab.readers.nsys.export import Array, Export, iter_rows
 
 
 @dataclass(frozen=True)
-class Strings:
+class StringTable:
     """Texts by ascending id."""
 
     ids: Array
@@ -20,11 +20,11 @@ class Strings:
 
     def of(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """The texts of the ids, each changed; NULL where the id is, or has none."""
-        return by_distinct(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
+        return map_distinct(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
 
     def coded(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """The same as a dictionary."""
-        return coded_by_distinct(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
+        return map_distinct_coded(ids, lambda distinct: self._looked_up(distinct, diagnostics, change))
 
     def _looked_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None) -> Array:
         wanted = ids.to_numpy(zero_copy_only=False)
@@ -40,9 +40,9 @@ class Strings:
         return pa.array([None if text is None else change(text) for text in texts.to_pylist()], pa.string())
 
 
-def read(export: Export, diagnostics: DiagnosticCounts) -> Strings:
+def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
     """All strings of the export; of an id that stands twice the first."""
-    parts = list(all_rows(export, "StringIds", {"id": "int", "value": "text"}, diagnostics, "strings_lost"))
+    parts = list(iter_rows(export, "StringIds", {"id": "int", "value": "text"}, diagnostics, "strings_lost"))
     empty = pa.table({"id": pa.array([], pa.int64()), "value": pa.array([], pa.string())})
     table = pa.concat_tables([part for part in parts if part.num_columns == empty.num_columns] or [empty])
     table = table.filter(pc.is_valid(table.column("id")))
@@ -50,22 +50,22 @@ def read(export: Export, diagnostics: DiagnosticCounts) -> Strings:
     if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
         ids, places = np.unique(ids, return_index=True)
         table = table.take(pa.array(places))
-    return Strings(ids, table.column("value"))
+    return StringTable(ids, table.column("value"))
 
 
-def by_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
+def map_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
     """What each distinct value changes to, where it stands; NULL stays."""
     coded = values.dictionary_encode()
     return change(coded.dictionary).take(coded.indices)
 
 
-def coded_by_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
+def map_distinct_coded(values: Array, change: Callable[[Array], Array]) -> Array:
     """The same as a dictionary, which need not be spelled out; as plain text where that has a NULL."""
     coded = values.dictionary_encode()
-    return coded_text(coded.indices, change(coded.dictionary))
+    return build_dictionary(coded.indices, change(coded.dictionary))
 
 
-def coded_text(indices: Array, texts: Array) -> Array:
+def build_dictionary(indices: Array, texts: Array) -> Array:
     """Texts by place, as a dictionary where none is NULL."""
     if texts.null_count or not len(texts):
         return texts.take(indices)

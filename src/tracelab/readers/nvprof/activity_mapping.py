@@ -19,12 +19,12 @@ class Mapping:
     also_held: tuple[str, ...] = ()  # columns that a column of ours says again, or that say nothing
 
 
-def _id(name: str) -> str:
+def _id_or_null(name: str) -> str:
     """An id whose -1 or 4294967295 (the unsigned 32-bit -1) means that there is none."""
     return f'nullif(nullif("{name}", -1), 4294967295)'
 
 
-def _one_of(name: str, *texts: str) -> str:
+def _case_names(name: str, *texts: str) -> str:
     """The text that a number from 1 on stands for; a number without a text as it is."""
     whens = " ".join(f"when {number} then '{text}'" for number, text in enumerate(texts, 1))
     return f'case "{name}" {whens} end'
@@ -32,9 +32,10 @@ def _one_of(name: str, *texts: str) -> str:
 
 _DIRECTION = (
     "coalesce("
-    + _one_of("copyKind", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
+    + _case_names("copyKind", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
     + ", 'unknown')"
 )
+_SYNCS = ("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 _MEMORIES = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static")
 
 _TIMES = {  # CUPTI: both are 0 where the time could not be taken
@@ -43,11 +44,11 @@ _TIMES = {  # CUPTI: both are 0 where the time could not be taken
 }
 _GPU = {
     "pid": "gpu_pid()",
-    "device": _id("deviceId"),
-    "context": _id("contextId"),
-    "stream": _id("streamId"),
+    "device": _id_or_null("deviceId"),
+    "context": _id_or_null("contextId"),
+    "stream": _id_or_null("streamId"),
     **_TIMES,
-    "correlation": _id("correlationId"),
+    "correlation": _id_or_null("correlationId"),
 }
 _SHAPE = {f"{what}_{axis.lower()}": f'"{what}{axis}"' for what in ("grid", "block") for axis in "XYZ"}
 _API = {"pid": '"processId"', "tid": '"threadId"', **_TIMES}
@@ -57,14 +58,14 @@ _OBJECT = {  # whose event it is: a process and a thread of it, or a device
 }
 
 
-def _calls(api: str) -> Mapping:
+def _map_api_calls(api: str) -> Mapping:
     return Mapping(
         "api_calls",
         {
             **_API,
             "api": f"'{api}'",
             "name": f"api_name('{api}', \"cbid\")",
-            "correlation": _id("correlationId"),
+            "correlation": _id_or_null("correlationId"),
             "return_value": '"returnValue"',
         },
     )
@@ -84,8 +85,8 @@ _KERNEL = Mapping(
 _COPY = {
     **_GPU,
     "direction": _DIRECTION,
-    "src_memory": _one_of("srcKind", *_MEMORIES),
-    "dst_memory": _one_of("dstKind", *_MEMORIES),
+    "src_memory": _case_names("srcKind", *_MEMORIES),
+    "dst_memory": _case_names("dstKind", *_MEMORIES),
     "size_bytes": '"bytes"',
 }
 _MIGRATED = '"counterKind" in (1, 2, 8) and "start" is not null and "end" is not null and "timestamp" is null'
@@ -95,7 +96,7 @@ _UNIFIED = (
 )
 _METRIC = {
     "pid": "gpu_pid()",
-    "launch": _id("correlationId"),
+    "launch": _id_or_null("correlationId"),
     "device": "kernel_device",
     "context": "kernel_context",
     "stream": "kernel_stream",
@@ -104,19 +105,19 @@ _METRIC = {
 }
 
 
-def _metric(what: str, value: str, *, instance: str = "null") -> Mapping:
+def _map_metric(what: str, value: str, *, instance: str = "null") -> Mapping:
     return Mapping(
         "kernel_metrics",
         _METRIC | {"metric": f"'{what} ' || \"id\"", "value": value, "instance": f"{instance}::varchar"},
     )
 
 
-def _sample(name: str, value: str, unit: str, where: str) -> Mapping:
-    columns = {"pid": "gpu_pid()", "device": _id("deviceId"), "time_ns": '"timestamp"', "name": f"'{name}'"}
+def _map_sample(name: str, value: str, unit: str, where: str) -> Mapping:
+    columns = {"pid": "gpu_pid()", "device": _id_or_null("deviceId"), "time_ns": '"timestamp"', "name": f"'{name}'"}
     return Mapping("counters", columns | {"value": value, "unit": f"'{unit}'"}, where, ("environmentKind", "data"))
 
 
-OTHER = {
+OTHER_EVENT = {
     "pid": '"processId"',
     "tid": '"threadId"',
     "start_ns": 'coalesce("timestamp", nullif("start", 0))',
@@ -129,24 +130,27 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
     "CONCURRENT_KERNEL": (_KERNEL,),
     "CDP_KERNEL": (_KERNEL,),
     "MEMCPY": (Mapping("memcpys", _COPY),),
-    "MEMCPY2": (Mapping("memcpys", _COPY | {"src_device": _id("srcDeviceId"), "dst_device": _id("dstDeviceId")}),),
+    "MEMCPY2": (
+        Mapping(
+            "memcpys", _COPY | {"src_device": _id_or_null("srcDeviceId"), "dst_device": _id_or_null("dstDeviceId")}
+        ),
+    ),
     "MEMSET": (
         Mapping(
             "memsets",
-            _GPU | {"memory": _one_of("memoryKind", *_MEMORIES), "size_bytes": '"bytes"', "value": '"value"'},
+            _GPU | {"memory": _case_names("memoryKind", *_MEMORIES), "size_bytes": '"bytes"', "value": '"value"'},
         ),
     ),
-    "RUNTIME": (_calls("runtime"),),
-    "DRIVER": (_calls("driver"),),
+    "RUNTIME": (_map_api_calls("runtime"),),
+    "DRIVER": (_map_api_calls("driver"),),
     "SYNCHRONIZATION": (
         Mapping(
             "syncs",
             _GPU
             | {
                 "device": 'device_of("contextId")',
-                "kind": f"coalesce({_one_of('type', 'Event Sync', 'Stream Wait Event', 'Stream Sync', 'Context Sync')},"
-                " 'type ' || \"type\")",
-                "event_id": _id("cudaEventId"),
+                "kind": f"coalesce({_case_names('type', *_SYNCS)}, 'type ' || \"type\")",
+                "event_id": _id_or_null("cudaEventId"),
             },
         ),
     ),
@@ -155,12 +159,12 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
             "memcpys",
             {
                 "pid": '"processId"',
-                "device": f'case when "counterKind" = 1 then {_id("dstId")} else {_id("srcId")} end',
+                "device": f'case when "counterKind" = 1 then {_id_or_null("dstId")} else {_id_or_null("srcId")} end',
                 "stream": 'nullif(nullif(nullif("streamId", -1), 4294967295), 0)',
                 **_TIMES,
                 "direction": "case \"counterKind\" when 1 then 'UVM HtoD' when 2 then 'UVM DtoH' else 'UVM DtoD' end",
-                "src_device": f'case when "counterKind" = 8 then {_id("srcId")} end',
-                "dst_device": f'case when "counterKind" = 8 then {_id("dstId")} end',
+                "src_device": f'case when "counterKind" = 8 then {_id_or_null("srcId")} end',
+                "dst_device": f'case when "counterKind" = 8 then {_id_or_null("dstId")} end',
                 "size_bytes": '"value"',
             },
             where=_MIGRATED,
@@ -170,19 +174,21 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
             "counters",
             {
                 "pid": '"processId"',
-                "device": f'coalesce({_id("deviceId")}, case when "counterKind" <> 3 then {_id("srcId")} end)',
+                "device": f"coalesce({_id_or_null('deviceId')}, "
+                f'case when "counterKind" <> 3 then {_id_or_null("srcId")} end)',
                 "time_ns": 'coalesce("timestamp", nullif("start", 0))',
-                "name": f"'unified_memory_' || coalesce({_one_of('counterKind', *_UNIFIED)}, \"counterKind\"::varchar)",
+                "name": "'unified_memory_' || "
+                f'coalesce({_case_names("counterKind", *_UNIFIED)}, "counterKind"::varchar)',
                 "value": '"value"',
                 "unit": "case when \"counterKind\" in (1, 2, 8) then 'byte' end",
             },
             where=f"({_MIGRATED}) is not true",
         ),
     ),
-    "METRIC": (_metric("metric", 'metric_value("value")'),),
-    "METRIC_INSTANCE": (_metric("metric", 'metric_value("value")', instance='"instance"'),),
-    "EVENT": (_metric("event", '"value"'),),
-    "EVENT_INSTANCE": (_metric("event", '"value"', instance='"instance"'),),
+    "METRIC": (_map_metric("metric", 'metric_value("value")'),),
+    "METRIC_INSTANCE": (_map_metric("metric", 'metric_value("value")', instance='"instance"'),),
+    "EVENT": (_map_metric("event", '"value"'),),
+    "EVENT_INSTANCE": (_map_metric("event", '"value"', instance='"instance"'),),
     "MARKER": (
         Mapping(
             "annotations",
@@ -221,12 +227,12 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
         ),
     ),
     "ENVIRONMENT": (
-        _sample("sm_clock", 'int_at("data", 0) * 1e6', "Hz", '"environmentKind" = 1'),
-        _sample("memory_clock", 'int_at("data", 1) * 1e6', "Hz", '"environmentKind" = 1'),
-        _sample("temperature", 'int_at("data", 0)', "°C", '"environmentKind" = 2'),
-        _sample("power", 'int_at("data", 0) / 1000', "W", '"environmentKind" = 3'),
-        _sample("fan_speed", 'int_at("data", 0)', "%", '"environmentKind" = 4'),
-        Mapping("other_events", OTHER | {"category": "'environment'"}, '"environmentKind" not in (1, 2, 3, 4)'),
+        _map_sample("sm_clock", 'int_at("data", 0) * 1e6', "Hz", '"environmentKind" = 1'),
+        _map_sample("memory_clock", 'int_at("data", 1) * 1e6', "Hz", '"environmentKind" = 1'),
+        _map_sample("temperature", 'int_at("data", 0)', "°C", '"environmentKind" = 2'),
+        _map_sample("power", 'int_at("data", 0) / 1000', "W", '"environmentKind" = 3'),
+        _map_sample("fan_speed", 'int_at("data", 0)', "%", '"environmentKind" = 4'),
+        Mapping("other_events", OTHER_EVENT | {"category": "'environment'"}, '"environmentKind" not in (1, 2, 3, 4)'),
     ),
 }
 """By activity kind; the rows of any other become `other_events`."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nvprof.summary_mapping import Where
+from tracelab.readers.nvprof.summary_mapping import TableContext
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
 """What nvprof's lines begin with: their process between equals signs, or none."""
@@ -41,12 +41,12 @@ _STATUS = {
 """Status of the run by what was noticed; the first that was counts."""
 
 
-def heading(text: str, pid: int | None, where: Where) -> Where | None:
+def parse_heading(text: str, pid: int | None, where: TableContext) -> TableContext | None:
     """What holds for the tables behind this line, where the line says so."""
     stripped = text.strip(' \t,;"')
     if result := _RESULTS.get(stripped):
         scope = "" if stripped.startswith("NVTX") else None
-        return Where(pid=where.pid if pid is None else pid, heading=result, scope=scope)
+        return TableContext(pid=where.pid if pid is None else pid, heading=result, scope=scope)
     if device := _OF_DEVICE.fullmatch(text):
         return replace(where, device=device[1], kernel=None)
     if kernel := _OF_KERNEL.fullmatch(text):
@@ -56,7 +56,7 @@ def heading(text: str, pid: int | None, where: Where) -> Where | None:
     return None
 
 
-def note(text: str, diagnostics: DiagnosticCounts) -> None:
+def note_problem(text: str, diagnostics: DiagnosticCounts) -> None:
     """Count what nvprof says that went wrong; paths in it are not kept."""
     for code, pattern in _TROUBLE:
         if found := pattern.search(text):
@@ -64,6 +64,6 @@ def note(text: str, diagnostics: DiagnosticCounts) -> None:
             return
 
 
-def status_of(diagnostics: DiagnosticCounts) -> str | None:
+def run_status(diagnostics: DiagnosticCounts) -> str | None:
     """The run's status, where something went wrong."""
     return next((status for code, status in _STATUS.items() if diagnostics.counts[code]), None)

@@ -32,7 +32,7 @@ class Amount:
 
 
 @lru_cache(maxsize=1 << 16)
-def amount(text: str, unit: str = "") -> Amount | None:
+def parse_amount(text: str, unit: str = "") -> Amount | None:
     """The number that a cell holds; None where it holds none. The cell's own unit wins over the column's."""
     found = _NUMBER.fullmatch(text)
     if not found and (level := _LEVEL.fullmatch(text)):
@@ -46,7 +46,7 @@ def amount(text: str, unit: str = "") -> Amount | None:
 
 
 @lru_cache(maxsize=1024)
-def device_of(text: str) -> tuple[str | None, int | None]:
+def parse_device(text: str) -> tuple[str | None, int | None]:
     """Name and ordinal of a device as `Tesla K80 (0)` gives them."""
     found = _DEVICE.fullmatch(text)
     if found:
@@ -54,7 +54,7 @@ def device_of(text: str) -> tuple[str | None, int | None]:
     return (None, int(text)) if text.isascii() and text.isdigit() and len(text) < 7 else (text or None, None)  # noqa: PLR2004
 
 
-def resolution_ns(text: str, unit: str) -> Decimal:
+def printed_resolution_ns(text: str, unit: str) -> Decimal:
     """What the last digit of a printed time stands for."""
     found = _NUMBER.fullmatch(text)
     exponent = Decimal(found[1]).as_tuple().exponent if found else None
@@ -64,7 +64,7 @@ def resolution_ns(text: str, unit: str) -> Decimal:
 
 
 @lru_cache(maxsize=1 << 16)
-def whole_of(text: str, column_unit: str, unit: str) -> int | None:
+def parse_whole(text: str, column_unit: str, unit: str) -> int | None:
     """A time or size as a whole number of its base unit; printed digits below 1 are rounded, halves to even."""
     digits = _DIGITS_OF.get(column_unit)
     before, _, behind = text.partition(".")
@@ -72,25 +72,25 @@ def whole_of(text: str, column_unit: str, unit: str) -> int | None:
     if plain and digits is not None and len(behind) <= digits:
         value = int(before + behind) * 10 ** (digits - len(behind))  # the same, without a Decimal: rows are many
         return value if value < _MOST and unit == "ns" else None
-    found = amount(text, column_unit)
+    found = parse_amount(text, column_unit)
     if found is None or found.unit != unit or abs(found.number) >= _MOST:
         return None
     return int(found.number.to_integral_value())
 
 
 @lru_cache(maxsize=1 << 16)
-def count_of(text: str, most: int = _MOST) -> int | None:
+def parse_count(text: str, most: int = _MOST) -> int | None:
     """A number without a unit, or an id."""
     if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  shorter than any limit
         return int(text)
-    found = amount(text)
+    found = parse_amount(text)
     if found is None or found.unit or found.number != found.number.to_integral_value() or abs(found.number) >= most:
         return None
     return int(found.number)
 
 
 @dataclass
-class Cells:
+class RowCells:
     """One row: the cells that hold something, by the names of their columns."""
 
     units: dict[str, str]
@@ -111,7 +111,7 @@ class Cells:
         text = self.held.get(name)
         if text is None:
             return None
-        found = amount(text, self.units.get(name, ""))
+        found = parse_amount(text, self.units.get(name, ""))
         if found is None:
             self._note_unfit(name, text)
         return found
@@ -121,9 +121,9 @@ class Cells:
         text = self.held.get(name)
         if text is None:
             return None
-        found = whole_of(text, self.units.get(name, ""), unit)
+        found = parse_whole(text, self.units.get(name, ""), unit)
         if found is None:
-            bare = amount(text, self.units.get(name, ""))
+            bare = parse_amount(text, self.units.get(name, ""))
             self._note_unfit(name, text, code="unit_missing" if bare and not bare.unit else "value_unfit")
         return found
 
@@ -132,7 +132,7 @@ class Cells:
         text = self.held.get(name)
         if text is None:
             return None
-        found = count_of(text, most)
+        found = parse_count(text, most)
         if found is None:
             self._note_unfit(name, text)
         return found
@@ -144,7 +144,7 @@ class Cells:
 
     def unit(self, *names: str) -> str | None:
         """The base unit of the first of these cells that has one."""
-        found = (amount(self.held[name], self.units.get(name, "")) for name in names if name in self.held)
+        found = (parse_amount(self.held[name], self.units.get(name, "")) for name in names if name in self.held)
         return next((each.unit for each in found if each and each.unit), None)
 
     def _note_unfit(self, name: str, text: str, code: str = "value_unfit") -> None:

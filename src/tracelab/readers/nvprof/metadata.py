@@ -10,9 +10,9 @@ Tables = dict[str, dict[str, str]]
 """The columns of each table, with their declared types."""
 
 
-def contexts(con: sqlite3.Connection, tables: Tables) -> pa.Table:
+def read_contexts(con: sqlite3.Connection, tables: Tables) -> pa.Table:
     """The device of each context."""
-    rows = asked(con, tables, "CONTEXT", "contextId", "deviceId")
+    rows = query_columns(con, tables, "CONTEXT", "contextId", "deviceId")
     whole = [row for row in rows if all(isinstance(value, int) for value in row)]
     return pa.table(
         {
@@ -22,20 +22,20 @@ def contexts(con: sqlite3.Connection, tables: Tables) -> pa.Table:
     )
 
 
-def only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
+def find_only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
     """The process of rows of a GPU, which name none: the only one of the API calls, else of the file's names."""
     pids: set[object] = set()
     for kind in ("RUNTIME", "DRIVER"):
-        if rows := asked(con, tables, kind, "min(processId)", "max(processId)", needs=("processId",)):
+        if rows := query_columns(con, tables, kind, "min(processId)", "max(processId)", needs=("processId",)):
             pids |= {pid for pid in rows[0] if pid is not None}
     if not pids:
-        named = asked(con, tables, "NAME", "objectKind", "objectId")
+        named = query_columns(con, tables, "NAME", "objectKind", "objectId")
         pids = {int.from_bytes(key[:4], "little") for kind, key in named if kind == 1 and isinstance(key, bytes)}
     only = next(iter(pids)) if len(pids) == 1 else None
     return only if isinstance(only, int) else None
 
 
-def version(con: sqlite3.Connection, tables: Tables) -> str | None:
+def read_version(con: sqlite3.Connection, tables: Tables) -> str | None:
     """The version of the file's layout; nvprof's own does not stand in it."""
     if "version" not in tables.get("Version", {}):
         return None
@@ -46,7 +46,7 @@ def version(con: sqlite3.Connection, tables: Tables) -> str | None:
     return str(row[0]) if row else None
 
 
-def asked(
+def query_columns(
     con: sqlite3.Connection, tables: Tables, kind: str, *columns: str, needs: tuple[str, ...] = ()
 ) -> list[tuple[object, ...]]:
     """Columns of a small table; nothing where the table or one of them is not there, or cannot be read."""
@@ -58,7 +58,7 @@ def asked(
         return []
 
 
-def devices(con: sqlite3.Connection, tables: Tables) -> list[dict[str, object]]:
+def read_devices(con: sqlite3.Connection, tables: Tables) -> list[dict[str, object]]:
     """Rows of `devices`."""
     columns = tables.get(PREFIX + "DEVICE", {})
     if not columns:
@@ -67,12 +67,12 @@ def devices(con: sqlite3.Connection, tables: Tables) -> list[dict[str, object]]:
     try:
         cursor = con.execute(f"select t.*, {name} as device_name from {PREFIX}DEVICE t")
         keys = [column[0] for column in cursor.description]
-        return [_device(dict(zip(keys, row, strict=True))) for row in cursor.fetchall()]
+        return [_build_device_row(dict(zip(keys, row, strict=True))) for row in cursor.fetchall()]
     except sqlite3.DatabaseError:
         return []
 
 
-def _device(row: dict[str, object]) -> dict[str, object]:
+def _build_device_row(row: dict[str, object]) -> dict[str, object]:
     def number(key: str, *, most: int = 1 << 63) -> int | None:
         value = row.get(key)
         return value if isinstance(value, int) and abs(value) < most else None
@@ -85,7 +85,7 @@ def _device(row: dict[str, object]) -> dict[str, object]:
     warps, threads = number("maxWarpsPerMultiprocessor", most=1 << 20), number("numThreadsPerWarp", most=1 << 10)
     return {
         "device": number("id", most=1 << 31),
-        "uuid": _uuid(row.get("uuid")),
+        "uuid": _format_uuid(row.get("uuid")),
         "name": row.get("device_name") if isinstance(row.get("device_name"), str) else None,
         "compute_capability": f"{major}.{minor}" if major is not None and minor is not None else None,
         "sm_count": number("numMultiprocessors", most=1 << 31),
@@ -98,7 +98,7 @@ def _device(row: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _uuid(value: object) -> str | None:
+def _format_uuid(value: object) -> str | None:
     """The card's UUID as nvidia-smi writes it."""
     if not isinstance(value, bytes) or len(value) != 16 or not any(value):  # noqa: PLR2004  a UUID's bytes
         return None

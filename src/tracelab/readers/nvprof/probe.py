@@ -14,7 +14,7 @@ from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.nvprof import read_database, sqlite_scan
 from tracelab.readers.nvprof.activity_mapping import PREFIX
-from tracelab.readers.nvprof.table_layout import layout_of
+from tracelab.readers.nvprof.table_layout import parse_header
 from tracelab.readers.text_lines import decode_head, detect_encoding, iter_blocks, split_lines
 
 DESCRIPTION = "nvprof's database or printed result"
@@ -39,8 +39,8 @@ def sniff(head: bytes) -> bool:
 def probe_file(path: Path) -> Probe:
     """Look for nvprof's tables, or for lines of its own. Raises NotProfilerDataError."""
     if is_database(path):
-        with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.opened(file)) as con:
-            read_database.tables_of(path, con)
+        with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.open_database(file)) as con:
+            read_database.list_tables(path, con)
     elif not _has_own_lines(path):
         raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
     return Probe(format="nvprof", rank=rank_from_name(path))
@@ -51,11 +51,11 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
     if not is_database(path):
         return None
     times: list[int] = []
-    with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.opened(file)) as con:
+    with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.open_database(file)) as con:
         for kind in _TIMED:
             for order in ("asc", "desc"):
                 with contextlib.suppress(sqlite3.DatabaseError):
-                    table = sqlite_scan.quoted(PREFIX + kind)
+                    table = sqlite_scan.quote_name(PREFIX + kind)
                     rows = con.execute(f'select start, "end" from {table} order by rowid {order} limit 1').fetchall()
                     times += [time for row in rows for time in row if isinstance(time, int) and time > 0]
     return (min(times), max(times)) if times else None
@@ -94,4 +94,4 @@ def _has_own_lines(path: Path) -> bool:
 
 
 def _has_own_line(lines: list[str]) -> bool:
-    return any(_OWN.search(line) or layout_of(line) for line in lines)
+    return any(_OWN.search(line) or parse_header(line) for line in lines)

@@ -17,4 +17,4 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
         return read_text.read(path, open_sink, progress=progress)
     diagnostics = DiagnosticCounts()
     with probe.as_file(path, diagnostics) as file:
-        return read_database.read(read_database.Source(file, path, diagnostics), open_sink, progress=progress)
+        return read_database.read(read_database.DatabaseSource(file, path, diagnostics), open_sink, progress=progress)

@@ -18,11 +18,11 @@ from tracelab.errors import NotProfilerDataError
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, rank_from_name
 from tracelab.readers.nvprof import metadata, sqlite_scan
-from tracelab.readers.nvprof.activity_mapping import MAPPINGS, NOT_EVENTS, OTHER, PREFIX, Mapping
+from tracelab.readers.nvprof.activity_mapping import MAPPINGS, NOT_EVENTS, OTHER_EVENT, PREFIX, Mapping
 from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.metadata import Tables
-from tracelab.readers.nvprof.sqlite_scan import Lost, quoted
-from tracelab.readers.nvprof.table_queries import kinds, questions
+from tracelab.readers.nvprof.sqlite_scan import ReadLosses, quote_name
+from tracelab.readers.nvprof.table_queries import build_queries, list_kinds
 from tracelab.store.writer import Sink
 
 UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from a machine's start does not get there
@@ -31,7 +31,7 @@ _ABSENT = ("", "00", "00000000")
 
 
 @dataclass(frozen=True)
-class Source:
+class DatabaseSource:
     """A database: the file to open, the one that was given (packed, perhaps), and what was noticed unpacking it."""
 
     file: Path
@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass
-class Whole:
+class ReadTotals:
     """What all rows together have told."""
 
     events: int = 0
@@ -62,34 +62,34 @@ class Whole:
                 self.diagnostics.note("negative_duration", count=negative)
 
 
-def read(source: Source, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
+def read(source: DatabaseSource, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
     rank = rank_from_name(source.given)
-    whole = Whole(diagnostics=source.diagnostics, broken=sqlite_scan.is_cut(source.file))
+    whole = ReadTotals(diagnostics=source.diagnostics, broken=sqlite_scan.is_truncated(source.file))
     if whole.broken:
         whole.diagnostics.note("database_cut")
     if rank is None:
         whole.diagnostics.note("rank_assumed")
     sink = open_sink(rank or 0)
-    with closing(sqlite_scan.opened(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
-        tables = tables_of(source.given, con)
-        _prepare(engine, con, tables)
+    with closing(sqlite_scan.open_database(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
+        tables = list_tables(source.given, con)
+        _create_lookups(engine, con, tables)
         size_bytes = source.given.stat().st_size
-        for share in _read_tables(source, con, tables, partial(_put, engine, sink, whole), whole):
+        for share in _read_tables(source, con, tables, partial(_map_batch, engine, sink, whole), whole):
             progress(int(share * size_bytes))
-        devices = metadata.devices(con, tables)
-        version = metadata.version(con, tables)
-    sink.put("devices", schema_rows("devices", [row | {"rank": rank or 0} for row in devices]))
+        devices = metadata.read_devices(con, tables)
+        version = metadata.read_version(con, tables)
+    sink.put("devices", build_table("devices", [row | {"rank": rank or 0} for row in devices]))
     gpu = devices[0]["name"] if devices else None
-    sink.put("runs", schema_rows("runs", [{"profiler": "nvprof", "gpu": gpu}]))
+    sink.put("runs", build_table("runs", [{"profiler": "nvprof", "gpu": gpu}]))
     sink.close()
     return _facts(whole, version)
 
 
-def tables_of(path: Path, con: sqlite3.Connection) -> Tables:
+def list_tables(path: Path, con: sqlite3.Connection) -> Tables:
     """The file's tables with their columns. Raises NotProfilerDataError where they are not nvprof's."""
     try:
-        tables = sqlite_scan.columns_of(con)
+        tables = sqlite_scan.list_columns(con)
     except sqlite3.DatabaseError as error:
         raise NotProfilerDataError(path, f"this SQLite file cannot be opened ({error}); copy it again") from error
     if "StringTable" not in tables or not any(name.startswith(PREFIX) for name in tables):
@@ -97,13 +97,13 @@ def tables_of(path: Path, con: sqlite3.Connection) -> Tables:
     return tables
 
 
-def schema_rows(table: str, rows: list[dict[str, object]]) -> pa.Table:
+def build_table(table: str, rows: list[dict[str, object]]) -> pa.Table:
     """Rows of a table of the schema, without run and source."""
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
-def _prepare(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables: Tables) -> None:
+def _create_lookups(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables: Tables) -> None:
     """What the mappings' macros look up: names of API functions, devices of contexts, the file's only process."""
     names = [line.split(",") for line in (_DATA / "cbids.csv").read_text("utf-8").splitlines()[1:]]
     known = {
@@ -114,88 +114,98 @@ def _prepare(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables:
                 "name": [row[2] for row in names],
             }
         ),
-        "contexts": metadata.contexts(con, tables),
+        "contexts": metadata.read_contexts(con, tables),
     }
     for name, table in known.items():
         engine.register("given", table)
         engine.execute(f"create table {name} as from given")
         engine.unregister("given")
     engine.execute((_DATA / "macros.sql").read_text("utf-8"))
-    pid = metadata.only_process(con, tables)
+    pid = metadata.find_only_process(con, tables)
     engine.execute(f"create macro gpu_pid() as {'null' if pid is None else pid}::bigint")
 
 
 def _read_tables(
-    source: Source, con: sqlite3.Connection, tables: Tables, put: Callable[[str, pa.Table], None], whole: Whole
+    source: DatabaseSource,
+    con: sqlite3.Connection,
+    tables: Tables,
+    put: Callable[[str, pa.Table], None],
+    whole: ReadTotals,
 ) -> Iterator[float]:
     """Read all tables of events, batch by batch; tells each time which share of the rows it was."""
-    weights = {kind: sqlite_scan.rows_about(con, PREFIX + kind) for kind in kinds(tables) if kind not in NOT_EVENTS}
+    weights = {
+        kind: sqlite_scan.estimate_rows(con, PREFIX + kind) for kind in list_kinds(tables) if kind not in NOT_EVENTS
+    }
     total = max(1, sum(weights.values()))
     for kind in weights:
-        for question in questions(con, tables, kind):
-            lost = Lost()
-            for batch in sqlite_scan.batches(source.file, question, lost):
+        for question in build_queries(con, tables, kind):
+            lost = ReadLosses()
+            for batch in sqlite_scan.scan_batches(source.file, question, lost):
                 whole.events += batch.num_rows
                 put(kind, batch)
                 yield batch.num_rows / total
             _note_lost(kind, lost, whole)
 
 
-def _put(engine: duckdb.DuckDBPyConnection, sink: Sink, whole: Whole, kind: str, raw: pa.Table) -> None:
+def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, whole: ReadTotals, kind: str, raw: pa.Table) -> None:
     """Map a batch of rows, and put them into their tables."""
-    other = Mapping("other_events", OTHER | {"category": f"'{kind.lower()}'"})
-    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _named(mapping)}
+    other = Mapping("other_events", OTHER_EVENT | {"category": f"'{kind.lower()}'"})
+    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _named_columns(mapping)}
     for name in sorted(wanted - set(raw.column_names)):
         raw = raw.append_column(name, pa.nulls(raw.num_rows, pa.int64()))
     engine.register("raw", raw)
     for mapping in MAPPINGS.get(kind, (other,)):
-        rows = engine.sql(_select(mapping, raw)).to_arrow_table()
+        rows = engine.sql(_select_sql(mapping, raw)).to_arrow_table()
         whole.note_times(rows)
         sink.put(mapping.table, rows)
     engine.unregister("raw")
 
 
-def _named(mapping: Mapping) -> set[str]:
+def _named_columns(mapping: Mapping) -> set[str]:
     """The raw columns that a mapping's expressions name."""
     text = " ".join([mapping.where, *mapping.columns.values()])
     return {part for at, part in enumerate(text.split('"')) if at % 2}
 
 
-def _select(mapping: Mapping, raw: pa.Table) -> str:
+def _select_sql(mapping: Mapping, raw: pa.Table) -> str:
     types = {column.name: column.duckdb for column in schema.BY_NAME[mapping.table].columns}
-    columns = [f"{_cast(text, types[name])} as {name}" for name, text in mapping.columns.items()]
-    held = _named(mapping) | set(mapping.also_held) | {name for name in raw.column_names if name.startswith("kernel_")}
+    columns = [f"{_cast_sql(text, types[name])} as {name}" for name, text in mapping.columns.items()]
+    held = (
+        _named_columns(mapping)
+        | set(mapping.also_held)
+        | {name for name in raw.column_names if name.startswith("kernel_")}
+    )
     left = [name for name in raw.column_names if name not in held]
-    entries = ", ".join(_entry(name, raw) for name in left)
+    entries = ", ".join(_json_entry_sql(name, raw) for name in left)
     args = f"nullif('{{' || concat_ws(',', {entries}) || '}}', '{{}}')" if left else "null"
     return f"select {', '.join(columns)}, {args} as args from raw where {mapping.where}"
 
 
-def _cast(text: str, kind: str) -> str:
+def _cast_sql(text: str, kind: str) -> str:
     return f"nullif(try_cast({text} as {kind}), '')" if kind == "varchar" else f"try_cast({text} as {kind})"
 
 
-def _entry(name: str, raw: pa.Table) -> str:
+def _json_entry_sql(name: str, raw: pa.Table) -> str:
     """A key and its value as JSON, by joining texts: objects would take five times as long."""
     kind = raw.schema.field(name).type
-    value = _if_any(name, raw)
-    return f"{_literal(json.dumps(name) + ':')} || {value if pa.types.is_integer(kind) else f'to_json({value})'}"
+    value = _non_empty_sql(name, raw)
+    return f"{_sql_literal(json.dumps(name) + ':')} || {value if pa.types.is_integer(kind) else f'to_json({value})'}"
 
 
-def _if_any(name: str, raw: pa.Table) -> str:
+def _non_empty_sql(name: str, raw: pa.Table) -> str:
     """A value that says something: 0 is what CUPTI writes where there is nothing, or nothing was asked for."""
     if name == "completed" and "end" in raw.column_names:  # differs only for kernels that launched others
         return 'case when "completed" <> "end" then nullif("completed", 0) end'
     if pa.types.is_string(raw.schema.field(name).type):
-        return f"case when {quoted(name)} not in {_ABSENT} then {quoted(name)} end"
-    return f"nullif({quoted(name)}, 0)"
+        return f"case when {quote_name(name)} not in {_ABSENT} then {quote_name(name)} end"
+    return f"nullif({quote_name(name)}, 0)"
 
 
-def _literal(text: str) -> str:
+def _sql_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
+def _note_lost(kind: str, lost: ReadLosses, whole: ReadTotals) -> None:
     if lost.values:
         whole.diagnostics.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
     if lost.broken:
@@ -204,7 +214,7 @@ def _note_lost(kind: str, lost: Lost, whole: Whole) -> None:
         whole.diagnostics.note("table_broken", f"{kind} ({lost.broken})")
 
 
-def _facts(whole: Whole, version: str | None) -> ReadResult:
+def _facts(whole: ReadTotals, version: str | None) -> ReadResult:
     return ReadResult(
         source={
             "producer": "nvprof",

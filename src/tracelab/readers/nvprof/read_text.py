@@ -13,7 +13,7 @@ from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, ra
 from tracelab.readers.nvprof import banners
 from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.summary_mapping import Row
-from tracelab.readers.nvprof.table_parser import Printed
+from tracelab.readers.nvprof.table_parser import TableParser
 from tracelab.readers.text_lines import iter_blocks
 from tracelab.store.writer import Sink
 
@@ -24,38 +24,38 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, progress: Callable[[in
     """Put the rows of a printed result into a sink."""
     rank, diagnostics = rank_from_name(path), DiagnosticCounts()
     sink = open_sink(rank or 0)
-    printed = Printed(diagnostics)
+    printed = TableParser(diagnostics)
     with decompress.open_decompressed(path, diagnostics, progress) as stream:
         for block in iter_blocks(stream, diagnostics):
             printed.take(block)
             if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
-                _put(printed, sink)
-    _put(printed, sink)
-    ranks = _ranks(printed, rank, diagnostics)
-    for table, rows in _described(printed, ranks, rank or 0).items():
+                _put_rows(printed, sink)
+    _put_rows(printed, sink)
+    ranks = _assign_ranks(printed, rank, diagnostics)
+    for table, rows in _build_run_tables(printed, ranks, rank or 0).items():
         sink.put(table, rows)
     sink.close()
     if len(ranks) > 1:
         for table in sink.rows:
             if {"rank", "pid"} <= {column.name for column in schema.BY_NAME[table].columns}:
-                sink.rewrite(table, lambda rows: _ranked(rows, ranks))
+                sink.rewrite(table, lambda rows: _set_ranks(rows, ranks))
     return _facts(printed)
 
 
-def _put(printed: Printed, sink: Sink) -> None:
+def _put_rows(printed: TableParser, sink: Sink) -> None:
     for table, rows in printed.rows.items():
-        sink.put(table, as_table(table, rows))
+        sink.put(table, build_table(table, rows))
     printed.rows.clear()
 
 
-def as_table(table: str, rows: list[Row]) -> pa.Table:
+def build_table(table: str, rows: list[Row]) -> pa.Table:
     """Rows as a table of the schema, with the columns that one of them has."""
     given = {name for row in rows for name in row}
     columns = [column for column in schema.BY_NAME[table].columns if column.name in given]
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
-def _ranks(printed: Printed, rank: int | None, diagnostics: DiagnosticCounts) -> dict[int, int]:
+def _assign_ranks(printed: TableParser, rank: int | None, diagnostics: DiagnosticCounts) -> dict[int, int]:
     """The rank of each process: one that the file's name says, or their order where there are several."""
     pids = sorted({pid for pid, _, _ in printed.launches.devices if pid is not None} | printed.pids)
     if len(pids) > 1:
@@ -66,7 +66,7 @@ def _ranks(printed: Printed, rank: int | None, diagnostics: DiagnosticCounts) ->
     return dict.fromkeys(pids, rank or 0)
 
 
-def _described(printed: Printed, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
+def _build_run_tables(printed: TableParser, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
     """Rows of `devices` and `runs`."""
 
     def rank_of(pid: int | None) -> int:
@@ -79,19 +79,19 @@ def _described(printed: Printed, ranks: dict[int, int], rank: int) -> dict[str, 
     run: Row = {
         "profiler": "nvprof",
         "gpu": devices[0]["name"] if devices else None,
-        "status": banners.status_of(printed.diagnostics),
+        "status": banners.run_status(printed.diagnostics),
     }
-    return {"devices": as_table("devices", devices), "runs": as_table("runs", [run])}
+    return {"devices": build_table("devices", devices), "runs": build_table("runs", [run])}
 
 
-def _ranked(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
+def _set_ranks(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
     """Rows with the rank of their process."""
     place = pc.index_in(rows.column("pid"), pa.array(list(ranks), pa.int64()))
     found = pc.fill_null(pc.take(pa.array(list(ranks.values()), pa.int32()), place), 0)
     return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
 
 
-def _facts(printed: Printed) -> ReadResult:
+def _facts(printed: TableParser) -> ReadResult:
     diagnostics = printed.diagnostics
     if not printed.tables:
         diagnostics.note("no_result")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from tracelab.output.plain_values import json_text
-from tracelab.readers.nvprof.cell_values import Cells, count_of, device_of
-from tracelab.readers.nvprof.summary_mapping import LETTERS, SUMMARIES, Row, Where
-from tracelab.readers.nvprof.table_layout import TRACE_COLUMNS, Layout
+from tracelab.readers.nvprof.cell_values import RowCells, parse_count, parse_device
+from tracelab.readers.nvprof.summary_mapping import LETTERS, SUMMARIES, Row, TableContext
+from tracelab.readers.nvprof.table_layout import TRACE_COLUMNS, TableLayout
 
 _INT32 = 1 << 31
 _BYTES_PER_GB = 10**9
@@ -26,11 +26,11 @@ _HELD_OF_KERNEL = _PLACE | {
     *("Registers Per Thread", "Static SMem", "Dynamic SMem"),
 }
 _HELD_OF_COPY = _PLACE | {"SrcMemType", "DstMemType", "Src Dev", "Dst Dev", "Size"}
-_HELD_OF_FILL = _PLACE | {"SrcMemType", "DstMemType", "Size"}
+_HELD_OF_MEMSET = _PLACE | {"SrcMemType", "DstMemType", "Size"}
 
 
 @dataclass
-class Launches:
+class LaunchCounter:
     """Numbers the launches of a report."""
 
     so_far: int = 0
@@ -42,163 +42,167 @@ class Launches:
         return self.so_far - 1
 
 
-def rows_of(layout: Layout, where: Where, cells: Cells, launches: Launches) -> Iterator[tuple[str, Row]]:
+def map_row(
+    layout: TableLayout, where: TableContext, cells: RowCells, launches: LaunchCounter
+) -> Iterator[tuple[str, Row]]:
     """The rows, and their tables, that one row of a printed table makes."""
-    name, ordinal = device_of(cells.text("Device") or where.device or "")
+    name, ordinal = parse_device(cells.text("Device") or where.device or "")
     if name is not None and ordinal is not None:
         launches.devices.add((where.pid, ordinal, name))
     if layout.kind in ("trace", "launches"):
-        yield from _of_trace(layout, where, cells, launches)
+        yield from _map_trace_row(layout, where, cells, launches)
     else:
         row = SUMMARIES[layout.kind](where, cells)
         yield "summaries", {"pid": where.pid, "device": ordinal, "device_name": name} | row
 
 
-def _of_trace(layout: Layout, where: Where, cells: Cells, launches: Launches) -> Iterator[tuple[str, Row]]:
+def _map_trace_row(
+    layout: TableLayout, where: TableContext, cells: RowCells, launches: LaunchCounter
+) -> Iterator[tuple[str, Row]]:
     metrics = layout.metrics
     if layout.kind == "trace":
-        yield _traced(where, cells)
+        yield _map_activity(where, cells)
     if metrics and (name := cells.text("Name", "Kernel")) and not name.startswith("["):
-        launch = _launch(where, cells) | {"launch": launches.next(), "kernel": name}
+        launch = _map_launch(where, cells) | {"launch": launches.next(), "kernel": name}
         for column in metrics:
             if cells.text(column) is not None:
-                yield "kernel_metrics", launch | _metric(column, cells)
+                yield "kernel_metrics", launch | _map_metric(column, cells)
 
 
-def _traced(where: Where, cells: Cells) -> tuple[str, Row]:
+def _map_activity(where: TableContext, cells: RowCells) -> tuple[str, Row]:
     """The row of one thing that happened."""
     name = cells.text("Name", "Kernel") or ""
     if special := _SPECIAL.match(name):
-        return _special(special[1], special[2], where, cells)
+        return _map_bracketed(special[1], special[2], where, cells)
     if cells.text("Device", "Stream") is not None:
-        return "kernels", _kernel(where, cells)
+        return "kernels", _map_kernel(where, cells)
     if api := _API.fullmatch(name):
         return "api_calls", {
             "pid": where.pid,
             "api": _APIS[api[1]],
             "name": re.sub(r"_v\d+$", "", name),
-            **_times(cells),
+            **_map_times(cells),
             "correlation": cells.count("Correlation_ID"),
         }
-    return _other("trace", where, cells)
+    return _map_other("trace", where, cells)
 
 
-def _special(what: str, detail: str, where: Where, cells: Cells) -> tuple[str, Row]:
+def _map_bracketed(what: str, detail: str, where: TableContext, cells: RowCells) -> tuple[str, Row]:
     """The row of what nvprof names in brackets: a copy, a fill, or what unified memory did."""
     if what == "CUDA memset":
-        return "memsets", _fill(where, cells)
+        return "memsets", _map_memset(where, cells)
     if what == "CUDA memcpy":
-        return "memcpys", _copy(where, cells) | {"direction": detail if detail in _DIRECTIONS else "unknown"}
+        return "memcpys", _map_copy(where, cells) | {"direction": detail if detail in _DIRECTIONS else "unknown"}
     if detail.startswith("Memcpy "):
         direction = f"UVM {detail.removeprefix('Memcpy ')}"
         known = direction in ("UVM HtoD", "UVM DtoH", "UVM DtoD")
-        return "memcpys", _migration(where, cells) | {"direction": direction if known else "unknown"}
+        return "memcpys", _map_migration(where, cells) | {"direction": direction if known else "unknown"}
     is_place = (cells.text("Unified Memory") or "").startswith("PC")  # of a fault of the processor: its instruction
     held = _PLACE if is_place else _PLACE | {"Unified Memory"}
     return "counters", {
         "pid": where.pid,
-        "device": device_of(cells.text("Device") or "")[1],
+        "device": parse_device(cells.text("Device") or "")[1],
         "time_ns": cells.whole("Start", "ns"),
         "name": f"unified_memory_{detail.lower().replace(' ', '_')}",
         "value": None if is_place else cells.number("Unified Memory"),
-        "args": _args(cells, held, also={"dur_ns": cells.whole("Duration", "ns")}),
+        "args": _build_args(cells, held, also={"dur_ns": cells.whole("Duration", "ns")}),
     }
 
 
-def _times(cells: Cells) -> Row:
+def _map_times(cells: RowCells) -> Row:
     return {"start_ns": cells.whole("Start", "ns"), "dur_ns": cells.whole("Duration", "ns")}
 
 
-def _launch(where: Where, cells: Cells) -> Row:
+def _map_launch(where: TableContext, cells: RowCells) -> Row:
     """Where a kernel ran, and with what shape."""
     return {
         "pid": where.pid,
-        "device": device_of(cells.text("Device") or "")[1],
+        "device": parse_device(cells.text("Device") or "")[1],
         "context": cells.count("Context"),
         "stream": cells.count("Stream"),
-        **_shape("grid", "Grid", cells),
-        **_shape("block", "Block", cells),
+        **_map_shape("grid", "Grid", cells),
+        **_map_shape("block", "Block", cells),
     }
 
 
-def _gpu(where: Where, cells: Cells) -> Row:
+def _map_gpu(where: TableContext, cells: RowCells) -> Row:
     return {
         "pid": where.pid,
-        "device": device_of(cells.text("Device") or "")[1],
+        "device": parse_device(cells.text("Device") or "")[1],
         "context": cells.count("Context"),
         "stream": cells.count("Stream"),
-        **_times(cells),
+        **_map_times(cells),
         "correlation": cells.count("Correlation_ID"),
     }
 
 
-def _shape(ours: str, theirs: str, cells: Cells) -> Row:
+def _map_shape(ours: str, theirs: str, cells: RowCells) -> Row:
     if triple := cells.held.get(f"{theirs} Size"):  # consoles: (8 8 1)
         found = _TRIPLE.fullmatch(triple)
-        sizes = [count_of(size, _INT32) for size in found.groups()] if found else [None] * 3
+        sizes = [parse_count(size, _INT32) for size in found.groups()] if found else [None] * 3
     else:
         sizes = [cells.count(f"{theirs} {axis}", most=_INT32) for axis in "XYZ"]
     return {f"{ours}_x": sizes[0], f"{ours}_y": sizes[1], f"{ours}_z": sizes[2]}
 
 
-def _kernel(where: Where, cells: Cells) -> Row:
+def _map_kernel(where: TableContext, cells: RowCells) -> Row:
     name = cells.text("Name", "Kernel")
     correlated = (
         _CORRELATED.fullmatch(name) if name and name[-1] == "]" and "Correlation_ID" not in cells.held else None
     )
-    row = _gpu(where, cells)
+    row = _map_gpu(where, cells)
     return row | {
         "name": correlated[1] if correlated else name,
         "correlation": int(correlated[2]) if correlated and len(correlated[2]) < 19 else row["correlation"],  # noqa: PLR2004
-        **_shape("grid", "Grid", cells),
-        **_shape("block", "Block", cells),
+        **_map_shape("grid", "Grid", cells),
+        **_map_shape("block", "Block", cells),
         "registers": cells.count("Registers Per Thread", most=_INT32),
         "shared_static_bytes": cells.whole("Static SMem", "byte"),
         "shared_dynamic_bytes": cells.whole("Dynamic SMem", "byte"),
-        "args": _args(cells, _HELD_OF_KERNEL),
+        "args": _build_args(cells, _HELD_OF_KERNEL),
     }
 
 
-def _copy(where: Where, cells: Cells) -> Row:
-    return _gpu(where, cells) | {
+def _map_copy(where: TableContext, cells: RowCells) -> Row:
+    return _map_gpu(where, cells) | {
         "src_memory": cells.text("SrcMemType"),
         "dst_memory": cells.text("DstMemType"),
-        "src_device": device_of(cells.text("Src Dev") or "")[1],
-        "dst_device": device_of(cells.text("Dst Dev") or "")[1],
+        "src_device": parse_device(cells.text("Src Dev") or "")[1],
+        "dst_device": parse_device(cells.text("Dst Dev") or "")[1],
         "size_bytes": cells.whole("Size", "byte"),
-        "args": _args(cells, _HELD_OF_COPY),
+        "args": _build_args(cells, _HELD_OF_COPY),
     }
 
 
-def _migration(where: Where, cells: Cells) -> Row:
+def _map_migration(where: TableContext, cells: RowCells) -> Row:
     size = "Unified Memory" if cells.text("Unified Memory") else "Size"
-    return _gpu(where, cells) | {
-        "src_device": device_of(cells.text("Src Dev") or "")[1],
-        "dst_device": device_of(cells.text("Dst Dev") or "")[1],
+    return _map_gpu(where, cells) | {
+        "src_device": parse_device(cells.text("Src Dev") or "")[1],
+        "dst_device": parse_device(cells.text("Dst Dev") or "")[1],
         "size_bytes": cells.whole(size, "byte"),
-        "args": _args(cells, _HELD_OF_COPY | {size}),
+        "args": _build_args(cells, _HELD_OF_COPY | {size}),
     }
 
 
-def _fill(where: Where, cells: Cells) -> Row:
-    return _gpu(where, cells) | {
+def _map_memset(where: TableContext, cells: RowCells) -> Row:
+    return _map_gpu(where, cells) | {
         "memory": cells.text("SrcMemType", "DstMemType"),
         "size_bytes": cells.whole("Size", "byte"),
-        "args": _args(cells, _HELD_OF_FILL),
+        "args": _build_args(cells, _HELD_OF_MEMSET),
     }
 
 
-def _other(category: str, where: Where, cells: Cells) -> tuple[str, Row]:
+def _map_other(category: str, where: TableContext, cells: RowCells) -> tuple[str, Row]:
     return "other_events", {
         "pid": where.pid,
         "category": category,
         "name": cells.text("Name", "Kernel"),
-        **_times(cells),
-        "args": _args(cells, _PLACE),
+        **_map_times(cells),
+        "args": _build_args(cells, _PLACE),
     }
 
 
-def _args(cells: Cells, held: Set[str], also: Row | None = None) -> str | None:
+def _build_args(cells: RowCells, held: Set[str], also: Row | None = None) -> str | None:
     """What no column holds, in the source's words; a throughput in 1e9 bytes a second, for nvprof's GB has 1024³."""
     left: dict[str, object] = {name: value for name, value in (also or {}).items() if value is not None}
     for column in sorted((cells.held.keys() & TRACE_COLUMNS) - held):
@@ -210,7 +214,7 @@ def _args(cells: Cells, held: Set[str], also: Row | None = None) -> str | None:
     return json_text(left) if left else None
 
 
-def _metric(column: str, cells: Cells) -> Row:
+def _map_metric(column: str, cells: RowCells) -> Row:
     text, instance = cells.text(column) or "", _INSTANCE.fullmatch(column)
     found = cells.amount(column)
     correlation = cells.count("Correlation_ID")

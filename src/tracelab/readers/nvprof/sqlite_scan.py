@@ -19,11 +19,11 @@ _FITS: dict[str, Callable[[object], bool]] = {
     "double": lambda value: isinstance(value, float | int),
     "text": lambda value: isinstance(value, str),
 }
-_BROKEN = (adbc_driver_manager.Error, pa.ArrowException, OSError)
+_SCAN_ERRORS = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True)
-class Field:
+class SelectField:
     """One column of an answer: its SQL over the table `t`, and what kind of values it should have."""
 
     name: str
@@ -32,11 +32,11 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Question:
+class TableQuery:
     """What to read of a table; its rows come by rowid."""
 
     table: str
-    fields: tuple[Field, ...]
+    fields: tuple[SelectField, ...]
     joined: str = ""
     where: str = "true"
 
@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass
-class Lost:
+class ReadLosses:
     """What a read could not give: rows, values of the wrong kind, and whether the file breaks."""
 
     rows: int = 0
@@ -62,7 +62,7 @@ class Lost:
     broken: str = ""
 
 
-def opened(path: Path) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
     """The file, read-only, as it stands; texts that are no UTF-8 with their bad characters replaced."""
     con = sqlite3.connect(_uri(path), uri=True)
     con.execute("pragma writable_schema = on")  # the only way to have SQLite open a file that lacks its last pages
@@ -70,7 +70,7 @@ def opened(path: Path) -> sqlite3.Connection:
     return con
 
 
-def is_cut(path: Path) -> bool:
+def is_truncated(path: Path) -> bool:
     """Whether the file is shorter than its own header says."""
     with path.open("rb") as file:
         head = file.read(100)
@@ -78,29 +78,29 @@ def is_cut(path: Path) -> bool:
     return path.stat().st_size < int.from_bytes(head[28:32], "big") * (65_536 if page_bytes == 1 else page_bytes)
 
 
-def columns_of(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
+def list_columns(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
     """Every table's columns with their declared types. Raises sqlite3.DatabaseError."""
     tables = [name for (name,) in con.execute("select name from sqlite_master where type = 'table' order by name")]
     return {
-        table: {name: kind.upper() for _, name, kind, *_ in con.execute(f"pragma table_info({quoted(table)})")}
+        table: {name: kind.upper() for _, name, kind, *_ in con.execute(f"pragma table_info({quote_name(table)})")}
         for table in tables
     }
 
 
-def rows_about(con: sqlite3.Connection, table: str) -> int:
+def estimate_rows(con: sqlite3.Connection, table: str) -> int:
     """About how many rows a table has, without reading it."""
     try:
-        return int(con.execute(f"select coalesce(max(rowid), 0) from {quoted(table)}").fetchone()[0])
+        return int(con.execute(f"select coalesce(max(rowid), 0) from {quote_name(table)}").fetchone()[0])
     except sqlite3.DatabaseError:
         return 0
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as SQL takes it, whatever stands in it."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def batches(path: Path, question: Question, lost: Lost) -> Iterator[pa.Table]:
+def scan_batches(path: Path, question: TableQuery, lost: ReadLosses) -> Iterator[pa.Table]:
     """The rows asked for, by ADBC as long as that goes, else one by one.
 
     ADBC takes the kinds of values from a file's first rows and fails where others follow; and where the file breaks, it
@@ -108,18 +108,18 @@ def batches(path: Path, question: Question, lost: Lost) -> Iterator[pa.Table]:
     """
     last: int | None = None
     try:
-        for table in _by_adbc(path, question):
+        for table in _scan_adbc(path, question):
             last = table.column("rowid")[-1].as_py()
             yield table.drop_columns("rowid")
-    except _BROKEN:
-        yield from _one_by_one(path, question, lost, last)
+    except _SCAN_ERRORS:
+        yield from _scan_rows(path, question, lost, last)
 
 
 def _uri(path: Path) -> str:
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
-def _by_adbc(path: Path, question: Question) -> Iterator[pa.Table]:
+def _scan_adbc(path: Path, question: TableQuery) -> Iterator[pa.Table]:
     expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in question.fields] + [
         ("rowid", pa.int64())
     ]
@@ -139,29 +139,29 @@ def _by_adbc(path: Path, question: Question) -> Iterator[pa.Table]:
                 yield pa.table({name: batch.column(name).cast(kind) for name, kind in expected})
 
 
-def _one_by_one(path: Path, question: Question, lost: Lost, after: int | None) -> Iterator[pa.Table]:
+def _scan_rows(path: Path, question: TableQuery, lost: ReadLosses, after: int | None) -> Iterator[pa.Table]:
     """Rows behind `after`; where the file breaks, those behind the break from the end backwards."""
     last = after
     try:
-        for rows in _chunks(path, question.sql(after=after)):
+        for rows in _iter_chunks(path, question.sql(after=after)):
             last = rows[-1][-1]
-            yield _checked(question, rows, lost)
-    except _HalfChunkError as half:
+            yield _build_checked_table(question, rows, lost)
+    except _PartialChunkError as half:
         if half.rows:
             last = half.rows[-1][-1]
-            yield _checked(question, half.rows, lost)
+            yield _build_checked_table(question, half.rows, lost)
         lost.broken = str(half)
     if not lost.broken:
         return
     try:
-        for rows in _chunks(path, question.sql(after=last, before=1 << 62)):
-            yield _checked(question, rows, lost)
-    except _HalfChunkError as half:
+        for rows in _iter_chunks(path, question.sql(after=last, before=1 << 62)):
+            yield _build_checked_table(question, rows, lost)
+    except _PartialChunkError as half:
         if half.rows:
-            yield _checked(question, half.rows, lost)
+            yield _build_checked_table(question, half.rows, lost)
 
 
-class _HalfChunkError(Exception):
+class _PartialChunkError(Exception):
     """The file broke within a chunk; the rows before the break."""
 
     def __init__(self, rows: list[tuple[Any, ...]], problem: str) -> None:
@@ -169,9 +169,9 @@ class _HalfChunkError(Exception):
         self.rows = rows
 
 
-def _chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+def _iter_chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
     rows: list[tuple[Any, ...]] = []
-    with closing(opened(path)) as con:
+    with closing(open_database(path)) as con:
         try:
             for row in con.execute(sql):
                 rows.append(row)
@@ -179,12 +179,12 @@ def _chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
                     yield rows
                     rows = []
         except sqlite3.DatabaseError as error:
-            raise _HalfChunkError(rows, str(error)) from error
+            raise _PartialChunkError(rows, str(error)) from error
     if rows:
         yield rows
 
 
-def _checked(question: Question, rows: list[tuple[Any, ...]], lost: Lost) -> pa.Table:
+def _build_checked_table(question: TableQuery, rows: list[tuple[Any, ...]], lost: ReadLosses) -> pa.Table:
     """The rows as a table; a value of another kind than its column's is NULL, and counted."""
     columns = []
     whole = [row for row in rows if any(value not in (None, "") for value in row[:-1])]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracelab.output.plain_values import json_text
-from tracelab.readers.nvprof.cell_values import Cells
+from tracelab.readers.nvprof.cell_values import RowCells
 
 Row = dict[str, Any]
 LETTERS = frozenset(map(chr, range(ord("A"), ord("z") + 1)))
 
 
 @dataclass(frozen=True)
-class Where:
+class TableContext:
     """What stands above a table: its process and device, its kernel, and which of nvprof's results it is."""
 
     pid: int | None = None
@@ -23,7 +23,7 @@ class Where:
     scope: str | None = None  # the NVTX range that a summary is of
 
 
-def _times_summary(where: Where, cells: Cells) -> Row:
+def _map_times(where: TableContext, cells: RowCells) -> Row:
     kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
     return {
         "kind": kind if where.scope is None else f"nvtx_{kind}",
@@ -33,11 +33,11 @@ def _times_summary(where: Where, cells: Cells) -> Row:
         "mean_ns": cells.number("Avg"),
         "min_ns": cells.whole("Min", "ns"),
         "max_ns": cells.whole("Max", "ns"),
-        "args": _said(cells, "Time(%)", scope=where.scope),
+        "args": _build_args(cells, "Time(%)", scope=where.scope),
     }
 
 
-def _counters_summary(where: Where, cells: Cells) -> Row:
+def _map_counters(where: TableContext, cells: RowCells) -> Row:
     is_event = where.heading == "events" or "Metric Description" not in cells.held
     return {
         "kind": "events" if is_event else "metrics",
@@ -48,16 +48,16 @@ def _counters_summary(where: Where, cells: Cells) -> Row:
         "min_value": cells.number("Min"),
         "max_value": cells.number("Max"),
         "unit": cells.unit("Avg", "Max", "Min"),
-        "args": _said(cells, "Metric Description", "Total", *_in_words(cells)),
+        "args": _build_args(cells, "Metric Description", "Total", *_columns_in_words(cells)),
     }
 
 
-def _in_words(cells: Cells) -> tuple[str, ...]:
+def _columns_in_words(cells: RowCells) -> tuple[str, ...]:
     """Columns whose values are more than numbers: Low (2)."""
     return tuple(name for name in ("Avg", "Min", "Max") if (cells.text(name) or "-")[0] in LETTERS | {"<"})
 
 
-def _migrations_summary(_: Where, cells: Cells) -> Row:
+def _map_migrations(_: TableContext, cells: RowCells) -> Row:
     total = cells.whole("Total Size", "byte")
     return {
         "kind": "unified_memory",
@@ -73,16 +73,16 @@ def _migrations_summary(_: Where, cells: Cells) -> Row:
     }
 
 
-def _path_summary(_: Where, cells: Cells) -> Row:
+def _map_critical_path(_: TableContext, cells: RowCells) -> Row:
     return {
         "kind": "critical_path",
         "name": cells.text("Name"),
         "dur_ns": cells.whole("Critical path", "ns"),
-        "args": _said(cells, "Critical path(%)", "Waiting time"),
+        "args": _build_args(cells, "Critical path(%)", "Waiting time"),
     }
 
 
-def _said(cells: Cells, *columns: str, scope: str | None = None) -> str | None:
+def _build_args(cells: RowCells, *columns: str, scope: str | None = None) -> str | None:
     """Columns as JSON: numbers where they are some."""
     said: dict[str, object] = {"nvtx_range": scope} if scope else {}
     for column in columns:
@@ -93,9 +93,9 @@ def _said(cells: Cells, *columns: str, scope: str | None = None) -> str | None:
     return json_text(said) if said else None
 
 
-SUMMARIES: dict[str, Callable[[Where, Cells], Row]] = {
-    "summary": _times_summary,
-    "metrics": _counters_summary,
-    "migrations": _migrations_summary,
-    "path": _path_summary,
+SUMMARIES: dict[str, Callable[[TableContext, RowCells], Row]] = {
+    "summary": _map_times,
+    "metrics": _map_counters,
+    "migrations": _map_migrations,
+    "path": _map_critical_path,
 }

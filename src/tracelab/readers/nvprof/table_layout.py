@@ -33,7 +33,7 @@ TRACE_COLUMNS = {
 }
 """Columns of a trace; any other holds a metric of each launch."""
 
-_TELLING: dict[Kind, tuple[str, ...]] = {
+_NUMERIC_COLUMNS: dict[Kind, tuple[str, ...]] = {
     "trace": ("Start", "Duration"),
     "summary": ("Time", "Calls", "Avg"),
     "metrics": ("Invocations", "Min", "Max"),
@@ -60,7 +60,7 @@ _NUMERIC = re.compile(r"[-+]?\d.*")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The columns of one table; without a delimiter they are apart by two blanks or more."""
 
     kind: Kind
@@ -83,14 +83,14 @@ class Layout:
         return self.place.get("Name", self.place.get("Kernel", len(self.columns) - 1))
 
 
-def layout_of(line: str) -> Layout | None:
+def parse_header(line: str) -> TableLayout | None:
     """The table that begins with this line, where it is one of column names; other output may stand before them."""
     found = _HEADER.search(line)
     if not found:
         return None
     text = line[found.start() :]
     delimiter = next((mark for mark in ",;\t" if mark in found[0]), None)
-    columns = split(text, delimiter) if delimiter else _GAP.split(text.strip())
+    columns = split_cells(text, delimiter) if delimiter else _GAP.split(text.strip())
     while columns and not columns[-1]:
         columns.pop()
     plain = [name.strip().rstrip("*") for name in columns]
@@ -98,10 +98,10 @@ def layout_of(line: str) -> Layout | None:
     if len(set(names)) < len(names):  # an edited file may name a column twice; the first counts
         names = tuple(name if name not in names[:at] else f"{name} {at}" for at, name in enumerate(names))
     kind = next((kind for kind, needed in _KINDS if needed <= set(names)), None)
-    return Layout(kind, names, delimiter) if kind else None
+    return TableLayout(kind, names, delimiter) if kind else None
 
 
-def split(line: str, delimiter: str) -> list[str]:
+def split_cells(line: str, delimiter: str) -> list[str]:
     """The cells of a delimited line."""
     try:
         return next(csv.reader((line,), delimiter=delimiter, skipinitialspace=True), [])
@@ -109,25 +109,25 @@ def split(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def units_of(line: str, layout: Layout) -> tuple[str, ...] | None:
+def parse_units(line: str, layout: TableLayout) -> tuple[str, ...] | None:
     """The units above the columns, where this line is the row of units."""
     if layout.delimiter is None:
         cells = line.split()
         return ("",) * len(layout.columns) if cells and set(cells) <= _UNITS else None
-    cells = [cell.strip() for cell in split(line, layout.delimiter)]
+    cells = [cell.strip() for cell in split_cells(line, layout.delimiter)]
     named = {cell for cell in cells if cell}
     if not named <= _UNITS or (not named and len(cells) != len(layout.columns)):
         return None
     return tuple((cells + [""] * len(layout.columns))[: len(layout.columns)])
 
 
-def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
+def parse_row(line: str, layout: TableLayout) -> tuple[list[str] | None, bool]:
     """The cells of a line that is a row, and whether it had to be put right; None where it is no row."""
     wanted, mark = len(layout.columns), layout.delimiter
     if mark is None:
         cells = _GAP.split(line.strip(), wanted - 1 if layout.free == wanted - 1 else 0)
     else:
-        cells = split(line, mark)
+        cells = split_cells(line, mark)
         while len(cells) > wanted and not cells[-1].strip():
             cells.pop()
     surplus, at = len(cells) - wanted, layout.free
@@ -139,12 +139,12 @@ def cells_of(line: str, layout: Layout) -> tuple[list[str] | None, bool]:
     if mark and f" {mark}" in line:
         cells = [cell.strip() for cell in cells]
     good = len(cells) == wanted and any(
-        _NUMERIC.match(cells[layout.place[name]]) for name in _TELLING[layout.kind] if name in layout.place
+        _NUMERIC.match(cells[layout.place[name]]) for name in _NUMERIC_COLUMNS[layout.kind] if name in layout.place
     )
     return (cells, surplus > 0) if good else (None, False)
 
 
-def begins_like_a_row(line: str, layout: Layout, *, is_cut: bool) -> bool:
+def looks_like_row(line: str, layout: TableLayout, *, is_cut: bool) -> bool:
     """Whether a line that is no row began as one; of a line that the file's end cuts, little may be left."""
     if layout.place.get("Device") == 0:
         return bool(_STARTS_WITH_DEVICE.match(line))
