@@ -100,7 +100,7 @@ def run_example(lab: Lab, query: Query) -> Example:
     for values in _parameter_choices(query):
         command = _format_command(query, values)
         try:
-            answer = lab.ask(query, values)
+            answer = lab.run_query(query, values)
         except NoDataError as error:
             problem = problem or str(error)
             continue
@@ -117,7 +117,7 @@ def run_golden_case(query: Query) -> Example:
     case = max(sorted((cases.FOLDER / query.name).iterdir()), key=lambda each: len(cases.expected(each)))
     values = cases.params(case)
     with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
-        answer = Lab(build_store(Path(folder) / "lab", cases.tables(case))).ask(query, values)
+        answer = Lab(build_store(Path(folder) / "lab", cases.tables(case))).run_query(query, values)
     return Example(_format_command(query, values), answer, case=case.relative_to(ROOT).as_posix())
 
 

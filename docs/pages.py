@@ -152,7 +152,7 @@ def _build_recipe(script: Path, lab: Lab) -> tuple[str, str]:
         f"## {title}",
         "\n".join(prose),
         f"```sql\n{sql}\n```",
-        f"```text\n{format_answer(lab.sql(sql))}\n```",
+        f"```text\n{format_answer(lab.sql(sql).arrow())}\n```",
         f"File: [{script.name}](../cookbook/{script.name})",
     ]
     return title, "\n\n".join(parts)

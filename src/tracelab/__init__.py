@@ -10,13 +10,11 @@ __version__ = "0.1.0"
 
 
 def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open("lab") reads as what it does
-    """Open a store for questions: `tracelab.open("lab").query("kernel_summary")` gives an Arrow table.
+    """Open a store for queries: `tracelab.open("lab").query("kernel_summary").pl()` returns a polars DataFrame.
 
-    Without a store: $TRACELAB_STORE, else ./lab, as on the command line.
+    Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line.
     """
     from tracelab.client import Lab
-    from tracelab.output.notebook import tell_ipython
     from tracelab.store.commit import store_path
 
-    tell_ipython()
     return Lab(store_path(store))

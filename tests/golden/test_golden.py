@@ -31,6 +31,6 @@ def _question(case: Path) -> library.Query:
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: "-".join(case.relative_to(cases.FOLDER).parts))
 def test_case(case: Path, tmp_path: Path) -> None:
-    answer = Lab(build_store(tmp_path / "lab", cases.tables(case))).ask(_question(case), cases.params(case))
+    answer = Lab(build_store(tmp_path / "lab", cases.tables(case))).run_query(_question(case), cases.params(case))
     found = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
     assert found == cases.expected(case)

@@ -535,7 +535,7 @@ def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> Non
 
 def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
-    ratios = Lab(store).ask(library.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
+    ratios = Lab(store).run_query(library.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
     assert ratios == [0.05, 0.6]
     assert [row["message"].split("(")[1].split(")")[0] for row in found(store, "unclassified")] == ["60 %", "5 %"]
 

@@ -323,7 +323,7 @@ def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, ker
     }
     store = build_store(tmp_path_factory.mktemp("lab"), tables)
     found = {
-        name: Lab(store).ask(library.find(name), {}).to_pylist()
+        name: Lab(store).run_query(library.find(name), {}).to_pylist()
         for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
     }
     compute = [row for row in kernels if row["name"] != COMMUNICATION]

@@ -224,8 +224,8 @@ host_ops = st.lists(
 def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
     store = build_store(tmp_path_factory.mktemp("lab"), {"ops": [row | {"pid": 1} for row in listed]})
     asked, lab = library.find("op_summary"), Lab(store)
-    answer = {row["op"]: row for row in lab.ask(asked, {}).to_pylist()}
-    assert lab.ask(asked, {"run": "r", "rank": 0}).to_pylist() == list(answer.values())
+    answer = {row["op"]: row for row in lab.run_query(asked, {}).to_pylist()}
+    assert lab.run_query(asked, {"run": "r", "rank": 0}).to_pylist() == list(answer.values())
     numbers = {name: number for number, name in enumerate(sorted({row["name"] for row in listed}))}
     oracle = Oracle([row | {"part": numbers[row["name"]]} for row in listed])
     parents, outermost = oracle.parents(), oracle.outermost()
@@ -253,7 +253,7 @@ def test_of_ops_of_equal_times_the_first_holds_the_others_in_every_run(tmp_path,
         for at in range(0, 3_000, 10)
         for name in ("outer", "mid", "inner")
     ]
-    found = Lab(build_store(tmp_path, {"ops": ops})).ask(library.find("op_summary"), values).to_pylist()
+    found = Lab(build_store(tmp_path, {"ops": ops})).run_query(library.find("op_summary"), values).to_pylist()
     own = {row["op"]: row["self_ns"] for row in found if row["run"] == "z"}
     assert own == {"inner": 1500, "mid": 0, "outer": 0}
 

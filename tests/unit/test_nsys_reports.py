@@ -53,7 +53,7 @@ checked = settings(max_examples=25, deadline=None)
 def ask(folder: object, name: str, tables: dict[str, list[Row]]) -> list[tuple]:
     """The answer's rows without the StdDev columns, which are checked on their own."""
     store = build_store(folder.mktemp("lab"), tables)
-    answer = Lab(store).ask(library.find(name), {})
+    answer = Lab(store).run_query(library.find(name), {})
     kept = [column for column in answer.column_names if "StdDev" not in column]
     return [tuple(row.values()) for row in answer.select(kept).to_pylist()]
 

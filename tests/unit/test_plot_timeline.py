@@ -16,7 +16,7 @@ GEMM = {"name": "volta_sgemm_128x32_nt", "stream": 7}
 @pytest.fixture
 def panels(tmp_path: Path) -> list:
     kernels = [GEMM | {"device": 0, "start_ns": 0, "dur_ns": 30}, GEMM | {"device": 1, "start_ns": 20, "dur_ns": 20}]
-    answer = Lab(build_store(tmp_path / "lab", {"kernels": kernels})).ask(library.find("timeline"), {"bins": 4})
+    answer = Lab(build_store(tmp_path / "lab", {"kernels": kernels})).run_query(library.find("timeline"), {"bins": 4})
     return plot.figure(answer, library.find("timeline")).axes
 
 

@@ -160,7 +160,7 @@ def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: library.Quer
 def test_shown_sql_runs_in_any_duckdb_after_init(each: library.Query, store: Path, other: DuckDBPyConnection) -> None:
     values = {param.name: _some_value(param) for param in each.params}
     theirs = other.sql(library.render_sql(each, values)).to_arrow_table().to_pylist()
-    assert theirs == Lab(store).ask(each, values).to_pylist()
+    assert theirs == Lab(store).run_query(each, values).to_pylist()
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
@@ -265,7 +265,7 @@ def test_a_filter_that_nothing_passes_names_what_there_is(
     ]
     lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]}))
     with pytest.raises(NoDataError) as raised:
-        lab.ask(library.find("kernel_summary"), values)
+        lab.run_query(library.find("kernel_summary"), values)
     assert said in str(raised.value)
 
 
@@ -274,13 +274,13 @@ def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Pa
     steps = [{"run": "r", "phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 1}]
     asked = library.find("setting_effect")
     lab = Lab(build_store(tmp_path / "lab", {"runs": runs, "steps": steps}))
-    assert lab.ask(asked, {"setting": "workers"}).num_rows == 0
+    assert lab.run_query(asked, {"setting": "workers"}).num_rows == 0
     with pytest.raises(NoDataError, match="no run has a setting 'wrokers'; there are rack, workers"):
-        lab.ask(asked, {"setting": "wrokers"})
+        lab.run_query(asked, {"setting": "wrokers"})
 
 
 def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
-    assert Lab(store).ask(library.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
+    assert Lab(store).run_query(library.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
 
 
 def test_unknown_query_names_the_nearest() -> None:

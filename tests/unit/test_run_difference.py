@@ -118,7 +118,7 @@ def test_both_runs_are_as_plain_python_counts_them(tmp_path_factory, executed, c
     stored |= {"sources": [{"run": "r", "source": "a"}, {"run": "s", "source": "a"}]}
     values = {"top_rows": 99} | ({"step_kernel": "^step"} if by_kernel else {})
     lab = Lab(build_store(tmp_path_factory.mktemp("lab"), stored))
-    answer = lab.ask(library.find("run_difference"), values).to_pylist()
+    answer = lab.run_query(library.find("run_difference"), values).to_pylist()
     by = divisors(tables, by_kernel=by_kernel)
     expected = {}
     for section in ("window", "breakdown"):
@@ -151,7 +151,7 @@ def three(tmp_path: Path) -> Path:
 
 
 def ask(store: Path, **values: library.Value) -> list[Row]:
-    return Lab(store).ask(library.find("run_difference"), values).to_pylist()
+    return Lab(store).run_query(library.find("run_difference"), values).to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def test_parts_are_those_of_a_walk_and_add_up(tmp_path_factory, listed, work):
         "api_calls": calls,
     }
     answer = (
-        Lab(build_store(tmp_path_factory.mktemp("lab"), tables)).ask(library.find("step_breakdown"), {}).to_pylist()
+        Lab(build_store(tmp_path_factory.mktemp("lab"), tables))
+        .run_query(library.find("step_breakdown"), {})
+        .to_pylist()
     )
     expected = host.steps(steps)
     called = host.launches(calls)

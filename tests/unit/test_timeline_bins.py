@@ -71,8 +71,8 @@ def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(
     ]
     clocks = [{"source": source, "clock": "unix"} for source in "ab"]
     lab = Lab(build_store(tmp_path_factory.mktemp("lab"), tables | {"sources": clocks}))
-    answer = lab.ask(library.find("timeline"), {"bins": bins}).to_pylist()
-    whole = lab.ask(library.find("gpu_breakdown"), {}).to_pylist()
+    answer = lab.run_query(library.find("timeline"), {"bins": bins}).to_pylist()
+    whole = lab.run_query(library.find("gpu_breakdown"), {}).to_pylist()
     span = (
         min((row["start_ns"] for _, row in rows), default=0),
         max((row["start_ns"] + row["dur_ns"] for _, row in rows), default=0),

@@ -169,7 +169,7 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
     from tracelab.client import Lab
     from tracelab.store.commit import store_path
 
-    table = Lab(store_path(given["store"])).ask(query, values)
+    table = Lab(store_path(given["store"])).run_query(query, values)
     if answer is not None:
         answer.emit(table)
     if picture is not None:
