@@ -134,7 +134,7 @@ def with_picture(query: Query, example: Example, *, small: bool) -> Example:
 def draw_svg(lab: Lab, name: str, params: Mapping[str, Value]) -> bytes:
     """Return the chart of a query for the generated run."""
     query, drawing = library.find(name), io.BytesIO()
-    plot.save(plot.figure(lab.ask(query, {"run": RUN, **params}), query), drawing, fmt="svg")
+    plot.save(plot.figure(lab.run_query(query, {"run": RUN, **params}), query), drawing, fmt="svg")
     return drawing.getvalue()
 
 

@@ -1,1 +1,1 @@
-"""Results as text: tables, CSV, JSON, Parquet, Markdown, notebook HTML, with units and shortened names."""
+"""Results as text, data formats and frames: tables with units, CSV, JSON, Parquet, Markdown, notebook HTML, polars."""
