@@ -1,0 +1,92 @@
+"""Each walk of CONTRIBUTING.md works as written: adding a query, a reader and a workload."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+COPIED = ("src", "queries", "collectors", "tests/unit", "tests/golden/*.py", "tests/*.py", "pyproject.toml", "data/cpu")
+
+
+def block(section: str, language: str, number: int = 0) -> str:
+    """Return a fenced block of one section of CONTRIBUTING.md."""
+    text = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) > number, f"CONTRIBUTING.md: section {section!r} has no {language} block {number}"
+    return blocks[number]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Copy what a contributor edits and runs."""
+    for pattern in COPIED:
+        for path in ROOT.glob(pattern):
+            target = tmp_path / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            else:
+                shutil.copy(path, target)
+    return tmp_path
+
+
+def run(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python module in the copied checkout."""
+    environment = os.environ | {"PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_query_is_added_with_its_case(checkout: Path) -> None:
+    (checkout / "queries/launch_gaps.sql").write_text(block("Add a query", "sql"))
+    case = checkout / "tests/golden/launch_gaps/exactly_long_enough"
+    case.mkdir(parents=True)
+    (case / "case.toml").write_text(block("Add a query", "toml"))
+    (case / "kernels.csv").write_text(block("Add a query", "csv", 0))
+    (case / "expected.csv").write_text(block("Add a query", "csv", 1))
+    result = run(
+        checkout, "pytest", "-rA", "-p", "no:cacheprovider", "-k", "launch_gaps or one_name_has_one_meaning",
+        "tests/golden", "tests/unit/test_query_headers.py",
+    )  # fmt: skip
+    assert result.returncode == 0, f"the query of CONTRIBUTING.md fails the library's tests:\n{result.stdout}"
+    assert "launch_gaps" in result.stdout, f"no test ran the case of CONTRIBUTING.md:\n{result.stdout}"
+
+
+def test_a_reader_is_added(checkout: Path) -> None:
+    add_reader(checkout, block("Add a reader", "python"))
+    ingest = run(checkout, "tracelab", "ingest", "run7.kernels.csv", "--store", "lab")
+    assert (ingest.returncode, "2 kernels" in ingest.stderr) == (0, True), ingest.stderr
+    assert "Skipped 1 line without a valid start and duration, the first: copy,0,7,late,3.000" in ingest.stderr
+    query = run(checkout, "tracelab", "query", "kernel_summary", "--store", "lab", "--format", "csv")
+    assert "gemm" in query.stdout and "70250" in query.stdout, query.stdout + query.stderr
+
+
+def add_reader(checkout: Path, source: str) -> None:
+    """Write the reader, its line in the registry, and the log of CONTRIBUTING.md."""
+    (checkout / "src/tracelab/readers/kernel_log.py").write_text(source)
+    (checkout / "run7.kernels.csv").write_text(block("Add a reader", "text"))
+    removed, added = re.findall(r"^[-+](.*)$", block("Add a reader", "diff"), re.MULTILINE)
+    registry = checkout / "src/tracelab/readers/registry.py"
+    text = registry.read_text()
+    assert text.count(removed) == 1, f"CONTRIBUTING.md shows a line that registry.py does not have: {removed}"
+    registry.write_text(text.replace(removed, added))
+
+
+def test_a_workload_is_added_and_recorded(checkout: Path) -> None:
+    pytest.importorskip("torch", reason="recording needs torch")
+    (checkout / "softmax.py").write_text(block("Add a workload", "python"))
+    commands = re.findall(
+        r"^    tracelab (collect train softmax.*|ingest runs.*|query op_summary.*)$", PAGE, re.MULTILINE
+    )
+    assert len(commands) == 3, "CONTRIBUTING.md no longer shows the three commands of a workload"
+    for command in commands:
+        result = run(checkout, "tracelab", *command.split())
+        assert result.returncode == 0, f"tracelab {command}\n{result.stdout}{result.stderr}"
+    assert "aten::softmax" in result.stdout, result.stdout
