@@ -67,7 +67,7 @@ def repeats_of(events: int) -> int:
 
 def _ask_one(store: Path, name: str, repeats: int) -> dict[str, Any]:
     from tracelab.errors import NoDataError, UsageError
-    from tracelab.query import library
+    from tracelab.query import execute, library
     from tracelab.store import session
 
     question = library.find(name)
@@ -76,7 +76,7 @@ def _ask_one(store: Path, name: str, repeats: int) -> dict[str, Any]:
     for _ in range(1 + repeats):
         started = time.perf_counter()
         try:
-            answer = library.run(con, question, _values(con, name))
+            answer = execute.run(con, question, _values(con, name))
         except (NoDataError, UsageError) as error:
             return {"left_out": str(error).partition("; ")[0]}
         seconds.append(time.perf_counter() - started)

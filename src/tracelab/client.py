@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab import doctor, schema
 from tracelab.output.result import Result, Titles
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.store import integrity, session
 
@@ -19,7 +19,7 @@ class Lab:
 
     store: Path
 
-    def query(self, name: str, *, like: str | None = None, **params: library.Value) -> Result:
+    def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
         """Run a query of the library (`queries()` lists them) or an .sql file: `lab.query("nccl_share", rank=0).pl()`.
 
         `like="hta"` applies the definition of another tool, where the library has it.
@@ -27,19 +27,19 @@ class Lab:
         query = library.find(name, like)
         return Result(self.run_query(query, params), query.title)
 
-    def run_query(self, query: library.Query, params: Mapping[str, library.Value]) -> pa.Table:
+    def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
         if library.is_shipped(query):
             with (
-                session.connect(self.store, referenced=library.referenced_sql(query)) as con,
+                session.connect(self.store, referenced=execute.referenced_sql(query)) as con,
                 integrity.explain_read_errors(self.store),
                 sandbox.translate_errors(),
             ):
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-                return sandbox.run_interruptible(con, lambda: library.run(con, query, params))
+                return sandbox.run_interruptible(con, lambda: execute.run(con, query, params))
         with sandbox.connect(self.store) as con, sandbox.translate_errors():
             sandbox.check(con, query.sql)
-            return sandbox.run_interruptible(con, lambda: library.run(con, query, params))
+            return sandbox.run_interruptible(con, lambda: execute.run(con, query, params))
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
-from tracelab.query import library, spec
+from tracelab.query import execute, library, spec
 from tracelab.resources import QUERIES
 
 SEVERITIES = ("error", "warning", "info")
@@ -62,7 +62,7 @@ def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
     """What the checks find in a store, or in one run of it; the worst first. Without `only`: all checks."""
     if run is not None:
-        library.check_run(_runs_with(con, "sources"), run)
+        execute.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
     if only is None:
         findings.extend(_unanswerable_queries(con, run))
@@ -108,7 +108,7 @@ def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> It
     """The questions whose tables are all empty: a finding for each set of runs and way to get what they lack."""
     runs = [run] if run is not None else _runs_with(con, "sources")
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
-    lacks: dict[tuple[tuple[str, ...], str], list[library.Query]] = {}
+    lacks: dict[tuple[tuple[str, ...], str], list[spec.Query]] = {}
     for each in library.library().values():
         lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
         if each.needs and lacking:
@@ -130,11 +130,11 @@ def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
 
 
 def _capture_advice(needs: Sequence[str]) -> str:
-    ways = library.ways_to_get(needs)
+    ways = execute.capture_hints(needs)
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _describe_missing(questions: Sequence[library.Query], lacking: int, runs: int) -> str:
+def _describe_missing(questions: Sequence[spec.Query], lacking: int, runs: int) -> str:
     tables = ", ".join(dict.fromkeys(table for each in questions for table in each.needs))
     of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
     names = ", ".join(each.name for each in questions)

@@ -6,6 +6,14 @@ from typing import Literal
 
 import pyarrow as pa
 
+from tracelab.enumerations import (
+    PARALLELISMS,
+    PRECISIONS,
+    RUN_PROFILERS,
+    RUN_STATUSES,
+    SOURCE_FORMATS,
+    format_choices,
+)
 from tracelab.errors import UsageError, suggest_name
 
 SCHEMA_VERSION = "2.0"
@@ -61,12 +69,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: `row` says what a row is; `kind` decides which shared columns it begins with."""
+    """One table: `row` describes a row; `kind` decides which shared columns it begins with.
+
+    `capture_hint` is what to do when a store has no rows of it; `summarized_by` names the table that may hold sums of
+    its events instead, as a profiler itself wrote them.
+    """
 
     name: str
     row: str
     kind: Kind
+    capture_hint: str
     own: tuple[Column, ...]
+    summarized_by: str | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -156,11 +170,15 @@ _SHAPE = _columns(
     ("block_z", "int32", "Threads of a block in z."),
 )
 
+_CAPTURE_GPU = "profile with the PyTorch profiler and ProfilerActivity.CUDA, on a machine with a GPU"
+_CAPTURE_RUN = "record a run with `tracelab collect train`, and ingest its folder"
+
 TABLES: tuple[Table, ...] = (
     Table(
         "runs",
         "one run and what was varied (a view: exactly one row a run)",
         "plain",
+        "ingest a trace",
         _columns(
             ("program", "text", "What was executed; captures of one program by several profilers share it."),
             ("workload", "text", "The collector's workload."),
@@ -171,8 +189,8 @@ TABLES: tuple[Table, ...] = (
             ("global_batch_size", "int32", "Samples a step over all processes."),
             ("gpus", "int32", "GPUs used."),
             ("world_size", "int32", "Processes of the job."),
-            ("parallelism", "text", "none, dp, ddp or fsdp."),
-            ("precision", "text", "fp32, tf32, fp16 or bf16."),
+            ("parallelism", "text", format_choices(PARALLELISMS)),
+            ("precision", "text", format_choices(PRECISIONS)),
             ("optimizer", "text", "Optimizer name."),
             ("learning_rate", "double", "Learning rate at the start."),
             ("data_fraction", "double", "Share of the data set used, 0 to 1."),
@@ -182,11 +200,11 @@ TABLES: tuple[Table, ...] = (
             ("epochs", "int32", "Epochs asked for."),
             ("sweep", "text", "Name of the sweep this run is a cell of."),
             ("repeat", "int32", "Which repetition of the cell, from 0."),
-            ("profiler", "text", "kineto, nsys, ncu, nvprof or none."),
+            ("profiler", "text", format_choices(RUN_PROFILERS)),
             ("parameters", "int64", "Parameters of the model."),
             ("parameter_bytes", "int64", "Bytes of the parameters."),
             ("flop_per_sample", "double", "Forward FLOPs of one sample (a multiply-add is two)."),
-            ("status", "text", "ok, oom, timeout, profiler_error, no_kernels, permission_denied, failed or not_run."),
+            ("status", "text", format_choices(RUN_STATUSES)),
             ("error", "text", "What went wrong, in one sentence."),
             ("host", "text", "Host name."),
             ("gpu", "text", "GPU model name."),
@@ -202,9 +220,10 @@ TABLES: tuple[Table, ...] = (
         "sources",
         "one ingested file; its row is the commit: rows of a file without one are not shown",
         "plain",
+        "ingest a trace",
         _columns(
             ("path", "text", "Where the file was when it was ingested."),
-            ("format", "text", "kineto, chrome, nsys, ncu, nvprof or run."),
+            ("format", "text", format_choices(SOURCE_FORMATS)),
             ("producer", "text", "The program that wrote the file, as far as it says."),
             ("producer_version", "text", "Its version."),
             ("sha256", "text", "SHA-256 of the file's bytes."),
@@ -225,6 +244,7 @@ TABLES: tuple[Table, ...] = (
         "devices",
         "one GPU seen by one process",
         "plain",
+        _CAPTURE_GPU,
         (
             _RANK,
             *_columns(
@@ -248,6 +268,7 @@ TABLES: tuple[Table, ...] = (
         "kernels",
         "one kernel execution",
         "gpu",
+        _CAPTURE_GPU,
         (
             Column("name", "text", "Kernel name, demangled where the source has it."),
             *_SHAPE,
@@ -259,11 +280,13 @@ TABLES: tuple[Table, ...] = (
             ),
             _EXTERNAL,
         ),
+        summarized_by="summaries",
     ),
     Table(
         "memcpys",
         "one copy",
         "gpu",
+        _CAPTURE_GPU,
         _columns(
             (
                 "direction",
@@ -278,22 +301,26 @@ TABLES: tuple[Table, ...] = (
             ("size_bytes", "int64", "Bytes copied (a copy within a device moves twice as many through its memory)."),
             ("external_id", "int64", "Id of the framework op that was running (`ops.external_id`)."),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "memsets",
         "one fill",
         "gpu",
+        _CAPTURE_GPU,
         _columns(
             ("memory", "text", "Kind of memory filled."),
             ("size_bytes", "int64", "Bytes filled."),
             ("value", "int64", "Value written."),
             ("external_id", "int64", "Id of the framework op that was running (`ops.external_id`)."),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "graph_launches",
         "one whole CUDA graph whose kernels were not recorded",
         "gpu",
+        _CAPTURE_GPU,
         _columns(
             ("name", "text", "Name of the graph, where it has one."),
             ("nodes", "int64", "Nodes of the graph, where known."),
@@ -303,6 +330,7 @@ TABLES: tuple[Table, ...] = (
         "collectives",
         "communication metadata of one kernel or op",
         "event",
+        "profile a distributed job with the PyTorch profiler (2.1 or newer), which records them by default",
         (
             Column("origin", "text", "'kernel' or 'op': what carried the metadata."),
             _TID,
@@ -338,6 +366,7 @@ TABLES: tuple[Table, ...] = (
         "api_calls",
         "one runtime, driver, OSRT or library call",
         "cpu",
+        _CAPTURE_GPU,
         (
             Column("api", "text", "runtime, driver, osrt, cublas, cudnn …"),
             Column("name", "text", "Function name, without version suffix."),
@@ -345,11 +374,13 @@ TABLES: tuple[Table, ...] = (
             _EXTERNAL,
             Column("return_value", "int64", "Return code."),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "ops",
         "one framework op",
         "cpu",
+        "profile with the PyTorch profiler and ProfilerActivity.CPU; record_shapes=True adds their shapes",
         _columns(
             ("name", "text", "Op name, as aten::conv2d."),
             ("external_id", "int64", "Id that launches made inside it carry."),
@@ -358,11 +389,13 @@ TABLES: tuple[Table, ...] = (
             ("input_shapes", "text", "JSON list of input shapes."),
             ("input_types", "text", "JSON list of input types."),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "annotations",
         "one NVTX / record_function / profiler-step range or mark",
         "event",
+        "mark ranges with torch.profiler.record_function while the PyTorch profiler records",
         (
             *_columns(
                 ("name", "text", "Text of the range."),
@@ -377,11 +410,13 @@ TABLES: tuple[Table, ...] = (
             Column("dur_ns", "int64", "Duration in ns; NULL for a mark, and for a range that was never closed."),
             Column("payload", "text", "Payload, as JSON."),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "python_frames",
         "one Python call",
         "cpu",
+        "profile with the PyTorch profiler and with_stack=True",
         _columns(
             ("name", "text", "Function as file(line): name, or the module's name."),
             ("frame", "int64", "Id of this frame."),
@@ -393,6 +428,7 @@ TABLES: tuple[Table, ...] = (
         "memory_events",
         "one allocation or release",
         "event",
+        "profile with the PyTorch profiler and profile_memory=True",
         (
             _TID,
             *_columns(
@@ -409,6 +445,7 @@ TABLES: tuple[Table, ...] = (
         "syncs",
         "one synchronisation",
         "gpu",
+        "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
         _columns(
             ("kind", "text", "What waited for what, in the source's words."),
             ("event_id", "int64", "CUDA event id."),
@@ -420,6 +457,7 @@ TABLES: tuple[Table, ...] = (
         "counters",
         "one sample of a counter",
         "event",
+        "ingest a Chrome trace that has counter events",
         _columns(
             ("device", "int32", "Ordinal of the GPU, where it is a GPU's counter."),
             ("time_ns", "int64", "When, in ns on the source's clock."),
@@ -432,6 +470,7 @@ TABLES: tuple[Table, ...] = (
         "kernel_metrics",
         "one ncu/nvprof metric of one launch, in base units",
         "event",
+        "profile single kernels with ncu, and ingest its report or the output of `ncu --csv --page raw`",
         (
             Column("launch", "int64", "Number of the launch within its report."),
             _DEVICE,
@@ -449,11 +488,13 @@ TABLES: tuple[Table, ...] = (
                 ("clock_control", "text", "base, boost or none; NULL where unknown."),
             ),
         ),
+        summarized_by="summaries",
     ),
     Table(
         "summaries",
         "one row of a profiler's own summary",
         "event",
+        "ingest a summary that nvprof printed, or a run folder recorded with `tracelab collect train --flops`",
         _columns(
             ("kind", "text", "Which summary: gpu_activities, api_calls, metrics, events, key_averages …"),
             ("name", "text", "What is summed up."),
@@ -477,6 +518,7 @@ TABLES: tuple[Table, ...] = (
         "ceilings",
         "one measured limit of a machine",
         "plain",
+        "run `tracelab collect ceilings` on the machine, and ingest its folder",
         _columns(
             ("host", "text", "Host name."),
             ("device_name", "text", "GPU model, or the processor's."),
@@ -497,6 +539,7 @@ TABLES: tuple[Table, ...] = (
         "steps",
         "one training step or epoch as one rank saw it",
         "event",
+        _CAPTURE_RUN,
         (
             *_columns(
                 ("phase", "text", "warmup, train, validate or epoch."),
@@ -517,6 +560,7 @@ TABLES: tuple[Table, ...] = (
         "memory_peaks",
         "one device's peak in one step, or at failure",
         "event",
+        _CAPTURE_RUN,
         _columns(
             ("device", "int32", "Ordinal of the GPU."),
             ("epoch", "int32", "Epoch, from 0."),
@@ -530,6 +574,7 @@ TABLES: tuple[Table, ...] = (
         "host_samples",
         "one sample of one card, or of the host",
         "event",
+        _CAPTURE_RUN,
         _columns(
             ("host", "text", "Host name."),
             ("device", "int32", "Ordinal of the GPU; NULL for the host."),
@@ -549,6 +594,7 @@ TABLES: tuple[Table, ...] = (
         "other_events",
         "an event no table maps",
         "event",
+        "ingest a Chrome trace that has events of other tools",
         (
             *_columns(
                 ("category", "text", "Category in the source's words."),
@@ -565,6 +611,7 @@ TABLES: tuple[Table, ...] = (
         "diagnostics",
         "something the reader noticed",
         "plain",
+        "nothing to do: no reader reported anything",
         _columns(
             ("severity", "text", "info, warning or error."),
             ("code", "text", "Short stable name."),

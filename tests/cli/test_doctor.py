@@ -124,7 +124,7 @@ def test_a_hostile_name_prints_no_control_character(run: Run, tmp_path: Path) ->
         (["{tmp}/other.txt"], 3, "other.txt"),
         (["{tmp}/empty"], 3, "there is no file"),
         (["{tmp}/other.txt", "--store", "lab"], 2, "--store and a PATH were given"),
-        (["--run", "2024-01-06"], 3, "the store has no run '2024-01-06'; near to it: 2024-01-05"),
+        (["--run", "2024-01-06"], 3, "the store has no run '2024-01-06'; nearest: 2024-01-05"),
         (["--check", "graph_hiden"], 2, "did you mean 'graph_hidden'?"),
     ],
 )

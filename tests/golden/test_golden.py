@@ -11,7 +11,7 @@ import pytest
 from tests.build import build_store
 from tests.golden import cases
 from tracelab.client import Lab
-from tracelab.query import library
+from tracelab.query import library, spec
 
 
 def _cell(value: object) -> str:
@@ -24,7 +24,7 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-def _question(case: Path) -> library.Query:
+def _question(case: Path) -> spec.Query:
     folder = case.parent
     return library.find(folder.name, folder.parent.name if folder.parent.parent.name == "like" else None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests import corpus, host
 from tests.readers.small import ingest_paths
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store import session
 
 pytestmark = corpus.needs_traces
@@ -27,7 +27,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConn
 def answer(db: duckdb.DuckDBPyConnection, name: str) -> dict[tuple[str, int], list[host.Row]]:
     """The rows of an answer by (run, rank); of so many files some must answer."""
     found = defaultdict(list)
-    for row in library.run(db, library.find(name), {}).to_pylist():
+    for row in execute.run(db, library.find(name), {}).to_pylist():
         found[row["run"], row["rank"]].append(row)
     assert len(found) >= 5
     return found

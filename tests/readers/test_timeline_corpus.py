@@ -10,7 +10,7 @@ import pytest
 from tests import corpus, timeline
 from tests.readers.small import Lab, ingest_paths
 from tests.timeline import Key, Row, place
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store import session
 
 pytestmark = corpus.needs_traces
@@ -46,7 +46,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     lab = ingest_paths(tmp_path_factory.mktemp("timeline"), [corpus.ROOT / "kineto"], run=None)
     tables = {name: lab.rows(name) for name in (*timeline.ACTIVITY, "api_calls", "devices", "collectives")}
     with session.connect(lab.store) as con:
-        said = {name: library.run(con, library.find(name), {}).to_pylist() for name in ASKED}
+        said = {name: execute.run(con, library.find(name), {}).to_pylist() for name in ASKED}
         classes = dict(con.execute("select name, class from kernel_classes").fetchall())
     yield Answers(lab, tables, timeline.activity(tables), classes, said)
 

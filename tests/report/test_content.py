@@ -11,8 +11,9 @@ from tests.build import build_store
 from tests.report.conftest import GPU, HOSTILE
 from tests.report.reading import Found, column, read
 from tracelab.errors import NoDataError
-from tracelab.query import library as query
-from tracelab.query.library import bind, library
+from tracelab.query import spec
+from tracelab.query.execute import bind
+from tracelab.query.library import library
 from tracelab.report import report
 from tracelab.report.page import SCRIPTS, json_in_html
 from tracelab.report.sentence import _sql
@@ -70,7 +71,7 @@ def test_two_runs_are_compared_also_where_the_store_has_more(lab: Path) -> None:
 
 
 def test_an_unknown_run_is_refused_with_the_nearest(lab: Path) -> None:
-    with pytest.raises(NoDataError, match="no run 'frist'; near to it: first"):
+    with pytest.raises(NoDataError, match="no run 'frist'; nearest: first"):
         report(lab, ("frist",))
 
 
@@ -113,7 +114,7 @@ def test_every_part_has_a_heading_a_definition_and_sql(page: str) -> None:
 
 
 @pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
-def test_every_rule_of_a_header_is_sql_over_its_answer(each: query.Query, lab: Path) -> None:
+def test_every_rule_of_a_header_is_sql_over_its_answer(each: spec.Query, lab: Path) -> None:
     assert each.report is not None
     names = {param.name for param in each.params}
     nothing = {"rank": 99} if "rank" in names else {"sweep": "none such"}
@@ -157,7 +158,7 @@ def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:
 
 
 @pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
-def test_every_question_has_sentences_and_each_says_what_to_try(each: query.Query) -> None:
+def test_every_question_has_sentences_and_each_says_what_to_try(each: spec.Query) -> None:
     assert each.report is not None
     assert each.report.findings
     assert all(say.advice for say in each.report.findings)

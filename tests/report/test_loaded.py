@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import build_store
 from tests.report.conftest import GPU
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.report.answers import Asking, opened
 from tracelab.report.table_cache import load
 
@@ -19,7 +19,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def sums(asking: Asking) -> list[int]:
-    return library.run(asking.con, library.find("kernel_summary"), {}).column("dur_ns").to_pylist()
+    return execute.run(asking.con, library.find("kernel_summary"), {}).column("dur_ns").to_pylist()
 
 
 def test_files_are_read_once(store: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tracelab.errors import UsageError
-from tracelab.query import library
+from tracelab.query import spec
 from tracelab.query.report_rules import Finding
 
 HEADER = (
@@ -22,7 +22,7 @@ def test_a_header_places_its_question_and_says_its_sentences(tmp_path: Path) -> 
             FINDING + '-- when = "n > 3"\n-- by = "n"\n-- text = "{n} of {where}"\n-- advice = "less"\n-- each = "n"\n'
         )
     )
-    found = library.parse(path).report
+    found = spec.parse(path).report
     assert found is not None
     (say,) = found.findings
     assert (found.section, found.order, found.ok_text) == ("time", 99, None)
@@ -71,4 +71,4 @@ def test_a_mistake_is_told_with_file_and_line(lines: str, said: str, tmp_path: P
     path = tmp_path / "q.sql"
     path.write_text(HEADER.format(lines))
     with pytest.raises(UsageError, match=said):
-        library.parse(path)
+        spec.parse(path)

@@ -10,7 +10,7 @@ import pytest
 from tests.browser import Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.conftest import HOSTILE
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.report.answers import opened
 from tracelab.report.page import page
 from tracelab.report.section import Section
@@ -46,7 +46,7 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     run = section.data["timeline"]["runs"][0]
     columns = run["devices"][0]["columns"]
     with opened(store, ()) as asking:
-        answer = library.run(asking.con, library.find("timeline"), {"bins": 4096})
+        answer = execute.run(asking.con, library.find("timeline"), {"bins": 4096})
     assert {name: columns[name] for name in columns} == {name: answer.column(name).to_pylist() for name in columns}
     assert run["edges"] == [0, *[1_000] * 4096]  # differences
     assert sum(columns["overlapped_comm_ns"]) == 1_024_000

@@ -10,7 +10,7 @@ import pytest
 
 from tracelab.collect.sweep import matrix
 from tracelab.errors import UsageError
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.resources import COLLECTORS, DATA
 from tracelab.study import session, spec
 
@@ -51,7 +51,7 @@ def test_a_figure_has_a_number_with_a_unit_or_a_claim() -> None:
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
 def test_a_row_draws_on_questions_of_the_library_with_parameters_that_they_have(row: spec.Row) -> None:
     for asked in row.answers.values():
-        library.bind(library.find(asked.query), asked.values)
+        execute.bind(library.find(asked.query), asked.values)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))

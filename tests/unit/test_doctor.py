@@ -515,7 +515,7 @@ def test_the_worst_comes_first(tmp_path: Path) -> None:
 
 def test_an_unknown_run_is_no_data(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", SOUND)
-    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
+    with pytest.raises(NoDataError, match="no run 'rr'; nearest: r"):
         examined(store, run="rr")
 
 
@@ -562,7 +562,7 @@ def test_a_check_says_what_a_row_is_and_what_to_do(check: doctor.Check) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("select 1", "c.sql:1: no header between `-- /// check`"),
+        ("select 1", "c.sql:1: no header; write one between the lines `-- /// check`"),
         ('-- /// check\n-- title = "T"\n-- ///\nselect 1', "c.sql:2: the header of a check has title, severity, how"),
         (
             '-- /// check\n-- title = "T"\n-- severity = "bad"\n-- how_to_fix = "X."\n-- ///\nselect 1',

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.build import build_store
 from tracelab.client import Lab
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store import session
 
 HORIZON = 24
@@ -365,7 +365,7 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
         {"name": "b", "device": 0, "start_ns": first + 150, "dur_ns": 200},
     ]
     with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
-        exact = library.run(con, library.find("kernel_concurrency"), {}).to_pylist()[0]
+        exact = execute.run(con, library.find("kernel_concurrency"), {}).to_pylist()[0]
         in_doubles = con.execute(
             "with rounded as (select run, source, rank, device, start_ns::double::bigint as start_ns, "
             "(start_ns::double + dur_ns::double)::bigint as end_ns from kernels) "

@@ -6,16 +6,16 @@ import pytest
 
 from tests.build import build_store
 from tracelab.errors import NoDataError
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.store import session
 
 SUMS = {"run": "sums", "kind": "api_calls", "name": "cudaMalloc", "calls": 1, "dur_ns": 30}
 CALL = {"run": "events", "api": "runtime", "name": "cudaMalloc", "start_ns": 0, "dur_ns": 30}
 
 
-def refused(store: Path, name: str, **values: library.Value) -> str:
+def refused(store: Path, name: str, **values: spec.Value) -> str:
     with session.connect(store) as con, pytest.raises(NoDataError) as error:
-        library.run(con, library.find(name), values)
+        execute.run(con, library.find(name), values)
     return str(error.value)
 
 

@@ -14,7 +14,7 @@ from tracelab import schema
 from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.report import SECTIONS
 from tracelab.store import session
 
@@ -63,15 +63,15 @@ HEADER = (
 )
 
 
-def _some_value(param: library.Param) -> library.Value:
+def _some_value(param: spec.Param) -> spec.Value:
     if param.choices:
         return param.choices[0]
-    if param.name == library.SETTING_PARAM:  # one that a run has
+    if param.name == execute.SETTING_PARAM:  # one that a run has
         return param.default
     return {"text": "r", "run": "r", "integer": 0, "number": 0.0, "flag": True}[param.type]
 
 
-def _nothing(each: library.Query) -> dict[str, library.Value]:
+def _nothing(each: spec.Query) -> dict[str, spec.Value]:
     """What no row passes: a rank that there is not; of questions whose rows have none, a sweep."""
     return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
 
@@ -99,7 +99,7 @@ def other(store: Path) -> Iterator[DuckDBPyConnection]:
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_prose_and_title_stand(each: library.Query) -> None:
+def test_prose_and_title_stand(each: spec.Query) -> None:
     assert each.title
     assert "A row is" in each.prose
 
@@ -109,29 +109,31 @@ def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> N
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_needed_tables_exist_and_say_how_to_capture_them(each: library.Query) -> None:
+def test_needed_tables_exist_and_say_how_to_capture_them(each: spec.Query) -> None:
     assert each.needs
     assert set(each.needs) <= set(schema.BY_NAME)
 
 
-def test_every_table_says_how_to_capture_it() -> None:
-    assert set(library.CAPTURE) == set(schema.BY_NAME)
+def test_only_commands_and_readers_that_exist_are_advised() -> None:
+    hints = " ".join(table.capture_hint for table in schema.TABLES)
+    assert not [verb for verb in re.findall(r"`tracelab (\w+)", hints) if verb not in COMMANDS]
+    assert not [tool for tool in ("rocprof", "vtune") if tool in hints]
 
 
-def test_only_what_works_today_is_advised() -> None:
-    said = " ".join(library.CAPTURE.values())
-    assert not [name for name in re.findall(r"`tracelab (\w+)", said) if name not in COMMANDS]
-    assert not [tool for tool in ("rocprof", "vtune") if tool in said]
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_answer_has_the_columns_of_the_header_in_order(each: library.Query, con: DuckDBPyConnection) -> None:
-    assert library.run(con, each, {}).column_names == list(each.columns)
+def test_common_meanings_are_those_of_the_schema() -> None:
+    runs = {column.name: column.doc for column in schema.BY_NAME["runs"].columns}
+    common = library.find("sweep_runtime").columns
+    assert common["status"] == runs["status"]
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_counts_times_and_bytes_are_whole_and_ratios_double(each: library.Query, con: DuckDBPyConnection) -> None:
-    for field in library.run(con, each, {}).schema:
+def test_answer_has_the_columns_of_the_header_in_order(each: spec.Query, con: DuckDBPyConnection) -> None:
+    assert execute.run(con, each, {}).column_names == list(each.columns)
+
+
+@pytest.mark.parametrize("each", QUERIES, ids=ids)
+def test_counts_times_and_bytes_are_whole_and_ratios_double(each: spec.Query, con: DuckDBPyConnection) -> None:
+    for field in execute.run(con, each, {}).schema:
         if field.name in {"rank", "device", "DevId"}:
             expected = pa.int32()
         elif field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
@@ -150,21 +152,21 @@ def test_counts_times_and_bytes_are_whole_and_ratios_double(each: library.Query,
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: library.Query, con: DuckDBPyConnection) -> None:
-    full = library.run(con, each, {})
-    empty = con.sql(each.sql, params=library.bind(each, _nothing(each))).to_arrow_table()
+def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: spec.Query, con: DuckDBPyConnection) -> None:
+    full = execute.run(con, each, {})
+    empty = con.sql(each.sql, params=execute.bind(each, _nothing(each))).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, full.schema)
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_shown_sql_runs_in_any_duckdb_after_init(each: library.Query, store: Path, other: DuckDBPyConnection) -> None:
+def test_shown_sql_runs_in_any_duckdb_after_init(each: spec.Query, store: Path, other: DuckDBPyConnection) -> None:
     values = {param.name: _some_value(param) for param in each.params}
-    theirs = other.sql(library.render_sql(each, values)).to_arrow_table().to_pylist()
+    theirs = other.sql(execute.render_sql(each, values)).to_arrow_table().to_pylist()
     assert theirs == Lab(store).run_query(each, values).to_pylist()
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_a_ratio_stands_with_its_terms(each: library.Query) -> None:
+def test_a_ratio_stands_with_its_terms(each: spec.Query) -> None:
     recorded = {column.name for table in each.needs for column in schema.BY_NAME[table].columns}
     for name, meaning in each.columns.items():
         if name.endswith("_ratio") and name not in recorded:
@@ -173,7 +175,7 @@ def test_a_ratio_stands_with_its_terms(each: library.Query) -> None:
 
 
 @pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_definition_of_another_tool_says_how_it_differs(each: library.Query) -> None:
+def test_a_definition_of_another_tool_says_how_it_differs(each: spec.Query) -> None:
     ((tool, name),) = each.like.items()
     assert tool in {"hta", "tracelens", "nvprof"}
     assert f"It differs from {name}" in each.prose.replace("\n", " ")
@@ -181,7 +183,7 @@ def test_a_definition_of_another_tool_says_how_it_differs(each: library.Query) -
 
 
 @pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_percentage_stands_with_its_terms(each: library.Query) -> None:
+def test_a_percentage_stands_with_its_terms(each: spec.Query) -> None:
     for name in (name for name in each.columns if name.endswith("_percent")):
         terms = re.match(r"(\w+) in percent of (\w+)[.,]", each.columns[name])
         assert terms is not None, name
@@ -209,8 +211,8 @@ def test_a_report_of_the_library_is_the_definition_of_its_tool() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("gpu_breakdown", "gpu_breakdown has no definition like 'nvvp'; it has one like hta, tracelens"),
-        ("kernel_shapes", "kernel_shapes is defined in one way only; like other tools there are api_summary, coll"),
+        ("gpu_breakdown", "gpu_breakdown has no definition like 'nvvp'; there are hta, tracelens"),
+        ("kernel_shapes", "kernel_shapes has no definition of another tool; these queries have: api_summary, coll"),
     ],
 )
 def test_a_definition_that_there_is_not_is_refused(name: str, said: str) -> None:
@@ -223,7 +225,7 @@ def test_no_parameter_takes_the_place_of_like() -> None:
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_sql_ends_with_an_order(each: library.Query) -> None:
+def test_sql_ends_with_an_order(each: spec.Query) -> None:
     assert each.sql.splitlines()[-1].startswith("order by")
 
 
@@ -244,8 +246,8 @@ def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> No
 
 
 def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> None:
-    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
-        library.run(con, library.find("kernel_summary"), {"run": "rr"})
+    with pytest.raises(NoDataError, match="no run 'rr'; nearest: r"):
+        execute.run(con, library.find("kernel_summary"), {"run": "rr"})
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> Non
     ],
 )
 def test_a_filter_that_nothing_passes_names_what_there_is(
-    values: dict[str, library.Value], said: str, tmp_path: Path
+    values: dict[str, spec.Value], said: str, tmp_path: Path
 ) -> None:
     kernels = [{"name": "k", "device": rank, "rank": rank} for rank in (0, 1, 2, 5)] + [
         {"name": "k", "device": 0, "run": "s"}
@@ -297,14 +299,14 @@ def test_unknown_query_names_the_nearest() -> None:
         ({"run": 3}, "not of type text"),
     ],
 )
-def test_wrong_values_are_refused(values: dict[str, library.Value], said: str) -> None:
+def test_wrong_values_are_refused(values: dict[str, spec.Value], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        library.bind(library.find("kernel_summary"), values)
+        execute.bind(library.find("kernel_summary"), values)
 
 
 def test_values_come_as_text_or_typed() -> None:
     each = library.find("memcpy_throughput")
-    assert library.bind(each, {"rank": "1", "small_bytes": 10}) == {
+    assert execute.bind(each, {"rank": "1", "small_bytes": 10}) == {
         "run": None,
         "rank": 1,
         "device": None,
@@ -314,16 +316,16 @@ def test_values_come_as_text_or_typed() -> None:
 
 def test_a_choice_is_one_of_its_choices() -> None:
     each = library.find("roofline")
-    assert library.bind(each, {"half": "scalar"})["half"] == "scalar"
+    assert execute.bind(each, {"half": "scalar"})["half"] == "scalar"
     with pytest.raises(UsageError, match="half = 'both' is not one of packed, scalar"):
-        library.bind(each, {"half": "both"})
+        execute.bind(each, {"half": "both"})
 
 
-@pytest.mark.parametrize("name", library.RUN_PARAMS[1:])
+@pytest.mark.parametrize("name", execute.RUN_PARAMS[1:])
 def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, con: DuckDBPyConnection) -> None:
     each = next(each for each in QUERIES if name in {param.name for param in each.params})
-    with pytest.raises(NoDataError, match="no run 'rr'; near to it: r"):
-        library.run(con, each, {name: "rr"})
+    with pytest.raises(NoDataError, match="no run 'rr'; nearest: r"):
+        execute.run(con, each, {name: "rr"})
 
 
 @pytest.mark.parametrize(
@@ -403,7 +405,7 @@ def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) ->
     path = tmp_path / "q.sql"
     header = HEADER.replace("[params]", '[params]\n-- x = { type = "text", about = "X" }')
     path.write_text(header + "select '$x' as n -- $x\nwhere $x is null or n = $x", encoding="utf-8")
-    shown = library.render_sql(library.find(str(path)), {"x": "it's"})
+    shown = execute.render_sql(library.find(str(path)), {"x": "it's"})
     assert shown == "-- What.\nselect '$x' as n -- $x\nwhere 'it''s' is null or n = 'it''s';\n"
 
 
@@ -453,5 +455,5 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_value_of_64_bits_makes_a_question_fail(each: library.Query, extreme: DuckDBPyConnection) -> None:
-    assert library.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+def test_no_value_of_64_bits_makes_a_question_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
+    assert execute.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0

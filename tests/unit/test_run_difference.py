@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.build import Rows, build_store
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import library
+from tracelab.query import library, spec
 
 Row = dict[str, object]
 
@@ -150,7 +150,7 @@ def three(tmp_path: Path) -> Path:
     return build_store(tmp_path / "lab", {"kernels": [GPU | {"run": run} for run in ("a", "b", "c")]})
 
 
-def ask(store: Path, **values: library.Value) -> list[Row]:
+def ask(store: Path, **values: spec.Value) -> list[Row]:
     return Lab(store).run_query(library.find("run_difference"), values).to_pylist()
 
 
@@ -164,13 +164,13 @@ def ask(store: Path, **values: library.Value) -> list[Row]:
         ({"before": "b", "after": "b"}, ("b", "b")),
     ],
 )
-def test_of_two_runs_the_other_one_is_meant(tmp_path: Path, values: dict[str, library.Value], sides: tuple) -> None:
+def test_of_two_runs_the_other_one_is_meant(tmp_path: Path, values: dict[str, spec.Value], sides: tuple) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [GPU | {"run": run} for run in ("a", "b")]})
     assert {(row["before"], row["after"]) for row in ask(store, **values)} == {sides}
 
 
 @pytest.mark.parametrize("values", [{}, {"before": "a"}, {"after": "c"}])
-def test_of_more_runs_both_are_to_be_named(three: Path, values: dict[str, library.Value]) -> None:
+def test_of_more_runs_both_are_to_be_named(three: Path, values: dict[str, spec.Value]) -> None:
     with pytest.raises(UsageError, match="takes 2 of the store's 3 runs, so name --before and --after: a, b, c"):
         ask(three, **values)
 
@@ -182,7 +182,7 @@ def test_one_run_has_no_difference(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_there_is_named_with_the_nearest(three: Path) -> None:
-    with pytest.raises(NoDataError, match="the store has no run 'bb'; near to it: b"):
+    with pytest.raises(NoDataError, match="the store has no run 'bb'; nearest: b"):
         ask(three, before="a", after="bb")
 
 

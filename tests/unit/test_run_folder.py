@@ -9,7 +9,7 @@ import pytest
 
 from tests.readers.run_folder import RUN, lines, step, write
 from tracelab.ingest.pipeline import Report, ingest
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store import session
 
 CELLS = ("two-n32", "two-n64")
@@ -55,7 +55,7 @@ def test_machines_of_one_sweep_compare(tmp_path: Path) -> None:
     a = sweep(tmp_path / "runsA", "A", hour=3)
     b = sweep(tmp_path / "runsB", "B", hour=5, dur_ns=500_000)
     ingest([a, b], tmp_path / "lab")
-    answer = library.run(session.connect(tmp_path / "lab"), library.library()["machine_comparison"], {"sweep": "two"})
+    answer = execute.run(session.connect(tmp_path / "lab"), library.library()["machine_comparison"], {"sweep": "two"})
     asked = ("base_run", "this_run", "base_ns", "this_ns", "speedup_factor")
     assert [tuple(row[name] for name in asked) for row in answer.to_pylist()] == [
         ("two-n32", "runsB-two-n32", 1_000_000, 500_000, 2.0),

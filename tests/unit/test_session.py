@@ -10,7 +10,7 @@ import pytest
 from tests.build import build_store, source_id
 from tracelab import schema
 from tracelab.errors import NoDataError, StoreError, TracelabError
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.store import session
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
@@ -136,18 +136,18 @@ def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("each", library.library().values(), ids=lambda each: each.name)
 def test_a_question_has_all_that_it_asks_for_and_no_more(
-    each: library.Query, kept: Path, whole: duckdb.DuckDBPyConnection
+    each: spec.Query, kept: Path, whole: duckdb.DuckDBPyConnection
 ) -> None:
     """A session opened for one question answers it, and says the same of a store that lacks what it needs."""
-    with session.connect(kept, referenced=library.referenced_sql(each)) as part:
+    with session.connect(kept, referenced=execute.referenced_sql(each)) as part:
         assert _said(part, each) == _said(whole, each)
         views = "select count(*) from duckdb_views() where not internal"
         assert part.execute(views).fetchall() < whole.execute(views).fetchall()
 
 
-def _said(con: duckdb.DuckDBPyConnection, each: library.Query) -> str:
+def _said(con: duckdb.DuckDBPyConnection, each: spec.Query) -> str:
     try:
-        return str(library.run(con, each, {}).schema)
+        return str(execute.run(con, each, {}).schema)
     except TracelabError as error:
         return str(error)
 
@@ -167,7 +167,7 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
     calls = [row | {"correlation": number} for row, (_, _, number) in zip(host, runs, strict=True)]
     kernels = [KERNEL | {"run": run, "pid": 1, "correlation": number} for run, _, number in runs]
     store = build_store(tmp_path, {"ops": host, "api_calls": calls, "kernels": kernels})
-    asked = library.render_sql(library.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
+    asked = execute.render_sql(library.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
     outside = duckdb.connect()
     outside.execute(session.init_sql(store))
     for con in (session.connect(store), outside):

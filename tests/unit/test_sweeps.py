@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.build import build_store
 from tracelab import schema
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.store import session
 
 Row = dict[str, object]
@@ -88,7 +88,7 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCon
         yield opened
 
 
-def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, library.Value]) -> dict[str, list[Row]]:
+def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, spec.Value]) -> dict[str, list[Row]]:
     """Answers over these rows, put in the place of the store's."""
     rows = {"runs": [{"run": "r"}], "steps": [], "ops": [], "kernels": []} | tables
     rows["runs"] += [
@@ -102,7 +102,7 @@ def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, libr
         )
         con.execute(f"create or replace view {name} as select {columns} from {name}_rows")
     return {
-        name: con.sql(each.sql, params=library.bind(each, values)).to_arrow_table().to_pylist()
+        name: con.sql(each.sql, params=execute.bind(each, values)).to_arrow_table().to_pylist()
         for name, values in asked.items()
         for each in [library.find(name)]
     }

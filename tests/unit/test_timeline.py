@@ -10,7 +10,7 @@ from tests import timeline
 from tests.build import build_store
 from tests.timeline import Key, Row, place
 from tracelab.client import Lab
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store import session
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
@@ -67,7 +67,7 @@ def _full(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
 def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, tables):
     store = build_store(tmp_path_factory.mktemp("lab"), tables)
     with session.connect(store) as con:
-        said = {name: library.run(con, library.find(name), values).to_pylist() for name, values in ASKED.items()}
+        said = {name: execute.run(con, library.find(name), values).to_pylist() for name, values in ASKED.items()}
     full = _full(tables)
     rows = timeline.activity(full)
     _check_idle(said, timeline.idle(rows, timeline.calls(full["api_calls"]), MIN_GAP_NS))

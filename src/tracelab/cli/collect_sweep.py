@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracelab.enumerations import RUN_STATUSES
 from tracelab.errors import NoDataError
 from tracelab.resources import COLLECTORS
 
@@ -27,9 +28,6 @@ Examples:
   tracelab collect sweep my.toml --fixed steps=20 --force
   tracelab ingest runs
 """
-_STATES = (
-    "ok", "oom", "timeout", "profiler_error", "no_kernels", "permission_denied", "failed", "not_run",
-)  # fmt: skip
 
 
 @click.command(epilog=_EPILOG)
@@ -42,8 +40,8 @@ _STATES = (
     show_default=True,
     help="Where the sweep's folder stands.",
 )
-@click.option("--only", type=click.Choice(_STATES), multiple=True, help="Run the cells in this state, no others.")
-@click.option("--redo", type=click.Choice(_STATES), multiple=True, help="Run cells again that ended so.")
+@click.option("--only", type=click.Choice(RUN_STATUSES), multiple=True, help="Run the cells in this state, no others.")
+@click.option("--redo", type=click.Choice(RUN_STATUSES), multiple=True, help="Run cells again that ended so.")
 @click.option("--force", is_flag=True, help="Run cells again that ran with other settings.")
 @click.option("--fixed", metavar="NAME=VALUE", multiple=True, help="Fix an option in every cell, as data_root=DIR.")
 @click.option("--match", metavar="PATTERN", help="Look at cells with such names alone, as '*-b128-*'.")

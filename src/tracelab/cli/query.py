@@ -154,10 +154,10 @@ def _ask(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
 
 
 def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
-    from tracelab.query import library
+    from tracelab.query import execute
 
     if given["show_sql"]:
-        click.echo(library.render_sql(query, values))
+        click.echo(execute.render_sql(query, values))
         return
     picture: Path | None = given["plot"]
     if picture is not None:
@@ -228,7 +228,7 @@ def _option(param: "Param") -> click.Option:
 def _titles() -> list[tuple[str, str]]:
     from tracelab.query import library
 
-    return [(name, library.titled(name)) for name in library.library()]
+    return [(name, library.title_with_tools(name)) for name in library.library()]
 
 
 def _listed() -> list[dict[str, str | None]]:

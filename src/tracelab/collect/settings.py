@@ -8,14 +8,12 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tracelab.enumerations import PARALLELISMS, PRECISIONS
 from tracelab.errors import UsageError, suggest_name
 from tracelab.run_names import check_run_name
 
-PARALLEL = ("none", "dp", "ddp", "fsdp")
-PRECISION = ("fp32", "tf32", "fp16", "bf16")
 PROFILERS = ("kineto", "nsys", "ncu", "none")
 WINDOWS = ("step", "forward", "backward", "all")
-STATUSES = ("ok", "oom", "timeout", "profiler_error", "no_kernels", "permission_denied", "failed", "not_run")
 ACTIVE_STEPS = 3
 """Steps that are recorded unless told otherwise: enough to see that they are alike, few enough to read."""
 
@@ -44,8 +42,8 @@ class Settings:
     validate: bool = _option(default=False, about="Measure the accuracy on held-out data after each epoch.")
     device: str = _option("auto", "Where to train.", choices=("auto", "cuda", "cpu"))
     gpus: int | None = _option(None, "GPUs of this node; on a processor, processes.  [default: all, or 1]", least=1)
-    parallel: str = _option("none", "How several GPUs work together.", choices=PARALLEL)
-    precision: str = _option("fp32", "Number format of the arithmetic.", choices=PRECISION)
+    parallel: str = _option("none", "How several GPUs work together.", choices=PARALLELISMS)
+    precision: str = _option("fp32", "Number format of the arithmetic.", choices=PRECISIONS)
     optimizer: str = _option("sgd", "Optimizer.", choices=("sgd", "adam", "adamw"))
     learning_rate: float = _option(0.01, "Learning rate.", least=0)
     momentum: float = _option(0.9, "Momentum of SGD.", least=0)

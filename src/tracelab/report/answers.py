@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.query.spec import Query, Value
 from tracelab.sql import sandbox
 from tracelab.store import integrity, session
@@ -65,7 +65,7 @@ class Asking:
         tables, problems = [], []
         for choice in choices:
             try:
-                tables.append(library.run(self.con, question, choice))
+                tables.append(execute.run(self.con, question, choice))
             except (NoDataError, UsageError) as error:  # a question of two runs, and there are more
                 problems.append(str(error))
         found = [table for table in tables if table.num_rows]
@@ -74,7 +74,7 @@ class Asking:
             pa.concat_tables(found, promote_options="permissive") if found else None,
             "" if found else (problems or [f"{question.name} has no row for these data"])[0],
             _command(question, choices[0]),
-            library.render_sql(question, choices[0]) + _others(choices),
+            execute.render_sql(question, choices[0]) + _others(choices),
         )
 
     def entering(self, questions: Sequence[Query]) -> list[Answer]:
@@ -106,7 +106,7 @@ class Asking:
         """Ask a question of the library for its part; without data where the tables that its header names are empty."""
         needs = question.report.needs if question.report else ()
         if not self.has_rows(needs):
-            ways = library.ways_to_get(needs)
+            ways = execute.capture_hints(needs)
             lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {ways}"
             return Answer(question, None, lacks, _command(question, {}), "")
         answer = self.asked(question, {})
@@ -159,7 +159,7 @@ def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
         known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
         for run in runs:
-            library.check_run(known, run)
+            execute.check_run(known, run)
         yield Asking(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
 
 

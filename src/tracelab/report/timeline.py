@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError
 from tracelab.output.units import Quantity, scaled
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.report.answers import Asking
 from tracelab.report.prose import prose, text
 from tracelab.report.section import Section
@@ -144,7 +144,7 @@ def differences(values: Sequence[int | None]) -> list[int | None]:
 def _steps(asking: Asking, run: str) -> list[list[object]]:
     """The steps of the run's first rank that marks any, as [number, start, length]; none where there are too many."""
     try:
-        found = library.run(asking.con, library.find("timeline_steps"), {"run": run})
+        found = execute.run(asking.con, library.find("timeline_steps"), {"run": run})
     except NoDataError:  # nothing is marked
         return []
     rows = [row for row in found.to_pylist() if row["at_ns"] is not None]

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.study.spec import Asked, Row
 
 CELLS: dict[str, str] = {
@@ -132,7 +132,7 @@ def _asked(con: duckdb.DuckDBPyConnection, name: str, asked: Asked, runs: Sequen
     values = dict(asked.values)
     if any(param.name == "run" for param in question.params) and len(runs) < 2:  # noqa: PLR2004  only one, or none
         values["run"] = runs[0] if runs else ""
-    whole: pa.Table = con.sql(question.sql.rstrip(";"), params=library.bind(question, values)).to_arrow_table()
+    whole: pa.Table = con.sql(question.sql.rstrip(";"), params=execute.bind(question, values)).to_arrow_table()
     if "run" in whole.column_names:
         con.register("whole", whole)
         whole = con.sql("from whole where run in (select run from fitting)").to_arrow_table()

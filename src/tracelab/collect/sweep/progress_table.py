@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.settings import STATUSES
 from tracelab.collect.sweep.matrix import Cell, Sweep
+from tracelab.enumerations import RUN_STATUSES
 
 _MINUTE_S, _HOUR_S = 60, 3600
 
@@ -32,7 +32,7 @@ def render_cells(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str])
 def count_states(states: Mapping[str, str]) -> str:
     """How many cells have which state: 36 cells: 30 ok, 4 oom, 2 not_run."""
     counts = Counter(states.values())
-    order = [*STATUSES, *sorted(set(counts) - set(STATUSES))]
+    order = [*RUN_STATUSES, *sorted(set(counts) - set(RUN_STATUSES))]
     told = ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
     return f"{len(states)} cell{'' if len(states) == 1 else 's'}: {told or 'none'}"
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from tracelab.collect import settings as options
 from tracelab.collect.run_folder import LOCK, RUN_FORMAT, RUN_JSON, read_run_json, write_json
-from tracelab.collect.settings import STATUSES, Settings
+from tracelab.collect.settings import Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.sweep.settings_diff import Differences, compare_settings
 from tracelab.collect.workloads import find_workload
+from tracelab.enumerations import RUN_STATUSES
 from tracelab.errors import TracelabError
 
 SWEEP_JSON = "sweep.json"
@@ -35,7 +36,7 @@ def cell_state(cell: Cell) -> str:
         return RUNNING
     run = read_run_json(folder) or {}
     status = run.get("status")
-    if not isinstance(status, str) or status not in STATUSES or status == NOT_RUN:
+    if not isinstance(status, str) or status not in RUN_STATUSES or status == NOT_RUN:
         return NOT_RUN
     return OTHER_SETTINGS if compare_settings(cell.settings, run) else status
 

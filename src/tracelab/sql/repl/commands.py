@@ -8,7 +8,7 @@ from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
 from tracelab.output.help_text import definitions
 from tracelab.output.labels import visible
-from tracelab.query import library
+from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.sql.repl.shell import Shell
 
@@ -73,7 +73,7 @@ def _schema(shell: Shell, rest: str) -> None:
 
 
 def _queries(shell: Shell, _rest: str) -> None:
-    shell.print_text(definitions([(name, library.titled(name)) for name in library.library()]))
+    shell.print_text(definitions([(name, library.title_with_tools(name)) for name in library.library()]))
 
 
 def _query(shell: Shell, rest: str) -> None:
@@ -89,12 +89,12 @@ def _query(shell: Shell, rest: str) -> None:
     if not library.is_shipped(query):
         sandbox.check(shell.con, query.sql)
     with sandbox.translate_errors():
-        shell.print_table(sandbox.run_interruptible(shell.con, lambda: library.run(shell.con, query, values)))
+        shell.print_table(sandbox.run_interruptible(shell.con, lambda: execute.run(shell.con, query, values)))
 
 
-def _parse_options(name: str, words: list[str]) -> dict[str, library.Value]:
+def _parse_options(name: str, words: list[str]) -> dict[str, spec.Value]:
     """Parse options as on the command line: --top 5, or --top=5."""
-    values: dict[str, library.Value] = {}
+    values: dict[str, spec.Value] = {}
     remaining = iter(words)
     for word in remaining:
         option, equals, value = word.partition("=")

@@ -1,0 +1,184 @@
+"""Execute a query on a session: bind its parameters, check that the store can answer, run it."""
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from tracelab.errors import NoDataError, UsageError
+from tracelab.query.spec import PARAMETER, Param, Query, Value
+from tracelab.schema import BY_NAME
+
+RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
+"""Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
+
+SETTING_PARAM = "setting"
+"""The parameter that names a setting of runs."""
+
+_MOST_RUNS_LISTED = 12
+
+
+def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
+    """Run a query on a session. `values` are those that differ from the defaults, typed or as text."""
+    bound = bind(query, values)
+    _check_needs(con, query)
+    _check_runs(con, query, bound)
+    answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
+    if not answer.num_rows:
+        _check_filters(con, query, bound)
+        if SETTING_PARAM in bound and SETTING_PARAM in values:
+            _check_setting(con, str(bound[SETTING_PARAM]))
+    return answer
+
+
+def referenced_sql(query: Query) -> str:
+    """All names that `run` needs in a session: the query's SQL, and the tables that its checks read."""
+    return "\n".join((query.sql, *query.needs, "sources", "summaries"))
+
+
+def render_sql(query: Query, values: Mapping[str, Value]) -> str:
+    """The query with its values written in: it runs in any DuckDB shell that has read `tracelab sql --init`."""
+    bound = bind(query, values)
+
+    def literal(match: re.Match[str]) -> str:
+        return _literal(bound[match["name"]]) if match["name"] else match[0]
+
+    prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
+    return prose + PARAMETER.sub(literal, query.sql).rstrip(";") + ";\n"
+
+
+def bind(query: Query, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return a value for every parameter, else its default; raise UsageError for a wrong name or type."""
+    params = {param.name: param for param in query.params}
+    for name in values:
+        if name not in params:
+            raise UsageError(f"{query.name} has no parameter {name!r}; it has {', '.join(params) or 'none'}")
+    return {name: _typed(query, param, values.get(name)) for name, param in params.items()}
+
+
+def capture_hints(tables: Sequence[str]) -> str:
+    """How to capture rows of the tables, each way once."""
+    return "; ".join(dict.fromkeys(BY_NAME[table].capture_hint for table in tables))
+
+
+def check_run(runs: Sequence[str], name: str) -> None:
+    """Raise NoDataError, with the nearest names, if no run has this name."""
+    if name not in runs:
+        near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
+        raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
+
+
+def _typed(query: Query, param: Param, value: Value) -> Value:
+    if value is None:
+        return param.default
+    try:
+        match param.type, value:
+            case "text" | "run", str() if not param.choices or value in param.choices:
+                return value
+            case "flag", bool():
+                return value
+            case "flag", "true" | "false":
+                return value == "true"
+            case "integer", (str() | int()) if not isinstance(value, bool):
+                return int(value)
+            case "number", (str() | int() | float()) if not isinstance(value, bool) and math.isfinite(float(value)):
+                return float(value)
+    except ValueError:
+        pass
+    expected = f"one of {', '.join(param.choices)}" if param.choices else f"of type {param.type}"
+    raise UsageError(f"{query.name}: {param.name} = {value!r} is not {expected} ({param.about})")
+
+
+def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
+    """Raise NoDataError if the store has no row in any of the tables that the query needs."""
+    for table in query.needs:
+        if con.execute(f"select 1 from {table} limit 1").fetchall():
+            return
+    if query.needs:
+        needs, hints = " or ".join(query.needs), capture_hints(query.needs)
+        summary = _summary_hint(con, query, None)
+        raise NoDataError(f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}")
+
+
+def _summary_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> str:
+    """Name the query that shows a profiler's own summary, if that has the sums of the missing events."""
+    if not any(BY_NAME[table].summarized_by for table in query.needs):
+        return ""
+    rows = con.sql("select 1 from summaries where $run is null or run = $run limit 1", params={"run": run}).fetchall()
+    option = f" --run {run}" if run is not None else ""
+    return f" but sums of a profiler's own: `tracelab query profiler_summary{option}`" if rows else ""
+
+
+def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise if a parameter names a run that the store lacks, or if a query of several runs leaves open which."""
+    wanted = {param.name: bound[param.name] for param in query.params if param.type == "run"}
+    named = [name for name in (*map(bound.get, RUN_PARAMS), *wanted.values()) if name is not None]
+    if not named and not wanted:
+        return
+    runs = [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
+    for name in named:
+        check_run(runs, str(name))
+    if None not in wanted.values() or len(runs) == len(wanted):
+        return
+    if len(runs) < len(wanted):
+        raise NoDataError(f"{query.name} takes {len(wanted)} runs, and the store has {', '.join(runs)}; ingest another")
+    options = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
+    listed = ", ".join([*runs[:_MOST_RUNS_LISTED], *(["…"] if len(runs) > _MOST_RUNS_LISTED else [])])
+    raise UsageError(f"{query.name} takes {len(wanted)} of the store's {len(runs)} runs, so name {options}: {listed}")
+
+
+def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raise NoDataError, with the settings of the store, if no run has this one."""
+    known = [str(row[0]) for row in con.execute("select distinct name from run_settings order by name").fetchall()]
+    if name not in known:
+        raise NoDataError(f"no run has a setting {name!r}; there are {', '.join(known) or 'none'}")
+
+
+def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise NoDataError if an answer is empty because no needed row is of the given run, rank or device."""
+    filters = [name for name in ("run", "rank", "device") if bound.get(name) is not None]
+    tables = [table for table in query.needs if {column.name for column in BY_NAME[table].columns} >= set(filters)]
+    if not filters or not tables:
+        return
+    columns = ", ".join(filters)
+    rows = con.sql(" union ".join(f"select distinct {columns} from {table}" for table in tables)).fetchall()
+    scope = ""
+    for place, name in enumerate(filters):
+        left = [row for row in rows if row[place] == bound[name]]
+        if not left:
+            known = sorted({row[place] for row in rows if row[place] is not None})
+            if not known:  # rows of the CPU side name no device; those of the GPU that the query joins may
+                return
+            summary = _summary_hint(con, query, bound[name]) if name == "run" else ""
+            raise NoDataError(
+                f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{scope}; "
+                f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} {_format_spans(known)}"
+                + (summary and f"; of {bound[name]} there are{summary.removeprefix(' but')}")
+            )
+        scope, rows = f"{scope or ' in'} {name} {bound[name]}", left
+
+
+def _format_spans(values: Sequence[str | int]) -> str:
+    """Format sorted values, consecutive integers as a span: 0–3, 5."""
+    spans: list[list[str | int]] = []
+    for value in values:
+        if spans and isinstance(value, int) and value - 1 == spans[-1][-1]:
+            spans[-1][1:] = [value]
+        else:
+            spans.append([value])
+    return ", ".join("–".join(map(str, span)) for span in spans)
+
+
+def _literal(value: Value) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case _:
+            return repr(value)
