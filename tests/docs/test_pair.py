@@ -11,7 +11,7 @@ import pytest
 from tests import corpus
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
-from tracelab.output.units import Quantity, scaled
+from tracelab.output.units import Quantity, format_scaled
 
 pytestmark = corpus.needs_traces
 
@@ -38,7 +38,8 @@ def test_the_difference_on_the_page_is_that_of_the_files(lab: Lab) -> None:
     for section, name, *_ in told:
         row = answer[section, name]
         sides = [
-            row[f"{side}_said"] or scaled(row[f"{side}_each_ns"], Quantity.DURATION) for side in ("before", "after")
+            row[f"{side}_said"] or format_scaled(row[f"{side}_each_ns"], Quantity.DURATION)
+            for side in ("before", "after")
         ]
         change = "" if row["change_ratio"] is None else f"{row['change_ratio']:+.1%}".replace("%", " %")
         shown.append([section, name, *sides, change, row["verdict"]])

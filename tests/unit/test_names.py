@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from tracelab.output.labels import apart
+from tracelab.output.labels import shorten_distinctly
 
 LONG = "epochs=1, learning_rate=0.01, optimizer=sgd, pin_memory=true"
 
@@ -23,10 +23,10 @@ LONG = "epochs=1, learning_rate=0.01, optimizer=sgd, pin_memory=true"
     ],
 )
 def test_what_all_share_goes_first(texts: list[str], said: list[str]) -> None:
-    assert list(apart(texts, 20).values()) == said
+    assert list(shorten_distinctly(texts, 20).values()) == said
 
 
 def test_no_short_name_is_wider_than_the_room() -> None:
     texts = [f"{LONG}, {'数' * 9}{number}{'数' * 9}" for number in range(20)] + ["数" * 40]
-    short = apart(texts, 24)
+    short = shorten_distinctly(texts, 24)
     assert (max(map(cell_len, short.values())) <= 24, len(set(short.values()))) == (True, 21)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tracelab import plot
 from tracelab.errors import NoDataError
-from tracelab.output.labels import plain_kernel
+from tracelab.output.labels import strip_signature
 from tracelab.plot.bars import MOST_BARS
 from tracelab.query.spec import Chart, ChartKind, Query
 
@@ -264,7 +264,7 @@ def test_the_same_answer_gives_the_same_picture() -> None:
     ],
 )
 def test_a_kernel_is_named_without_what_all_have(name: str, plain: str) -> None:
-    assert plain_kernel(name) == plain
+    assert strip_signature(name) == plain
 
 
 def pair(run: str, few: int | None, many: int | None) -> Row:

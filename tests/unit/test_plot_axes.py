@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.test_plot import drawn_memory, kernel, labels, memory, png, question
 from tracelab import plot
-from tracelab.output.labels import plain_kernel
+from tracelab.output.labels import strip_signature
 from tracelab.plot.axis import is_additive
 from tracelab.query.library import library
 
@@ -68,7 +68,7 @@ def test_characters_that_the_font_lacks_are_spelled_with_their_whole_number() ->
     ],
 )
 def test_only_arguments_at_the_end_of_a_function_are_left_out(name: str, plain: str) -> None:
-    assert plain_kernel(name) == plain
+    assert strip_signature(name) == plain
 
 
 def test_the_picture_of_flops_and_bytes_shows_both() -> None:

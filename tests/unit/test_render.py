@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from tracelab.output.labels import shortened
-from tracelab.output.units import Quantity, quantity, scaled, significant, spoken
+from tracelab.output.labels import shorten
+from tracelab.output.units import Quantity, column_quantity, format_scaled, format_significant, spell_column
 from tracelab.output.writers import write
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
@@ -34,7 +34,7 @@ def text_of(table: pa.Table, *, width: int | None = None) -> str:
     ],
 )
 def test_a_value_gets_the_unit_that_fits_it(value: int, kind: Quantity, text: str) -> None:
-    assert scaled(value, kind) == text
+    assert format_scaled(value, kind) == text
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_value_gets_the_unit_that_fits_it(value: int, kind: Quantity, text: st
     [(1_234_567.8, "1,234,568"), (12.345, "12.35"), (0.0012345, "0.001234"), (1.5e-9, "1.500e-09"), (0.0, "0")],
 )
 def test_four_digits_are_significant(value: float, text: str) -> None:
-    assert significant(value) == text
+    assert format_significant(value) == text
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_four_digits_are_significant(value: float, text: str) -> None:
     ],
 )
 def test_a_column_name_says_what_its_values_are(column: str, kind: Quantity) -> None:
-    assert quantity(column) is kind
+    assert column_quantity(column) is kind
 
 
 def test_words_leave_the_unit_out() -> None:
-    assert spoken("exposed_comm_ns") == "exposed comm"
+    assert spell_column("exposed_comm_ns") == "exposed comm"
 
 
 def test_a_long_name_keeps_both_ends() -> None:
-    assert shortened("abcdefghijklmnop", 10) == "abcdef…nop"
+    assert shorten("abcdefghijklmnop", 10) == "abcdef…nop"
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 10, 40])
 @pytest.mark.parametrize("text", [KERNEL, "核" * 50, "a核" * 30])
 def test_a_shortened_name_is_never_too_wide(text: str, width: int) -> None:
-    assert cell_len(shortened(text, width)) <= width
+    assert cell_len(shorten(text, width)) <= width
 
 
 def test_a_table_is_laid_out_line_by_line() -> None:

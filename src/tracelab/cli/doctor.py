@@ -162,10 +162,10 @@ def _place(run: str | None, rank: int | None, others: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    from tracelab.output.labels import visible
+    from tracelab.output.labels import escape_controls
 
     return textwrap.wrap(
-        visible(text), max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+        escape_controls(text), max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
     )
 
 

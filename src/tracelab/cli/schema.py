@@ -6,7 +6,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
-from tracelab.output.help_text import definitions
+from tracelab.output.help_text import format_definitions
 
 _EPILOG = """\b
 Examples:
@@ -27,6 +27,6 @@ def command(table: str | None, fmt: str | None, output: Path | None, *, force: b
     if answer.fmt == "table" and answer.path is None:
         if table is not None:
             click.echo(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
-        click.echo(definitions([list(row.values()) for row in rows.to_pylist()]))
+        click.echo(format_definitions([list(row.values()) for row in rows.to_pylist()]))
     else:
         answer.emit(rows)

@@ -8,7 +8,7 @@ _WIDEST = 120
 _WIDEST_NAME = 48
 
 
-def definitions(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+def format_definitions(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Lay rows out whose last cell is a sentence. Without a width: the terminal's."""
     formatter = click.HelpFormatter(width=min(width or click.HelpFormatter().width + 2, _WIDEST), max_width=_WIDEST)
     first = max((len(row[0]) for row in rows), default=0)

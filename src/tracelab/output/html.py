@@ -4,9 +4,9 @@ from html import escape
 
 import pyarrow as pa
 
-from tracelab.output.labels import shortened, visible
-from tracelab.output.plain_values import exact, is_number, plain
-from tracelab.output.text_table import cells
+from tracelab.output.labels import escape_controls, shorten
+from tracelab.output.plain_values import exact_text, is_numeric, to_plain
+from tracelab.output.text_table import format_cells
 
 MOST_ROWS = 60
 _LONGEST = 200
@@ -31,36 +31,36 @@ _STYLE = """<style>
 def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS) -> str:
     """The table, its first rows where it has many; the caption says how many there are."""
     shown = table.slice(0, most_rows)
-    columns = [_column(field, shown.column(index)) for index, field in enumerate(table.schema)]
+    columns = [_html_column(field, shown.column(index)) for index, field in enumerate(table.schema)]
     heads = "".join(
-        f'<th scope="col"{" class=n" if is_number(field.type) else ""}>{_breakable(field.name)}</th>'
+        f'<th scope="col"{" class=n" if is_numeric(field.type) else ""}>{_break_words(field.name)}</th>'
         for field in table.schema
     )
     rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
-    caption = escape(" · ".join(part for part in (title, _told(table.num_rows, shown.num_rows)) if part))
+    caption = escape(" · ".join(part for part in (title, _row_count_note(table.num_rows, shown.num_rows)) if part))
     return (
         f'{_STYLE}\n<div class="tracelab"><table>\n<caption>{caption}</caption>\n'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>"
     )
 
 
-def _told(rows: int, shown: int) -> str:
+def _row_count_note(rows: int, shown: int) -> str:
     counted = f"{rows:,} row{'s' * (rows != 1)}"
     return counted if shown == rows else f"the first {shown:,} of {counted}"
 
 
-def _breakable(name: str) -> str:
+def _break_words(name: str) -> str:
     """A column's name, which may go on in a new line behind an underscore."""
-    return escape(visible(name)).replace("_", "_<wbr>")
+    return escape(escape_controls(name)).replace("_", "_<wbr>")
 
 
-def _column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Scalar[pa.DataType]]") -> list[str]:
+def _html_column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Scalar[pa.DataType]]") -> list[str]:
     """The cells of a column; where the text is not the whole value, that stands in the title."""
-    number = is_number(field.type)
+    number = is_numeric(field.type)
     told = []
-    for value, text in zip(plain(values), cells(field, values), strict=True):
-        short = shortened(text, _LONGEST)
-        whole = exact(value) if number and value is not None else text
+    for value, text in zip(to_plain(values), format_cells(field, values), strict=True):
+        short = shorten(text, _LONGEST)
+        whole = exact_text(value) if number and value is not None else text
         kinds = [
             name for name, holds in (("n", number), ("null", value is None), ("long", len(short) > _LONG)) if holds
         ]

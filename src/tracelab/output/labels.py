@@ -13,25 +13,25 @@ NO_NAME = "(no name)"
 """What stands for an empty name where people read."""
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text in one line without control characters: a name may hold newlines, or commands to a terminal."""
-    return "".join(character if character.isprintable() else _spelled(character) for character in text)
+    return "".join(character if character.isprintable() else _escape_character(character) for character in text)
 
 
-def _spelled(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """The text in at most `width` cells, an ellipsis for its middle: both ends of a kernel's name tell something."""
     if cell_len(text) <= width:
         return text
     tail = max(0, width - 1) // 3
-    end = _beginning(text[::-1], tail)[::-1]
-    return _beginning(text, max(0, width - 1 - tail)) + "…"[:width] + end
+    end = _prefix(text[::-1], tail)[::-1]
+    return _prefix(text, max(0, width - 1 - tail)) + "…"[:width] + end
 
 
-def apart(texts: Iterable[str], width: int) -> dict[str, str]:
+def shorten_distinctly(texts: Iterable[str], width: int) -> dict[str, str]:
     """Each text in at most `width` cells, different ones differently: what all share goes first, then middles.
 
     A text that still looks like another one is cut to its beginning and to where it differs; failing that, numbered.
@@ -39,18 +39,18 @@ def apart(texts: Iterable[str], width: int) -> dict[str, str]:
     every = list(dict.fromkeys(texts))
     if all(cell_len(text) <= width for text in every):
         return {text: text for text in every}
-    bare = _less_shared_ends(_less_shared_parts(every))
-    short = {text: shortened(rest, width) for text, rest in zip(every, bare, strict=True)}
-    for alike in _alike(short):
-        start = _boundary(_shared_beginning(alike))
-        head = _beginning(alike[0][:start], width // 3) + "…"
+    bare = _drop_shared_ends(_drop_shared_parts(every))
+    short = {text: shorten(rest, width) for text, rest in zip(every, bare, strict=True)}
+    for alike in _colliding(short):
+        start = _boundary(_shared_prefix(alike))
+        head = _prefix(alike[0][:start], width // 3) + "…"
         short |= {text: head + _cut(text[start:], width - cell_len(head)) for text in alike}
-    for alike in _alike(short):
-        short |= {text: f"{shortened(text, width - 5)} #{number}" for number, text in enumerate(alike, 1)}
+    for alike in _colliding(short):
+        short |= {text: f"{shorten(text, width - 5)} #{number}" for number, text in enumerate(alike, 1)}
     return short
 
 
-def _alike(short: Mapping[str, str]) -> list[list[str]]:
+def _colliding(short: Mapping[str, str]) -> list[list[str]]:
     """The texts that are several for one short form."""
     groups: dict[str, list[str]] = {}
     for text, said in short.items():
@@ -58,24 +58,24 @@ def _alike(short: Mapping[str, str]) -> list[list[str]]:
     return [texts for texts in groups.values() if len(texts) > 1]
 
 
-def _less_shared_parts(texts: Sequence[str]) -> list[str]:
+def _drop_shared_parts(texts: Sequence[str]) -> list[str]:
     """Lists without the parts that stand in all of them; a list that would be empty stays."""
     parts = [text.split(", ") for text in texts]
     shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
     return [", ".join([part for part in each if part not in shared] or each) for each in parts]
 
 
-def _less_shared_ends(texts: Sequence[str]) -> list[str]:
+def _drop_shared_ends(texts: Sequence[str]) -> list[str]:
     """Texts with an ellipsis for the words with which all of them begin, and for those with which all end."""
     if len(texts) < 2:  # noqa: PLR2004  one shares nothing
         return list(texts)
-    start = _boundary(_shared_beginning(texts))
+    start = _boundary(_shared_prefix(texts))
     rests = [text[start:] for text in texts]
-    end = _boundary(_shared_beginning([rest[::-1] for rest in rests]))
+    end = _boundary(_shared_prefix([rest[::-1] for rest in rests]))
     return [("…" if start else "") + rest[: len(rest) - end] + ("…" if end else "") for rest in rests]
 
 
-def _shared_beginning(texts: Sequence[str]) -> str:
+def _shared_prefix(texts: Sequence[str]) -> str:
     """The characters with which all texts begin: the first and the last in order share no more."""
     pairs = zip(min(texts), max(texts), strict=False)
     return "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -88,10 +88,10 @@ def _boundary(shared: str) -> int:
 
 def _cut(text: str, width: int) -> str:
     """The text in at most `width` cells, an ellipsis for its end."""
-    return text if cell_len(text) <= width else _beginning(text, width - 1) + "…"
+    return text if cell_len(text) <= width else _prefix(text, width - 1) + "…"
 
 
-def _beginning(text: str, width: int) -> str:
+def _prefix(text: str, width: int) -> str:
     """As many characters as the cells hold; some characters take two."""
     taken = 0
     for index, character in enumerate(text):
@@ -101,7 +101,7 @@ def _beginning(text: str, width: int) -> str:
     return text
 
 
-def plain_kernel(name: str) -> str:
+def strip_signature(name: str) -> str:
     """A kernel's name without what every C++ name carries: return type, arguments, well-known namespaces."""
     name = re.sub(r"^void ", "", name)
     name = re.sub(r"\(anonymous namespace\)::|\bat::native::|\bat::cuda::|\bstd::", "", name)
@@ -109,11 +109,11 @@ def plain_kernel(name: str) -> str:
     for index, character in enumerate(name):
         depth += (character in "<[") - (character in ">]")
         if character == "(" and depth == 0 and index > 0:
-            return name[:index].strip() if _BEHIND_ARGUMENTS.match(_behind(name[index:])) else name
+            return name[:index].strip() if _BEHIND_ARGUMENTS.match(_after_arguments(name[index:])) else name
     return name
 
 
-def _behind(text: str) -> str:
+def _after_arguments(text: str) -> str:
     """What follows the bracket that closes the first one; nothing where none does, for names are cut."""
     depth = 0
     for index, character in enumerate(text):

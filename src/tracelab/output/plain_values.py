@@ -31,7 +31,7 @@ def _json_with_decimals(value: object) -> str:
     return json_text(value)
 
 
-def plain(column: _Column) -> list[Any]:
+def to_plain(column: _Column) -> list[Any]:
     """A column as values that JSON has: exact numbers (Decimals too), ISO times, NULL for what is no number."""
     try:
         values = _to_microseconds(column).to_pylist()
@@ -81,13 +81,13 @@ def _iso_duration(interval: pa.MonthDayNano) -> str:
     return f"P{interval.months}M{interval.days}DT{sign}{seconds}{fraction}S"
 
 
-def exact(value: object) -> str:
+def exact_text(value: object) -> str:
     """A plain value as text, nothing rounded; NULL is empty."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value)
 
 
-def is_number(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
     """Whether a column holds numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 from rich.cells import cell_len
 
-from tracelab.output.labels import NO_NAME, shortened, visible
-from tracelab.output.plain_values import exact, is_number, plain
-from tracelab.output.units import Quantity, quantity, scaled, significant
+from tracelab.output.labels import NO_NAME, escape_controls, shorten
+from tracelab.output.plain_values import exact_text, is_numeric, to_plain
+from tracelab.output.units import Quantity, column_quantity, format_scaled, format_significant
 
 _GAP = "  "
 _NARROWEST_TEXT = 16
@@ -23,16 +23,16 @@ def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> I
     """
     if table.column_names == ["explain_key", "explain_value"]:  # a drawing: shortening would break it
         for plan in table.column(1).to_pylist():
-            yield from (visible(line) for line in str(plan).splitlines())
+            yield from (escape_controls(line) for line in str(plan).splitlines())
         return
     columns = [_column(field, table.column(index)) for index, field in enumerate(table.schema)]
-    fitted = columns if width is None else _fitted(columns, width)
+    fitted = columns if width is None else _fit_columns(columns, width)
     if width is None or _width(fitted) <= width:
         yield from _grid(fitted, color=color)
     elif table.num_rows == 1:
-        yield from _upright(columns, width, color=color)
+        yield from _records(columns, width, color=color)
     else:
-        yield from _blocks([_narrowed(column, width // 2) for column in columns], table.num_rows, width, color=color)
+        yield from _blocks([_narrow(column, width // 2) for column in columns], table.num_rows, width, color=color)
 
 
 class _Column:
@@ -46,41 +46,41 @@ class _Column:
 
 
 def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
-    return _Column([visible(field.name)], cells(field, values), right=is_number(field.type))
+    return _Column([escape_controls(field.name)], format_cells(field, values), right=is_numeric(field.type))
 
 
-def cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+def format_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """A column's values as people read them: with units, in one line, a missing one as NULL."""
-    if not is_number(field.type):
+    if not is_numeric(field.type):
         empty = NO_NAME if field.name in {"kernel", "name"} else ""
-        return ["NULL" if value is None else visible(exact(value)) or empty for value in plain(values)]
-    what = quantity(field.name)
-    return ["NULL" if value is None else _number(value, what) for value in values.to_pylist()]
+        return ["NULL" if value is None else escape_controls(exact_text(value)) or empty for value in to_plain(values)]
+    what = column_quantity(field.name)
+    return ["NULL" if value is None else _format_number(value, what) for value in values.to_pylist()]
 
 
-def _number(value: float | Decimal, what: Quantity) -> str:
+def _format_number(value: float | Decimal, what: Quantity) -> str:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if what is Quantity.ID:
         return str(value)
     if what in {Quantity.DURATION, Quantity.BYTES}:
-        return scaled(value, what)
+        return format_scaled(value, what)
     if isinstance(value, int):
         return f"{value:,}"
     if what is Quantity.RATIO and (value == 0 or abs(value) >= 1e-4):  # noqa: PLR2004  four decimals show it
         return f"{value:.4f}"
-    return significant(value)
+    return format_significant(value)
 
 
 def _width(columns: Sequence[_Column]) -> int:
     return sum(column.width for column in columns) + len(_GAP) * (len(columns) - 1)
 
 
-def _fitted(columns: list[_Column], width: int) -> list[_Column]:
+def _fit_columns(columns: list[_Column], width: int) -> list[_Column]:
     """Break headings at their underscores, then shorten text, until the columns fit or nothing more can give."""
     if _width(columns) <= width:
         return columns
-    fitted = [_Column(_broken(column), column.cells, right=column.right) for column in columns]
+    fitted = [_Column(_break_title(column), column.cells, right=column.right) for column in columns]
     while (surplus := _width(fitted) - width) > 0:
         texts = [column for column in fitted if not column.right]
         widest = max(texts, key=lambda column: column.width, default=None)
@@ -88,20 +88,20 @@ def _fitted(columns: list[_Column], width: int) -> list[_Column]:
             return fitted
         next_widest = max((column.width for column in texts if column is not widest), default=0)
         target = max(_NARROWEST_TEXT, widest.width - surplus, min(next_widest, widest.width - 1))
-        fitted = [_narrowed(column, target) if column is widest else column for column in fitted]
+        fitted = [_narrow(column, target) if column is widest else column for column in fitted]
     return fitted
 
 
-def _narrowed(column: _Column, width: int) -> _Column:
+def _narrow(column: _Column, width: int) -> _Column:
     """The column with its heading broken and, where it is text, shortened to the width."""
-    heading = _broken(column) if len(column.heading) == 1 else column.heading
+    heading = _break_title(column) if len(column.heading) == 1 else column.heading
     if column.right or column.width <= width:
         return _Column(heading, column.cells, right=column.right)
-    cells = [shortened(cell, max(width, _NARROWEST_TEXT)) for cell in column.cells]
-    return _Column([shortened(line, max(width, _NARROWEST_TEXT)) for line in heading], cells, right=False)
+    cells = [shorten(cell, max(width, _NARROWEST_TEXT)) for cell in column.cells]
+    return _Column([shorten(line, max(width, _NARROWEST_TEXT)) for line in heading], cells, right=False)
 
 
-def _broken(column: _Column) -> list[str]:
+def _break_title(column: _Column) -> list[str]:
     """The heading in lines no wider than the cells, where its underscores allow."""
     room = max(map(cell_len, column.cells), default=0)
     lines: list[str] = []
@@ -117,7 +117,7 @@ def _grid(columns: Sequence[_Column], *, color: bool) -> Iterator[str]:
     height = max((len(column.heading) for column in columns), default=0)
     headings = [[""] * (height - len(column.heading)) + column.heading for column in columns]
     for line in zip(*headings, strict=True):
-        yield _styled(_line(columns, line), _BOLD, color=color)
+        yield _style(_line(columns, line), _BOLD, color=color)
     yield _GAP.join("─" * column.width for column in columns)
     for row in zip(*(column.cells for column in columns), strict=True):
         yield _line(columns, row)
@@ -125,21 +125,21 @@ def _grid(columns: Sequence[_Column], *, color: bool) -> Iterator[str]:
 
 def _line(columns: Sequence[_Column], cells: Sequence[str]) -> str:
     return _GAP.join(
-        _padded(cell, column.width, right=column.right) for column, cell in zip(columns, cells, strict=True)
+        _pad(cell, column.width, right=column.right) for column, cell in zip(columns, cells, strict=True)
     ).rstrip()
 
 
-def _padded(text: str, width: int, *, right: bool) -> str:
+def _pad(text: str, width: int, *, right: bool) -> str:
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 
 
-def _upright(columns: Sequence[_Column], width: int, *, color: bool) -> Iterator[str]:
+def _records(columns: Sequence[_Column], width: int, *, color: bool) -> Iterator[str]:
     longest = max(cell_len(column.heading[0]) for column in columns)
     for column in columns:
-        name = _padded(column.heading[0], longest, right=False)
+        name = _pad(column.heading[0], longest, right=False)
         room = max(_NARROWEST_TEXT, width - longest - len(_GAP))
-        yield _styled(name, _BOLD, color=color) + _GAP + shortened(column.cells[0], room)
+        yield _style(name, _BOLD, color=color) + _GAP + shorten(column.cells[0], room)
 
 
 def _blocks(columns: Sequence[_Column], rows: int, width: int, *, color: bool) -> Iterator[str]:
@@ -157,5 +157,5 @@ def _blocks(columns: Sequence[_Column], rows: int, width: int, *, color: bool) -
 _BOLD = "1"
 
 
-def _styled(text: str, style: str, *, color: bool) -> str:
+def _style(text: str, style: str, *, color: bool) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if color else text

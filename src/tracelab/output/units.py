@@ -46,7 +46,7 @@ _IDS = {
 _DIGITS = 4
 
 
-def quantity(column: str) -> Quantity:
+def column_quantity(column: str) -> Quantity:
     """What the values of a column are; instants count as ids, for scaling a time of day in ns says nothing."""
     name = column.lower()
     if name in {*_IDS, *_INSTANTS} or name.endswith(tuple(f"_{instant}" for instant in _INSTANTS)):
@@ -57,20 +57,20 @@ def quantity(column: str) -> Quantity:
     return Quantity.PLAIN
 
 
-def as_column(title: str) -> str:
+def column_from_title(title: str) -> str:
     """Put a title of another tool as a column's name: Total Time (ns) → Total Time_ns."""
     return re.sub(r" \((ns)\)$", r"_\1", title)
 
 
-def fitting(values: Iterable[float], kind: Quantity) -> Scale:
+def fit_scale(values: Iterable[float], kind: Quantity) -> Scale:
     """The unit in which the largest of the values has one to three digits before the point."""
     largest = max((abs(value) for value in values), default=0)
     return next((scale for scale in reversed(SCALES[kind]) if largest >= scale.size), SCALES[kind][0])
 
 
-def scaled(value: float, kind: Quantity) -> str:
+def format_scaled(value: float, kind: Quantity) -> str:
     """One value with the unit that fits it, four digits: 987 ns, 12.35 µs, 1.235 GB."""
-    scale = fitting([value], kind)
+    scale = fit_scale([value], kind)
     if scale.size == 1:
         return f"{value:.{_DIGITS}g} {scale.symbol}"
     number = value / scale.size
@@ -78,7 +78,7 @@ def scaled(value: float, kind: Quantity) -> str:
     return f"{number:,.{max(0, _DIGITS - whole)}f} {scale.symbol}"
 
 
-def significant(value: float, *, digits: int = 4) -> str:
+def format_significant(value: float, *, digits: int = 4) -> str:
     """So many significant digits, whole numbers in full: 1,234,567 · 12.35 · 0.001235 · 1.235e-09."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
@@ -88,12 +88,12 @@ def significant(value: float, *, digits: int = 4) -> str:
     return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
 
 
-def unit(column: str) -> str | None:
+def column_unit(column: str) -> str | None:
     """The unit that a column's name ends with, as a label shows it."""
     return next((symbol for ending, symbol in _RATES.items() if column.lower().endswith(ending)), None)
 
 
-def spoken(column: str) -> str:
+def spell_column(column: str) -> str:
     """A column's name as words, without its unit: of_window_ratio → of window."""
     name = column
     for ending in ("_ns", "_bytes", "_ratio", *_RATES):

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tracelab.output.labels import visible
-from tracelab.output.plain_values import exact, is_number, json_text, plain
+from tracelab.output.labels import escape_controls
+from tracelab.output.plain_values import exact_text, is_numeric, json_text, to_plain
 from tracelab.output.text_table import table_lines
 
 _BATCH = 10_000
@@ -41,7 +41,7 @@ def _write_csv(table: pa.Table, stream: BinaryIO) -> None:
     """NULL is an empty field, as is NaN, and an empty text is `""`; a list or map is JSON in a field."""
     for index, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_interval(field.type):
-            texts = [None if value is None else exact(value) for value in plain(table.column(index))]
+            texts = [None if value is None else exact_text(value) for value in to_plain(table.column(index))]
             table = table.set_column(index, field.name, pa.array(texts, pa.string()))
         elif pa.types.is_floating(field.type):
             column = table.column(index)
@@ -69,7 +69,7 @@ def _write_jsonl(table: pa.Table, stream: BinaryIO) -> None:
 def _json_objects(table: pa.Table) -> Iterator[str]:
     names = table.column_names
     for batch in table.to_batches(max_chunksize=_BATCH):
-        columns = [plain(column) for column in batch.columns]
+        columns = [to_plain(column) for column in batch.columns]
         for row in zip(*columns, strict=True):
             yield json_text(dict(zip(names, row, strict=True)))
 
@@ -80,11 +80,11 @@ def _write_parquet(table: pa.Table, stream: BinaryIO) -> None:
 
 def _write_markdown(table: pa.Table, stream: BinaryIO) -> None:
     """A pipe table with exact values; text is escaped, so that a hostile name is neither markup nor HTML."""
-    rights = [is_number(field.type) for field in table.schema]
+    rights = [is_numeric(field.type) for field in table.schema]
     lines = [
-        [_escaped(name, inside_words=False) for name in table.column_names],
+        [_escape_markdown(name, inside_words=False) for name in table.column_names],
         ["---:" if right else "---" for right in rights],
-        *([_escaped(text) for text in row] for row in _text_rows(table)),
+        *([_escape_markdown(text) for text in row] for row in _text_rows(table)),
     ]
     for line in lines:
         stream.write(("| " + " | ".join(line) + " |\n").encode())
@@ -92,12 +92,12 @@ def _write_markdown(table: pa.Table, stream: BinaryIO) -> None:
 
 def _text_rows(table: pa.Table) -> Iterator[list[str]]:
     for batch in table.to_batches(max_chunksize=_BATCH):
-        for row in zip(*(plain(column) for column in batch.columns), strict=True):
-            yield [exact(value) for value in row]
+        for row in zip(*(to_plain(column) for column in batch.columns), strict=True):
+            yield [exact_text(value) for value in row]
 
 
-def _escaped(text: str, *, inside_words: bool = True) -> str:
-    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _escape_markdown(text: str, *, inside_words: bool = True) -> str:
+    text = escape_controls(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*\[\]|~$_])" if inside_words else r"([\\`*\[\]|~$])", r"\\\1", text)
 
 

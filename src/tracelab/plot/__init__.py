@@ -1,26 +1,19 @@
-"""An answer as a picture: the query's header says what to draw, the columns' names say the units."""
+"""Draw query results with Matplotlib: the query's header names the chart, column names imply units."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import matplotlib as mpl
 import pyarrow as pa
 from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
-from tracelab.output.labels import visible
+from tracelab.output.labels import escape_controls
 from tracelab.plot.axis import is_finite
-from tracelab.plot.bars import bars, stacked
-from tracelab.plot.curves import curves
-from tracelab.plot.grid import grid
-from tracelab.plot.labels import constants, drawable, with_host
-from tracelab.plot.limits import NotDrawn, narrowing
-from tracelab.plot.pairs import pairs
-from tracelab.plot.points import line, scatter, steps
-from tracelab.plot.roofline import roofline
+from tracelab.plot.labels import NotDrawn, constant_notes, drawable, name_host, narrowing_notes
 from tracelab.plot.style import STYLE
-from tracelab.plot.timeline import timeline
 from tracelab.query.spec import Chart, Query
 
 Row = dict[str, Any]
@@ -28,67 +21,78 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and what it had no room for: a clause each, the last of them on what to ask instead."""
+    """A figure, and notes on omitted rows, the last of them on options that narrow the query."""
 
     figure: Figure
     not_drawn: tuple[str, ...] = ()
 
 
 def figure(table: pa.Table, query: Query) -> Figure:
-    """Draw the answer as the query's chart says; raises NoDataError where there is nothing to draw."""
+    """Return the figure of `picture`."""
     return picture(table, query).figure
 
 
 def picture(table: pa.Table, query: Query) -> Picture:
-    """Draw the answer as the query's chart says; raises NoDataError where there is nothing to draw."""
+    """Draw a result as the query's chart specifies.
+
+    Raises UsageError for a query without a chart or a result without its columns, NoDataError if no row has a value.
+    """
     chart = query.chart
     if chart is None:
-        raise UsageError(f"{query.name} has no chart in its header, so there is nothing to draw")
+        raise UsageError(f"{query.name} has no chart in its header; add one, or omit --plot")
     if lacking := [name for name in (chart.x, *chart.y) if name not in table.column_names]:
-        raise UsageError(f"{query.name}: the chart names columns that the answer lacks: {', '.join(lacking)}")
-    shows = _is_told if chart.kind == "grid" else is_finite
-    rows = [row for row in table.to_pylist() if row[chart.x] is not None and any(shows(row[name]) for name in chart.y)]
+        raise UsageError(f"{query.name}: the chart names columns that the result lacks: {', '.join(lacking)}")
+    has_value = _is_known if chart.kind == "grid" else is_finite
+    rows = [
+        row for row in table.to_pylist() if row[chart.x] is not None and any(has_value(row[name]) for name in chart.y)
+    ]
     if not rows:
-        raise NoDataError(f"{query.name} has no rows to draw; ask without --plot to see what the answer holds")
-    rows = with_host(rows) if chart.host else rows
+        raise NoDataError(f"{query.name} has no rows to draw; omit --plot to see the result")
+    rows = name_host(rows) if chart.host else rows
     with mpl.rc_context(STYLE):
-        drawn, notes = _DRAWERS[chart.kind](table.to_pylist() if chart.kind in _OF_ALL else rows, chart)
+        drawing, notes = _load_drawer(chart.kind)(table.to_pylist() if chart.kind in _NEEDS_ALL_ROWS else rows, chart)
         missing = [note for note in notes if isinstance(note, NotDrawn)]
-        told = [*missing, *narrowing(rows, query)] if missing else []
+        omitted = [*missing, *narrowing_notes(rows, query)] if missing else []
         others = [note for note in notes if note not in missing]
-        _head(drawn, query.title, [*constants(rows, chart), *others], told)
-        return Picture(drawn, tuple(map(str, told)))
+        _write_title(drawing, query.title, [*constant_notes(rows, chart), *others], omitted)
+        return Picture(drawing, tuple(map(str, omitted)))
 
 
-def save(drawn: Figure, stream: BinaryIO, *, fmt: str) -> None:
-    """Write the figure as png, svg or pdf; undated, so that the same answer gives the same bytes."""
+def save(figure: Figure, stream: BinaryIO, *, fmt: str) -> None:
+    """Write a figure as png, svg or pdf, without a date: the same result gives the same bytes."""
     undated: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(STYLE):
-        drawn.savefig(stream, format=fmt, metadata=undated.get(fmt), bbox_inches="tight", pad_inches=0.12)
+        figure.savefig(stream, format=fmt, metadata=undated.get(fmt), bbox_inches="tight", pad_inches=0.12)
 
 
-def _head(drawn: Figure, title: str, *notes: Sequence[str]) -> None:
-    lines = [visible(title), *(" · ".join(line) for line in notes if line)]
-    drawn.suptitle("\n".join(map(drawable, lines)), x=0.01, ha="left", fontsize=10)
+def _write_title(figure: Figure, title: str, *notes: Sequence[str]) -> None:
+    lines = [escape_controls(title), *(" · ".join(line) for line in notes if line)]
+    figure.suptitle("\n".join(map(drawable, lines)), x=0.01, ha="left", fontsize=10)
 
 
-_OF_ALL = ("roofline", "curves", "grid")
-"""Kinds that tell of rows without figures too: kernels that are missing in the sum of all, cells that did not run."""
+_NEEDS_ALL_ROWS = ("roofline", "curves", "grid")
+"""Kinds that also need rows without values: kernels missing from the total, cells that did not run."""
 
 
-def _is_told(value: object) -> bool:
+def _is_known(value: object) -> bool:
     return value is not None
 
 
-_DRAWERS: dict[str, Callable[[list[Row], Chart], tuple[Figure, list[str]]]] = {
-    "bars": bars,
-    "stacked": stacked,
-    "pairs": pairs,
-    "scatter": scatter,
-    "line": line,
-    "steps": steps,
-    "roofline": roofline,
-    "curves": curves,
-    "grid": grid,
-    "timeline": timeline,
+_MODULES: dict[str, str] = {
+    "bars": "bars",
+    "stacked": "bars",
+    "pairs": "pairs",
+    "scatter": "points",
+    "line": "points",
+    "steps": "points",
+    "roofline": "roofline",
+    "curves": "curves",
+    "grid": "grid",
+    "timeline": "timeline",
 }
+"""The module of each chart kind; it has a function of the kind's name."""
+
+
+def _load_drawer(kind: str) -> Callable[[list[Row], Chart], tuple[Figure, list[str]]]:
+    module = importlib.import_module(f"tracelab.plot.{_MODULES[kind]}")
+    return cast("Callable[[list[Row], Chart], tuple[Figure, list[str]]]", getattr(module, kind))

@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Any
 
-from tracelab.output.units import Quantity, as_column, fitting, quantity, unit
-from tracelab.plot.labels import words
+from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, fit_scale
+from tracelab.plot.labels import column_words
 
 Row = dict[str, Any]
 
@@ -34,47 +34,47 @@ class Axis:
 
     def scaled(self, value: object) -> float:
         """The value in the axis's unit."""
-        return number(value) / self.size
+        return as_length(value) / self.size
 
 
-def fitted_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axis:
+def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axis:
     """The axis for columns of one kind, wide enough for all rows."""
-    totals = [[number(row.get(name)) for name in names] for row in rows]
+    totals = [[as_length(row.get(name)) for name in names] for row in rows]
     largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
     smallest = min([0.0, *(number for each in totals for number in each)]) if not stacked else 0.0
-    kind = quantity(as_column(names[0]))
-    said = words(as_column(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
+    kind = column_quantity(column_from_title(names[0]))
+    said = column_words(column_from_title(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
     if kind in {Quantity.DURATION, Quantity.BYTES}:
-        scale = fitting([largest, smallest], kind)
+        scale = fit_scale([largest, smallest], kind)
         size, symbol = scale.size, scale.symbol
     else:
-        size, symbol = (PERCENT, "%") if kind is Quantity.RATIO else (1.0, unit(names[0]) or "")
-        said = said or ("share" if kind is Quantity.RATIO else "" if symbol else _plain(names, rows))
+        size, symbol = (PERCENT, "%") if kind is Quantity.RATIO else (1.0, column_unit(names[0]) or "")
+        said = said or ("share" if kind is Quantity.RATIO else "" if symbol else _plain_label(names, rows))
     room = (largest - smallest) / size * (0.02 if stacked else 0.12)
     limit = largest / size + (room if largest or not smallest else room / 4)
     least = smallest / size - room if smallest else 0.0
     return Axis(size, f"{said} ({symbol})" if symbol and said else said or symbol, least, limit or 1.0)
 
 
-def _plain(names: Sequence[str], rows: Sequence[Row]) -> str:
+def _plain_label(names: Sequence[str], rows: Sequence[Row]) -> str:
     """What the axis of several plain columns is called: the words they end with, else whole numbers are counts."""
-    ends = [words(name).split()[::-1] for name in names]
+    ends = [column_words(name).split()[::-1] for name in names]
     alike = [each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*ends, strict=False))]
     are_whole = all(isinstance(row.get(name), int | None) for row in rows for name in names)
     return " ".join(reversed(alike)) or ("count" if are_whole else "")
 
 
-def measures(names: Sequence[str]) -> list[list[str]]:
+def group_by_unit(names: Sequence[str]) -> list[list[str]]:
     """The columns by their unit: only those of one unit share an axis."""
     measures: dict[tuple[Quantity, str | None], list[str]] = {}
     for name in names:
-        measures.setdefault((quantity(as_column(name)), unit(name)), []).append(name)
+        measures.setdefault((column_quantity(column_from_title(name)), column_unit(name)), []).append(name)
     return list(measures.values())
 
 
 def is_additive(column: str) -> bool:
     """Whether the values of several rows add up to one: times, bytes and FLOPs do, means and extremes do not."""
-    is_sum = column == "flop" or quantity(as_column(column)) in {Quantity.DURATION, Quantity.BYTES}
+    is_sum = column == "flop" or column_quantity(column_from_title(column)) in {Quantity.DURATION, Quantity.BYTES}
     return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)|(Avg|Med|Min|Max|StdDev) \(ns\)$", column)
 
 
@@ -89,6 +89,6 @@ def is_finite(value: object) -> bool:
     return isinstance(value, int | float | Decimal) and math.isfinite(value)
 
 
-def number(value: object) -> float:
+def as_length(value: object) -> float:
     """The value as a length; what is no number has none."""
     return float(value) if isinstance(value, int | float | Decimal) and math.isfinite(value) else 0.0

@@ -9,11 +9,21 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tracelab.output.units import Quantity, quantity, significant
-from tracelab.plot.axis import Axis, fitted_axis, is_additive, is_finite, known_sum, measures, number
-from tracelab.plot.labels import IDENTITY, counted, drawable, keys, labels, legend, named, varying, words
-from tracelab.plot.limits import not_drawn, that_fit
-from tracelab.plot.style import DARK, REST, ZERO, color
+from tracelab.output.units import Quantity, column_quantity, format_significant
+from tracelab.plot.axis import Axis, as_length, fit_axis, group_by_unit, is_additive, is_finite, known_sum
+from tracelab.plot.labels import (
+    IDENTITY,
+    column_words,
+    drawable,
+    identifying_columns,
+    join_values,
+    legend_label,
+    omission_note,
+    pluralize,
+    row_labels,
+    varying_columns,
+)
+from tracelab.plot.style import DARK, REST, ZERO, color, count_fitting
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -43,54 +53,54 @@ class _Panel:
 
 def bars(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a bar for each row and y column."""
-    return _lengths(rows, chart, stacked=False)
+    return _draw_panels(rows, chart, stacked=False)
 
 
 def stacked(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a bar for each row, its y columns end to end."""
-    return _lengths(rows, chart, stacked=True)
+    return _draw_panels(rows, chart, stacked=True)
 
 
-def _lengths(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
+def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
     """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
-    panels, several, notes = _panels(rows, chart)
-    groups = [names for names in measures(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
+    panels, several, notes = _group_into_panels(rows, chart)
+    groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     widest = 1 if stacked else max(map(len, groups))
     tall = [max(len(panel.bars), _LEAST_PLACES) * widest**0.5 for panel in panels]
-    panels = panels[: that_fit(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
+    panels = panels[: count_fitting(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
     heights = tall[: len(panels)]
     colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
-    own = any(_differ(panels, names, stacked=stacked) for names in groups)
+    own = any(_need_own_axes(panels, names, stacked=stacked) for names in groups)
     inches = _BAR_INCHES * sum(heights) + (_HEAD_INCHES if own else 0.5) * len(panels) + 0.9
     drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
     grid = drawn.subplots(
         len(panels), len(groups), squeeze=False, sharex=False if own else "col", height_ratios=heights
     )
     for column, names in enumerate(groups):
-        shared = fitted_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked)
-        apart = own and _differ(panels, names, stacked=stacked)
+        shared = fit_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked)
+        apart = own and _need_own_axes(panels, names, stacked=stacked)
         for panel, axes in zip(panels, grid[:, column], strict=True):
             bars = panel.bars
-            axis = fitted_axis(names, bars, stacked=stacked) if apart else shared
+            axis = fit_axis(names, bars, stacked=stacked) if apart else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
             texts = [drawable(bar[_LABEL]) if column == 0 else "" for bar in bars]
             axes.set_yticks(range(len(bars)), texts)
             axes.set_title(drawable(panel.title) if column == 0 else "")
             axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
-        handles = [Patch(color=shade, label=legend(chart, name, rows)) for name, shade in colors.items()]
+        handles = [Patch(color=shade, label=legend_label(chart, name, rows)) for name, shade in colors.items()]
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     missing = sum(panel.of - len(panel.bars) for panel in panels)
     of = sum(panel.of for panel in panels)
-    notes += not_drawn(len(panels), several, "panel") + not_drawn(of - missing, of, words(chart.x))
+    notes += omission_note(len(panels), several, "panel") + omission_note(of - missing, of, column_words(chart.x))
     return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
 
 
-def _differ(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
+def _need_own_axes(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
     """Whether a panel's bars would be too short to read on the axis of another; shares always stand on one axis."""
-    if quantity(names[0]) is Quantity.RATIO:
+    if column_quantity(names[0]) is Quantity.RATIO:
         return False
-    axes = [fitted_axis(names, bars, stacked=stacked) for bars in (panel.bars for panel in panels)]
+    axes = [fit_axis(names, bars, stacked=stacked) for bars in (panel.bars for panel in panels)]
     longest = [axis.width * axis.size for axis in axes]
     return max(longest) > _ALIKE * min(longest)
 
@@ -126,7 +136,7 @@ def _write_values(
 ) -> None:
     for place, length, value in zip(places, lengths, values, strict=True):
         whole = isinstance(value, int) and axis.size == 1
-        text = "no value" if value is None else f"{value:,}" if whole else significant(length, digits=3)
+        text = "no value" if value is None else f"{value:,}" if whole else format_significant(length, digits=3)
         gap, side = (-0.008, "right") if length < 0 else (0.008, "left")
         axes.text(length + axis.width * gap, place, text, va="center", ha=side, fontsize=7, color="#333333")
 
@@ -143,16 +153,16 @@ def _write_shares(
 
 
 def _has_length(rows: Sequence[Row], chart: Chart) -> bool:
-    return any(number(row[name]) for row in rows for name in chart.y)
+    return any(as_length(row[name]) for row in rows for name in chart.y)
 
 
 def _length(row: Row, chart: Chart) -> float:
     """How long its bar is: of parts end to end all of them, else the first."""
     parts = chart.y if chart.kind == "stacked" else chart.y[:1]
-    return abs(sum(number(row[name]) for name in parts))
+    return abs(sum(as_length(row[name]) for name in parts))
 
 
-def _most_bars(counts: Sequence[int]) -> int:
+def _max_bars(counts: Sequence[int]) -> int:
     """How many bars a panel may have, so that all panels fit on a page; those that need fewer leave room to others."""
     fits = (
         most
@@ -162,9 +172,9 @@ def _most_bars(counts: Sequence[int]) -> int:
     return next(fits, _LEAST_BARS)
 
 
-def _panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]]:
+def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]]:
     """The rows as labelled bars in panels, sorted, no more than a page takes; how many there are; and what is all 0."""
-    told = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
+    told = [name for name in varying_columns(rows, identifying_columns(chart, rows)) if name != chart.x]
     over_identity = chart.x in IDENTITY
     by = [name for name in told if name == chart.by] if over_identity else told
     beside = [name for name in told if name not in by]
@@ -176,17 +186,17 @@ def _panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]
     empty = len(groups) - len(drawn)
     notes = [f"{empty} of {len(groups)} panels left out, all 0"] if empty else []
     shown = list(drawn.items())[:MOST_PANELS]
-    most = _most_bars([len(members) for _, members in shown])
+    most = _max_bars([len(members) for _, members in shown])
     panels = []
     for key, members in shown:
         kept = over_identity or chart.x in IN_TIME
         ordered = members if kept else sorted(members, key=lambda row: -_length(row, chart))
         bars, rest = ordered[:most], ordered[most:]
-        bars = [bar | {_LABEL: text} for bar, text in zip(bars, labels(bars, label), strict=True)]
+        bars = [bar | {_LABEL: text} for bar, text in zip(bars, row_labels(bars, label), strict=True)]
         of = len(members)
         if rest and not over_identity and all(map(is_additive, chart.y)):  # processes are compared, not added up
-            title = f"others ({counted(len(rest), words(chart.x))})"
+            title = f"others ({pluralize(len(rest), column_words(chart.x))})"
             bars.append({_LABEL: title, _IS_REST: True} | {name: known_sum(rest, name) for name in chart.y})
             of = len(bars)
-        panels.append(_Panel(named(by, key), bars, of))
+        panels.append(_Panel(join_values(by, key), bars, of))
     return panels, len(drawn), notes

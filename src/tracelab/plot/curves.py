@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
-from tracelab.output.units import Quantity, quantity
-from tracelab.plot.axis import Axis, fitted_axis, is_finite
-from tracelab.plot.labels import counted, drawable, words
-from tracelab.plot.limits import that_fit
-from tracelab.plot.small_multiples import MOST_PANELS, Panel, panels, told_apart, wrapped
-from tracelab.plot.style import OKABE_ITO, REST, ZERO, color
+from tracelab.output.units import Quantity, column_quantity
+from tracelab.plot.axis import Axis, fit_axis, is_finite
+from tracelab.plot.labels import column_words, drawable, pluralize
+from tracelab.plot.small_multiples import MOST_PANELS, Panel, label_values, panels, wrap_title
+from tracelab.plot.style import OKABE_ITO, REST, ZERO, color, count_fitting
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -38,12 +37,15 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each y over x: a row of panels for each y, or where there is one y, as many as fit side by side."""
     rows = [row for row in rows if is_finite(row[chart.x])]
     names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
-    fit = that_fit([_HEIGHT * len(names)] * MOST_PANELS)
+    fit = count_fitting([_HEIGHT * len(names)] * MOST_PANELS)
     shown, notes = panels(rows, chart, min(MOST_PANELS, fit * _ACROSS))
-    said = told_apart([row[chart.by] for panel in shown for row in panel.rows]) if chart.by else {}
-    told = {(name, place): _series(panel, chart, name, said) for name in names for place, panel in enumerate(shown)}
+    said = label_values([row[chart.by] for panel in shown for row in panel.rows]) if chart.by else {}
+    told = {
+        (name, place): _collect_series(panel, chart, name, said) for name in names for place, panel in enumerate(shown)
+    }
     spots = {
-        title: sum(len(series.get(title, ())) for series in told.values()) for title in _titles(shown, chart, said)
+        title: sum(len(series.get(title, ())) for series in told.values())
+        for title in _panel_titles(shown, chart, said)
     }
     titles = [title for title, count in spots.items() if count]
     if len(titles) > len(OKABE_ITO):  # those of the most points have a colour
@@ -55,31 +57,34 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     width = max(6.4, 2.6 * across + 0.9)
     drawn = Figure(figsize=(width, _HEIGHT * down + 0.9), layout="constrained")
     grid = drawn.subplots(down, across, squeeze=False)
-    own = [name for name in names if _differ(shown, name)]
+    own = [name for name in names if _need_own_axes(shown, name)]
     for (name, place), series in told.items():
         axes = grid[names.index(name) + len(names) * (place // across), place % across]
-        axis = fitted_axis([name], shown[place].rows if name in own else rows, stacked=False)
+        axis = fit_axis([name], shown[place].rows if name in own else rows, stacked=False)
         _draw(axes, series, styles, axis, name)
-        axes.set_title(wrapped(shown[place].title, width / across - _EDGE) if name == names[0] else "")
+        axes.set_title(wrap_title(shown[place].title, width / across - _EDGE) if name == names[0] else "")
         axes.set_ylabel(axis.label if place % across == 0 or name in own else "")
-    _finish(grid, rows, chart, (len(shown), len(names)))
+    _finish_axes(grid, rows, chart, (len(shown), len(names)))
     if len(titles) > 1:
         handles = [
             Line2D([], [], markersize=4, label=drawable(title), **styles[title]) for title in titles[: len(OKABE_ITO)]
         ]
         if rest := len(titles) - len(handles):
-            handles.append(Line2D([], [], markersize=4, label=counted(rest, "other"), **_style(len(OKABE_ITO))))
+            handles.append(Line2D([], [], markersize=4, label=pluralize(rest, "other"), **_style(len(OKABE_ITO))))
         drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
     notes += ["each panel has its own axis"] if own else []
-    return drawn, [*notes, *(["a line is the mean of several rows, each a dot"] if _is_mean(told.values()) else [])]
+    return drawn, [
+        *notes,
+        *(["a line is the mean of several rows, each a dot"] if _has_averaged_points(told.values()) else []),
+    ]
 
 
-def _differ(shown: Sequence[Panel], name: str) -> bool:
+def _need_own_axes(shown: Sequence[Panel], name: str) -> bool:
     """Whether a panel's lines would be too low to read on the axis of another; shares always stand on one axis."""
-    if quantity(name) is Quantity.RATIO or name.endswith("accuracy"):
+    if column_quantity(name) is Quantity.RATIO or name.endswith("accuracy"):
         return False
     highest = [max([0.0, *(abs(row[name]) for row in panel.rows if is_finite(row[name]))]) for panel in shown]
-    return quantity(name) is not Quantity.RATIO and max(highest) > _ALIKE * min(
+    return column_quantity(name) is not Quantity.RATIO and max(highest) > _ALIKE * min(
         [each for each in highest if each] or [1]
     )
 
@@ -108,11 +113,11 @@ def _mean(values: Sequence[float]) -> float:
     return fmean(known) if known else nan
 
 
-def _titles(shown: Sequence[Panel], chart: Chart, said: Mapping[object, str]) -> list[str]:
+def _panel_titles(shown: Sequence[Panel], chart: Chart, said: Mapping[object, str]) -> list[str]:
     return list(dict.fromkeys(_series_name(row, chart, said) for panel in shown for row in panel.rows))
 
 
-def _series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -> Series:
+def _collect_series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -> Series:
     """Points by series, not-a-number where a row has none; a series of nothing but 0 is no line."""
     found: Series = {}
     for row in panel.rows:
@@ -123,7 +128,7 @@ def _series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -
 
 
 def _series_name(row: Row, chart: Chart, said: Mapping[object, str]) -> str:
-    return said[row[chart.by]].replace("_", " ") if chart.by is not None else words(chart.y[0])
+    return said[row[chart.by]].replace("_", " ") if chart.by is not None else column_words(chart.y[0])
 
 
 def _style(index: int) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def _style(index: int) -> dict[str, Any]:
     return {"color": color(index), "marker": MARKERS[index], "linestyle": "-"}
 
 
-def _finish(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int]) -> None:  # noqa: ANN401  axes
+def _finish_axes(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int]) -> None:  # noqa: ANN401  axes
     """Ticks where there are values, on a logarithmic axis where they double; no axes where there is no panel."""
     values = sorted({row[chart.x] for row in rows})
     is_log = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
@@ -148,12 +153,12 @@ def _finish(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int])
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
         is_lowest = row % each == each - 1 and place + across >= shown
-        axes.set_xlim(*_room(values, is_log=is_log))
+        axes.set_xlim(*_padded_limits(values, is_log=is_log))
         axes.set_xticks(ticks, [f"{value:,.6g}" if is_lowest else "" for value in ticks])
-        axes.set_xlabel(words(chart.x) if is_lowest else "")
+        axes.set_xlabel(column_words(chart.x) if is_lowest else "")
 
 
-def _room(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
+def _padded_limits(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
     """From a little before the first value to a little behind the last."""
     low, high = float(values[0]), float(values[-1])
     if is_log:
@@ -163,7 +168,7 @@ def _room(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _is_mean(told: Iterable[Series]) -> bool:
+def _has_averaged_points(told: Iterable[Series]) -> bool:
     """Whether a line stands for several rows at one place."""
     every = (points for series in told for points in series.values())
     return any(len(points) > len({x for x, _ in points}) for points in every)

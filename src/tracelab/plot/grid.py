@@ -10,12 +10,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tracelab.output.units import significant
+from tracelab.output.units import format_significant
 from tracelab.plot.axis import is_finite
-from tracelab.plot.labels import drawable, words
-from tracelab.plot.limits import MOST_INCHES, not_drawn
-from tracelab.plot.small_multiples import Panel, panels, text_of, wrapped
-from tracelab.plot.style import REST
+from tracelab.plot.labels import column_words, drawable, omission_note
+from tracelab.plot.small_multiples import Panel, panels, value_label, wrap_title
+from tracelab.plot.style import MAX_INCHES, REST
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -46,7 +45,7 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     shown, notes = panels(rows, chart)
     told = [row for panel in shown for row in panel.rows if any(row[name] is not None for name in drawn_y)]
-    every_x = _ordered(row[chart.x] for row in told)
+    every_x = _sort_values(row[chart.x] for row in told)
     lines_told = {row[chart.by] if chart.by else None for row in told}
     every_line = [
         line for line in dict.fromkeys(row[chart.by] if chart.by else None for row in rows) if line in lines_told
@@ -54,28 +53,30 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
     across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
     down = len(shown) if len(drawn_y) > 1 else -(-len(shown) // across)
-    lines = every_line[: max(1, int((MOST_INCHES / down - _HEAD_INCHES) / _CELL_INCHES[1]))]
-    notes += not_drawn(len(columns), len(every_x), words(chart.x))
-    notes += not_drawn(len(lines), len(every_line), words(chart.by or ""))
+    lines = every_line[: max(1, int((MAX_INCHES / down - _HEAD_INCHES) / _CELL_INCHES[1]))]
+    notes += omission_note(len(columns), len(every_x), column_words(chart.x))
+    notes += omission_note(len(lines), len(every_line), column_words(chart.by or ""))
     width, height = _CELL_INCHES[0] * len(columns), _CELL_INCHES[1] * len(lines)
     drawn = Figure(
         figsize=(max(6.4, (width + 0.3) * across + 1.3), (height + _HEAD_INCHES) * down + 1.0), layout="constrained"
     )
     places = drawn.subplots(down, across, squeeze=False)
-    shades = {name: _shades([row[name] for row in rows]) for name in drawn_y}
+    shades = {name: _assign_shades([row[name] for row in rows]) for name in drawn_y}
     tasks = [(panel, name) for panel in shown for name in drawn_y]
     for number, axes in enumerate(places.flat):
         if number >= len(tasks):
             axes.remove()
             continue
         panel, name = tasks[number]
-        _draw(axes, _cells(panel, chart, name), (columns, lines), shades[name])
-        titles = [panel.title, *([words(name)] if len(drawn_y) > 1 else [])]
-        axes.set_title(wrapped(" · ".join(filter(None, titles)), max(width, drawn.get_figwidth() / across - 1.3)))
-        axes.set_yticks(range(len(lines)), [drawable(text_of(line)) for line in lines] if number % across == 0 else [])
-        axes.set_xticks(range(len(columns)), [drawable(text_of(column)) for column in columns])
-        axes.set_xlabel(words(chart.x) if number + across >= len(tasks) else "")
-    said = [f"cells: {words(drawn_y[0])}"] if len(drawn_y) == 1 else []
+        _draw(axes, _collect_cells(panel, chart, name), (columns, lines), shades[name])
+        titles = [panel.title, *([column_words(name)] if len(drawn_y) > 1 else [])]
+        axes.set_title(wrap_title(" · ".join(filter(None, titles)), max(width, drawn.get_figwidth() / across - 1.3)))
+        axes.set_yticks(
+            range(len(lines)), [drawable(value_label(line)) for line in lines] if number % across == 0 else []
+        )
+        axes.set_xticks(range(len(columns)), [drawable(value_label(column)) for column in columns])
+        axes.set_xlabel(column_words(chart.x) if number + across >= len(tasks) else "")
+    said = [f"cells: {column_words(drawn_y[0])}"] if len(drawn_y) == 1 else []
     return drawn, [*notes, *said]
 
 
@@ -86,7 +87,7 @@ def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[obje
             values = cells.get((column, line))
             if values is None:
                 continue
-            text, ink = _written(values, shade)
+            text, ink = _cell_text(values, shade)
             light = sum(to_rgb(ink)) / 3 > _LIGHT
             axes.add_patch(Rectangle((across - 0.47, down - 0.47), 0.94, 0.94, color=ink, linewidth=0))
             axes.text(across, down, text, ha="center", va="center", fontsize=7, color="black" if light else "white")
@@ -97,7 +98,7 @@ def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[obje
         side.set_visible(False)
 
 
-def _cells(panel: Panel, chart: Chart, name: str) -> Cells:
+def _collect_cells(panel: Panel, chart: Chart, name: str) -> Cells:
     found: Cells = {}
     for row in panel.rows:
         if row[name] is not None:
@@ -105,22 +106,24 @@ def _cells(panel: Panel, chart: Chart, name: str) -> Cells:
     return found
 
 
-def _written(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]:
+def _cell_text(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]:
     """What stands in a cell, and on which colour: the mean of numbers; of different texts the rarest, and how often."""
     if all(is_finite(value) for value in values):
         mean = fmean(values)
-        return significant(mean, digits=2), shade.get(values[0], REST) if len(values) == 1 else _nearest(mean, shade)
+        return format_significant(mean, digits=2), shade.get(values[0], REST) if len(values) == 1 else _nearest_shade(
+            mean, shade
+        )
     counts = {value: list(values).count(value) for value in values}
     rarest = min(counts, key=lambda value: (counts[value], str(value)))
-    text = drawable(text_of(rarest)).replace("_", " ")
+    text = drawable(value_label(rarest)).replace("_", " ")
     return text if len(counts) == 1 else f"{counts[rarest]}/{len(values)} {text}", shade[rarest]
 
 
-def _nearest(mean: float, shade: Mapping[Any, str]) -> str:
+def _nearest_shade(mean: float, shade: Mapping[Any, str]) -> str:
     return shade[min(shade, key=lambda value: abs(value - mean))]
 
 
-def _shades(values: Sequence[Any]) -> dict[Any, str]:
+def _assign_shades(values: Sequence[Any]) -> dict[Any, str]:
     """A colour for every value: of numbers from a map that runs from 0, or below it, to 1, or above it."""
     known = [value for value in values if value is not None]
     if not all(is_finite(value) for value in known):
@@ -130,7 +133,7 @@ def _shades(values: Sequence[Any]) -> dict[Any, str]:
     return {value: mpl.colors.to_hex(colors((float(value) - low) / (high - low))) for value in known}
 
 
-def _ordered(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of whatever the column holds
+def _sort_values(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of whatever the column holds
     """Numbers by size, texts as they come."""
     found = list(dict.fromkeys(values))
     return sorted(found) if all(is_finite(value) for value in found) else found

@@ -38,7 +38,7 @@ def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Se
     A thin line leads to a label that stands apart from what it names; it may cross lines, but nothing else.
     """
     inside = axes.get_window_extent()
-    boxes = {mark: covered(axes, mark) for mark in marks}
+    boxes = {mark: mark_box(axes, mark) for mark in marks}
     written: list[Bbox] = []
     for label in labels:
         text = axes.annotate(
@@ -46,26 +46,26 @@ def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Se
         )
         text.set_path_effects(HALO)
         others = [*written, *(box for mark, box in boxes.items() if (mark.x, mark.y) != (label.x, label.y))]
-        for box in _around(text, label):
-            lead = _lead(axes, label, box)
+        for box in _candidate_boxes(text, label):
+            lead = _leader_boxes(axes, label, box)
             taken = [*others, *lines, *(box for mark, box in boxes.items() if (mark.x, mark.y) == (label.x, label.y))]
             if _fits(box, inside, taken) and not any(piece.count_overlaps(others) for piece in lead):
                 written += [box, *lead]
                 if lead:
-                    _draw_lead(axes, label, box)
+                    _draw_leader(axes, label, box)
                 break
         else:
             text.remove()
 
 
-def covered(axes: Axes, mark: Label) -> Bbox:
+def mark_box(axes: Axes, mark: Label) -> Bbox:
     """The room that a mark takes, in pixels."""
     x, y = axes.transData.transform((mark.x, mark.y))
     reach = mark.reach * axes.figure.figure.dpi / 72
     return Bbox([[x - reach, y - reach], [x + reach, y + reach]])
 
 
-def along(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> list[Bbox]:
+def line_boxes(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> list[Bbox]:
     """The room that a straight line takes, in pixels, piece by piece."""
     (x0, y0), (x1, y1) = axes.transData.transform([start, end])
     pieces = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / _PIECE))
@@ -73,7 +73,7 @@ def along(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> l
     return [Bbox([[x - 1, y - 1], [x + 1, y + 1]]) for x, y in steps]
 
 
-def _around(text: Text, label: Label) -> Iterator[Bbox]:
+def _candidate_boxes(text: Text, label: Label) -> Iterator[Bbox]:
     """Put the text further and further out at each angle, growing away from the point; yield its room there."""
     for radius in _RINGS:
         for angle in label.angles:
@@ -91,17 +91,17 @@ def _fits(box: Bbox, inside: Bbox, taken: Sequence[Bbox]) -> bool:
     ) and not box.count_overlaps(taken)
 
 
-def _lead(axes: Axes, label: Label, box: Bbox) -> list[Bbox]:
+def _leader_boxes(axes: Axes, label: Label, box: Bbox) -> list[Bbox]:
     """The room of the line from the point to a label, in pixels; none where the label stands beside the point."""
     x, y = axes.transData.transform((label.x, label.y))
     near = _nearest(box, x, y)
     if math.hypot(near[0] - x, near[1] - y) <= (label.reach + _NEAR) * axes.figure.figure.dpi / 72:
         return []
     end = axes.transData.inverted().transform(near)
-    return along(axes, (label.x, label.y), (end[0], end[1]))[1:-1]
+    return line_boxes(axes, (label.x, label.y), (end[0], end[1]))[1:-1]
 
 
-def _draw_lead(axes: Axes, label: Label, box: Bbox) -> None:
+def _draw_leader(axes: Axes, label: Label, box: Bbox) -> None:
     x, y = axes.transData.transform((label.x, label.y))
     end = axes.transData.inverted().transform(_nearest(box, x, y))
     axes.plot([label.x, end[0]], [label.y, end[1]], color="#777777", linewidth=0.6, zorder=3.5)

@@ -1,6 +1,6 @@
-"""What pictures say in words: which process, which kernel, which column; all of it harmless and short.
+"""Labels and notes of figures: processes, kernels and columns in words, escaped and shortened.
 
-Names stay as they are; who writes them with Matplotlib's font makes them `drawable`.
+Labels keep characters that Matplotlib's font lacks; `drawable` escapes those before drawing.
 """
 
 import re
@@ -10,11 +10,11 @@ from typing import Any
 
 from matplotlib.font_manager import findfont, get_font
 
-from tracelab.output.labels import NO_NAME, apart, plain_kernel, shortened, visible
-from tracelab.output.units import as_column, spoken
+from tracelab.output.labels import NO_NAME, escape_controls, shorten, shorten_distinctly, strip_signature
+from tracelab.output.units import column_from_title, spell_column
 from tracelab.plot.style import STYLE
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER
-from tracelab.query.spec import Chart
+from tracelab.query.spec import Chart, Query
 
 Row = dict[str, Any]
 
@@ -25,15 +25,17 @@ _JOINT_CELLS = 58
 HOST = "host"
 
 
-def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """One label a row; where the columns named do not tell rows apart, other text of the row is added."""
-    texts = [[_joined(columns, row)] for row in rows]
-    extras = [name for name in varying(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
+    texts = [[_join_columns(columns, row)] for row in rows]
+    extras = [name for name in varying_columns(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
     if len({text for (text,) in texts}) < len(texts):
         for parts, row in zip(texts, rows, strict=True):
-            parts += [plain_kernel(visible(row[name])) or NO_NAME for name in extras if row[name] is not None]
+            parts += [
+                strip_signature(escape_controls(row[name])) or NO_NAME for name in extras if row[name] is not None
+            ]
     between = " → " if extras and extras[0].startswith("src_") else ", "
-    short = _told_apart([" ".join(parts) for parts in texts], [_fitted(parts, between) for parts in texts])
+    short = _disambiguate([" ".join(parts) for parts in texts], [_fit_parts(parts, between) for parts in texts])
     seen: dict[str, int] = {}
     for text in short:
         seen[text] = seen.get(text, 0) + 1
@@ -45,80 +47,82 @@ def labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     return short
 
 
-def _told_apart(whole: Sequence[str], short: Sequence[str]) -> list[str]:
+def _disambiguate(whole: Sequence[str], short: Sequence[str]) -> list[str]:
     """The short texts; where those of different texts are alike, each is cut to where it differs."""
     alike: dict[str, set[str]] = {}
     for text, said in zip(whole, short, strict=True):
         alike.setdefault(said, set()).add(text)
-    differently = {said: apart(sorted(texts), LABEL_CELLS) for said, texts in alike.items() if len(texts) > 1}
+    differently = {
+        said: shorten_distinctly(sorted(texts), LABEL_CELLS) for said, texts in alike.items() if len(texts) > 1
+    }
     return [differently[said][text] if said in differently else said for text, said in zip(whole, short, strict=True)]
 
 
-def keys(chart: Chart, rows: Sequence[Row]) -> list[str]:
+def identifying_columns(chart: Chart, rows: Sequence[Row]) -> list[str]:
     """What tells processes apart, and what the chart names beside it."""
     beside = chart.panel if chart.kind == "bars" else ()
     return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []), *beside)) if name in rows[0]]
 
 
-def varying(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
+def varying_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that do not have one value in all rows."""
     return [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
 
 
-def constants(rows: list[Row], chart: Chart) -> list[str]:
+def constant_notes(rows: list[Row], chart: Chart) -> list[str]:
     """What is the same in all rows, said once under the title."""
-    told = varying(rows, keys(chart, rows))
-    same = [name for name in keys(chart, rows) if name not in (*told, *chart.panel, chart.x)]
-    return [named(same, [rows[0][name] for name in same])] if same else []
+    told = varying_columns(rows, identifying_columns(chart, rows))
+    same = [name for name in identifying_columns(chart, rows) if name not in (*told, *chart.panel, chart.x)]
+    return [join_values(same, [rows[0][name] for name in same])] if same else []
 
 
-def named(names: Sequence[str], values: Sequence[object]) -> str:
+def join_values(names: Sequence[str], values: Sequence[object]) -> str:
     """Values with what they are: mordred · rank 0 · GPU 1."""
     said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:", "base_machine": "compared with"}
     parts = []
     for name, value in zip(names, values, strict=True):
-        text = shortened(visible(str(value)), LABEL_CELLS) if value is not None else "none"
+        text = shorten(escape_controls(str(value)), LABEL_CELLS) if value is not None else "none"
         alone = isinstance(value, str) and (name not in said or name == "device")
-        parts.append(text if alone else f"{said.get(name, words(name))} {text}")
+        parts.append(text if alone else f"{said.get(name, column_words(name))} {text}")
     return " · ".join(parts)
 
 
-def with_host(rows: Sequence[Row]) -> list[Row]:
+def name_host(rows: Sequence[Row]) -> list[Row]:
     """The rows with the host named, where a device of NULL is the host."""
     return [row | {"device": HOST} if row.get("device", HOST) is None else row for row in rows]
 
 
-def _joined(columns: Sequence[str], row: Row) -> str:
+def _join_columns(columns: Sequence[str], row: Row) -> str:
     if len(columns) == 1 and isinstance(row[columns[0]], str):
-        return plain_kernel(visible(row[columns[0]])) or NO_NAME
-    return named(columns, [row[name] for name in columns])
+        return strip_signature(escape_controls(row[columns[0]])) or NO_NAME
+    return join_values(columns, [row[name] for name in columns])
 
 
-def _fitted(parts: Sequence[str], between: str) -> str:
+def _fit_parts(parts: Sequence[str], between: str) -> str:
     """A name and in brackets what else tells the row apart; the room that short parts leave goes to the long ones."""
     if len(parts) == 1:
-        return _short(parts[0], LABEL_CELLS)
+        return _shorten_label(parts[0], LABEL_CELLS)
     room, fitted = _JOINT_CELLS, list(parts)
     for done, index in enumerate(sorted(range(len(parts)), key=lambda index: len(parts[index]))):
-        fitted[index] = _short(parts[index], room // (len(parts) - done))
+        fitted[index] = _shorten_label(parts[index], room // (len(parts) - done))
         room -= len(fitted[index])
     first, *others = fitted
     return f"{first} ({between.join(others)})"
 
 
-def _short(text: str, cells: int) -> str:
+def _shorten_label(text: str, cells: int) -> str:
     """A label in the room there is: of a template its beginning, for that names the operation; of others both ends."""
     if len(text) > cells and "<" in text[:cells] and text.endswith(">"):
         return text[: cells - 2] + "…>"
-    return shortened(text, cells)
+    return shorten(text, cells)
 
 
 def drawable(text: str) -> str:
     """The text with characters spelled out that the font lacks: a box tells nothing, and warns."""
-    return "".join(character if ord(character) in _glyphs() else _spelled(character) for character in text)
+    return "".join(character if ord(character) in _glyphs() else _escape_character(character) for character in text)
 
 
-def _spelled(character: str) -> str:
+def _escape_character(character: str) -> str:
     """Its number, with as many digits as tell where it ends."""
     number = ord(character)
     return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
@@ -129,7 +133,7 @@ def _glyphs() -> frozenset[int]:
     return frozenset(get_font(findfont(STYLE["font.family"][0])).get_charmap())
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """So many of something: 1 class, 2 classes, 3 categories."""
     if count == 1:
         return f"{count} {noun}"
@@ -137,7 +141,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {several}s"
 
 
-def legend(chart: Chart, column: str, rows: Sequence[Row]) -> str:
+def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
     """What the legend calls a column of y; a clause in [ ] is left out where its column holds several values."""
 
     def value(clause: re.Match[str]) -> str:
@@ -147,15 +151,38 @@ def legend(chart: Chart, column: str, rows: Sequence[Row]) -> str:
         return (
             ""
             if one is None or found is None
-            else clause[1].replace(found[0], shortened(visible(str(one)), LABEL_CELLS))
+            else clause[1].replace(found[0], shorten(escape_controls(str(one)), LABEL_CELLS))
         )
 
-    return CLAUSE.sub(value, chart.labels.get(column, "")) or words(as_column(column))
+    return CLAUSE.sub(value, chart.labels.get(column, "")) or column_words(column_from_title(column))
 
 
-def words(column: str) -> str:
+def column_words(column: str) -> str:
     """A column's name as a label says it: of_window_ratio is the share of window."""
-    said = spoken(column)
+    said = spell_column(column)
     for short, whole in (("dur", "duration"), ("comm", "communication"), ("gpu", "GPU"), ("nccl", "NCCL")):
         said = re.sub(rf"\b{short}\b", whole, said)
     return f"share {said}" if column.startswith("of_") and column.endswith("_ratio") else said
+
+
+class NotDrawn(str):
+    """A note on omitted rows; the command line prints it as well."""
+
+    __slots__ = ()
+
+
+def omission_note(drawn: int, total: int, noun: str) -> list[str]:
+    """Return a note if fewer than all are drawn."""
+    return [NotDrawn(f"{total - drawn} of {pluralize(total, noun)} not drawn")] if drawn < total else []
+
+
+def narrowing_notes(rows: Sequence[Row], query: Query) -> list[str]:
+    """Return a note on the query's options that select fewer of these rows."""
+    chart = query.chart
+    candidates = ("sweep", *IDENTITY, *((chart.by, *chart.panel) if chart else ()))
+    params = {param.name: param for param in query.params}
+    usable = [
+        name for name in varying_columns(rows, [name for name in dict.fromkeys(candidates) if name]) if name in params
+    ]
+    options = [f"--{name.replace('_', '-')} {'N' if params[name].type == 'integer' else 'NAME'}" for name in usable]
+    return [f"{' or '.join(options[:2])} narrows"] if options else []

@@ -10,11 +10,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from tracelab.errors import NoDataError
-from tracelab.output.units import significant
-from tracelab.plot.axis import number
+from tracelab.output.units import format_significant
+from tracelab.plot.axis import as_length
 from tracelab.plot.bars import MOST_BARS_IN_ALL
-from tracelab.plot.labels import drawable, keys, labels, legend, varying, words
-from tracelab.plot.limits import not_drawn
+from tracelab.plot.labels import (
+    column_words,
+    drawable,
+    identifying_columns,
+    legend_label,
+    omission_note,
+    row_labels,
+    varying_columns,
+)
 from tracelab.plot.style import REST, color
 from tracelab.query.spec import Chart
 
@@ -28,40 +35,40 @@ _WIDE = 0.2
 
 def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a line for each row, from its least figure to its largest; what is 0 has no place on it."""
-    positive = [row for row in rows if _spots(row, chart.y)]
+    positive = [row for row in rows if _scaled_values(row, chart.y)]
     if not positive:
         names = " and ".join(chart.y)
         raise NoDataError(f"{names} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
     shown = positive[:MOST_BARS_IN_ALL]
     drawn = Figure(figsize=(7.2, 0.5 * len(shown) + 1.5), layout="constrained")
     axes = drawn.subplots()
-    spots = [spot for row in shown for spot in _spots(row, chart.y).values()]
+    spots = [spot for row in shown for spot in _scaled_values(row, chart.y).values()]
     low, high = math.log10(min(spots)) - _ROOM, math.log10(max(spots)) + _ROOM
     colors = {name: color(index) for index, name in enumerate(chart.y)}
     for place, row in enumerate(shown):
-        _draw(axes, place, _spots(row, chart.y), colors, room=_WIDE * (high - low))
+        _draw(axes, place, _scaled_values(row, chart.y), colors, room=_WIDE * (high - low))
     axes.set_xscale("log")
     axes.set_xlim(10**low, 10**high)
     axes.set_ylim(len(shown) - 0.4, -0.6)  # the first row on top
-    told = dict.fromkeys((chart.x, *varying(shown, keys(chart, shown))))
-    axes.set_yticks(range(len(shown)), list(map(drawable, labels(shown, list(told)))))
+    told = dict.fromkeys((chart.x, *varying_columns(shown, identifying_columns(chart, shown))))
+    axes.set_yticks(range(len(shown)), list(map(drawable, row_labels(shown, list(told)))))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x")
     handles = [
-        Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend(chart, name, rows))
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend_label(chart, name, rows))
         for name, ink in colors.items()
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     empty = len(rows) - len(positive)
     notes = [f"{empty} of {len(rows)} left out, no figure above 0"] if empty else []
-    return drawn, ["logarithmic", *notes, *not_drawn(len(shown), len(positive), words(chart.x))]
+    return drawn, ["logarithmic", *notes, *omission_note(len(shown), len(positive), column_words(chart.x))]
 
 
-def _spots(row: Row, names: Sequence[str]) -> dict[str, float]:
-    return {name: number(row[name]) for name in names if number(row[name]) > 0}
+def _scaled_values(row: Row, names: Sequence[str]) -> dict[str, float]:
+    return {name: as_length(row[name]) for name in names if as_length(row[name]) > 0}
 
 
 def _draw(axes: Axes, place: int, spots: dict[str, float], colors: dict[str, str], *, room: float) -> None:
@@ -74,6 +81,6 @@ def _draw(axes: Axes, place: int, spots: dict[str, float], colors: dict[str, str
         text = EngFormatter(places=1)(spot)
         axes.annotate(text, (spot, place), (shift, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
     if math.log10(most / least) > room:
-        text = f"{significant(most / least, digits=3)} times"
+        text = f"{format_significant(most / least, digits=3)} times"
         middle = (math.sqrt(least * most), place)
         axes.annotate(text, middle, (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from tracelab.plot.axis import fitted_axis, is_finite, measures
-from tracelab.plot.labels import drawable, keys, named, varying, words
+from tracelab.plot.axis import fit_axis, group_by_unit, is_finite
+from tracelab.plot.labels import column_words, drawable, identifying_columns, join_values, varying_columns
 from tracelab.plot.style import OKABE_ITO, REST, color
 from tracelab.query.spec import Chart
 
@@ -23,33 +23,33 @@ _LOG_FROM = 100
 
 def scatter(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a point for each row and y column; over more than two decades on logarithmic axes."""
-    return _points(rows, chart, drawstyle=None)
+    return _draw_series(rows, chart, drawstyle=None)
 
 
 def line(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw the points joined in the order of x."""
-    return _points(rows, chart, drawstyle="default")
+    return _draw_series(rows, chart, drawstyle="default")
 
 
 def steps(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw what holds from each point until the next one."""
-    return _points(rows, chart, drawstyle="steps-post")
+    return _draw_series(rows, chart, drawstyle="steps-post")
 
 
-def _points(
+def _draw_series(
     rows: list[Row], chart: Chart, *, drawstyle: Literal["default", "steps-post"] | None
 ) -> tuple[Figure, list[str]]:
     """A panel for each unit of y; a colour for each y and each value of what tells the rows apart."""
     joined = drawstyle is not None
-    groups = [names for names in measures(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
+    groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     drawn = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
     grid = drawn.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
-    across = fitted_axis([chart.x], rows, stacked=False)
+    across = fit_axis([chart.x], rows, stacked=False)
     handles: dict[str, Line2D] = {}
     notes: list[str] = []
     for axes, names in zip(grid, groups, strict=True):
-        up = fitted_axis(names, rows, stacked=False)
-        every = _series(rows, chart, names)
+        up = fit_axis(names, rows, stacked=False)
+        every = _collect_series(rows, chart, names)
         series = {title: points for title, points in every.items() if any(y for _, y in points)} if joined else every
         series = series or every
         if len(series) < len(every):
@@ -75,16 +75,16 @@ def _points(
     return drawn, notes
 
 
-def _series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    by = [name for name in varying(rows, keys(chart, rows)) if name != chart.x]
+def _collect_series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    by = [name for name in varying_columns(rows, identifying_columns(chart, rows)) if name != chart.x]
     if chart.by is not None and chart.kind == "scatter":
         by = [name for name in by if name == chart.by]
     series: dict[str, list[tuple[float, float]]] = {}
     for name in names:
         for row in rows:
             if is_finite(row[name]) and is_finite(row[chart.x]):
-                told = [named(by, [row[key] for key in by])] if by else []
-                title = " · ".join([*([words(name)] if len(names) > 1 else []), *told]) or words(name)
+                told = [join_values(by, [row[key] for key in by])] if by else []
+                title = " · ".join([*([column_words(name)] if len(names) > 1 else []), *told]) or column_words(name)
                 series.setdefault(title, []).append((row[chart.x], row[name]))
     return series
 

@@ -11,11 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tracelab.errors import NoDataError
-from tracelab.output.labels import NO_NAME, plain_kernel, shortened, visible
+from tracelab.output.labels import NO_NAME, escape_controls, shorten, strip_signature
 from tracelab.plot.label_placement import Label, place
-from tracelab.plot.labels import IDENTITY, drawable, named, varying
-from tracelab.plot.limits import not_drawn
-from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, is_positive, roofs_of, view_of
+from tracelab.plot.labels import IDENTITY, drawable, join_values, omission_note, varying_columns
+from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, find_roofs, fit_view, is_positive
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart
 
@@ -32,27 +31,27 @@ _SMALLEST = 4.0
 
 def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw a panel for each device: its roofs, its kernels, and all of them together."""
-    by = varying(rows, dict.fromkeys(IDENTITY))
+    by = varying_columns(rows, dict.fromkeys(IDENTITY))
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
-    panels = [(key, members) for key, members in groups.items() if points_of(members, chart)]
+    panels = [(key, members) for key, members in groups.items() if kernel_points(members, chart)]
     if not panels:
         raise NoDataError("no kernel has both FLOPs and bytes to draw; `flop_missing` names the metrics to take")
     shown = panels[:MOST_PANELS]
-    drawn, grid = _sheet(len(shown))
-    colors = _colors([point for _, members in shown for point in points_of(members, chart)])
+    drawn, grid = _create_figure(len(shown))
+    colors = _colors([point for _, members in shown for point in kernel_points(members, chart)])
     for axes, (key, members) in zip(grid, shown, strict=False):
-        axes.set_title(drawable(named(by, key)) if by else "")
-        _panel(axes, members, chart, colors)
+        axes.set_title(drawable(join_values(by, key)) if by else "")
+        _draw_panel(axes, members, chart, colors)
     _legend(drawn, [row for _, members in shown for row in members], colors)
     empty = len(groups) - len(panels)
     notes = [f"{empty} of {len(groups)} devices left out, no point to draw"] if empty else []
-    notes += not_drawn(len(shown), len(panels), "device")
-    return drawn, [*_cards(rows), "area is time", *_taken(rows), *notes]
+    notes += omission_note(len(shown), len(panels), "device")
+    return drawn, [*_device_notes(rows), "area is time", *_source_notes(rows), *notes]
 
 
-def points_of(rows: Sequence[Row], chart: Chart) -> list[Row]:
+def kernel_points(rows: Sequence[Row], chart: Chart) -> list[Row]:
     """Of each kernel its total; where that is unknown, the precisions that are known. The longest come first."""
     known = [row for row in rows if is_positive(row[chart.x]) and is_positive(row[chart.y[0]])]
     totals = {(row["kernel"], row["launch"]) for row in known if row["precision"] == "all"}
@@ -60,7 +59,7 @@ def points_of(rows: Sequence[Row], chart: Chart) -> list[Row]:
     return sorted(points, key=lambda row: -(row["dur_ns"] or 0))
 
 
-def whole(rows: Sequence[Row]) -> tuple[float, float] | None:
+def total_point(rows: Sequence[Row]) -> tuple[float, float] | None:
     """Intensity and GFLOP/s of all kernels together, those that only move data too; None where a total is unknown."""
     totals = [row for row in rows if row["precision"] == "all"]
     sums = [sum(row[name] or 0 for row in totals) for name in ("flop", "dram_bytes", "dur_ns")]
@@ -69,7 +68,7 @@ def whole(rows: Sequence[Row]) -> tuple[float, float] | None:
     return sums[0] / sums[1], sums[0] / sums[2]
 
 
-def _sheet(panels: int) -> tuple[Figure, list[Axes]]:
+def _create_figure(panels: int) -> tuple[Figure, list[Axes]]:
     across = min(panels, 2)
     down = math.ceil(panels / across)
     width, height = (8.0, 5.8) if panels == 1 else (12.4, 4.5 * down + 1.0)
@@ -84,12 +83,12 @@ def _sheet(panels: int) -> tuple[Figure, list[Axes]]:
     return drawn, grid
 
 
-def _panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str]) -> None:
-    points = points_of(rows, chart)
-    roofs = roofs_of(rows)
-    together = whole(rows)
+def _draw_panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str]) -> None:
+    points = kernel_points(rows, chart)
+    roofs = find_roofs(rows)
+    together = total_point(rows)
     spots = [(float(row[chart.x]), float(row[chart.y[0]])) for row in points]
-    view = view_of([*spots, *([together] if together else [])], roofs)
+    view = fit_view([*spots, *([together] if together else [])], roofs)
     _scales(axes, view)
     marks = _draw_points(axes, points, spots, colors, view)
     lines = draw_roofs(axes, roofs, view, marks)
@@ -118,7 +117,7 @@ def _draw_points(
         if row["precision"] != "all":
             style = {"color": "none", "markeredgecolor": ink, "markeredgewidth": 1.4}
         axes.plot([x], [y / view.unit], "o", markersize=across, zorder=4, **style)
-        marks.append(Label(_name(row), x, y / view.unit, across / 2))
+        marks.append(Label(_kernel_label(row), x, y / view.unit, across / 2))
     return marks
 
 
@@ -136,10 +135,10 @@ def _scales(axes: Axes, view: View) -> None:
     axes.set_ylabel(f"performance ({'T' if view.unit == TERA else 'G'}FLOP/s)")
 
 
-def _name(row: Row) -> str:
+def _kernel_label(row: Row) -> str:
     """A kernel's name for a label: without arguments, and with the precision where it stands for a part only."""
-    text = plain_kernel(visible(row["kernel"] or "")) or NO_NAME
-    name = drawable(shortened(text.split("<", maxsplit=1)[0] or text, _LABEL_CELLS))
+    text = strip_signature(escape_controls(row["kernel"] or "")) or NO_NAME
+    name = drawable(shorten(text.split("<", maxsplit=1)[0] or text, _LABEL_CELLS))
     return name if row["precision"] == "all" else f"{name} ({row['precision'].replace('_', ' ')})"
 
 
@@ -165,29 +164,29 @@ def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
     told = [row["ceiling_source"] or "" for row in rows]
     if sources := [said for name, said in _SOURCES.items() if any(name in source for source in told)]:
         handles.append(Line2D([], [], color=INK, linewidth=1.8, label=f"ceiling ({' and '.join(sources)})"))
-    roofs = roofs_of(rows)
+    roofs = find_roofs(rows)
     if roofs.theoretical or roofs.theoretical_memory is not None:
-        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label=_theory(rows)))
+        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label=_theoretical_label(rows)))
     drawn.legend(handles=handles, loc="lower center", ncols=min(len(handles), 4))
 
 
-def _theory(rows: Sequence[Row]) -> str:
+def _theoretical_label(rows: Sequence[Row]) -> str:
     """What the dashed roofs are called: by whose figures they are."""
     told = {row["theoretical_source"] for row in rows}
     sources = [said for name, said in _SOURCES.items() if name in told]
     return f"theoretical ({' and '.join(sources)})" if sources else "theoretical"
 
 
-def _cards(rows: Sequence[Row]) -> list[str]:
+def _device_notes(rows: Sequence[Row]) -> list[str]:
     cards = {row["device_name"] for row in rows if row["device_name"]}
-    return [drawable(visible(card)) for card in cards] if len(cards) == 1 else []
+    return [drawable(escape_controls(card)) for card in cards] if len(cards) == 1 else []
 
 
-def _taken(rows: Sequence[Row]) -> list[str]:
+def _source_notes(rows: Sequence[Row]) -> list[str]:
     """Where the times are from, and from which run the ceilings."""
     times = sorted({row["time_source"] for row in rows if row["time_source"]})
     runs = sorted({row["ceiling_run"] for row in rows if row["ceiling_run"] and row["ceiling_run"] != row["run"]})
     return [
         *([f"time of {' and '.join(times)}"] if times else []),
-        *([f"ceilings of {drawable(visible(', '.join(runs)))}"] if runs else []),
+        *([f"ceilings of {drawable(escape_controls(', '.join(runs)))}"] if runs else []),
     ]

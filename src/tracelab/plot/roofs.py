@@ -8,9 +8,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
-from tracelab.output.units import significant
+from tracelab.output.units import format_significant
 from tracelab.plot.axis import is_finite
-from tracelab.plot.label_placement import HALO, Label, along, covered
+from tracelab.plot.label_placement import HALO, Label, line_boxes, mark_box
 
 Row = dict[str, Any]
 
@@ -63,7 +63,7 @@ class View:
     unit: float
 
 
-def roofs_of(rows: Sequence[Row]) -> Roofs:
+def find_roofs(rows: Sequence[Row]) -> Roofs:
     """The highest ceiling of each kind: those of a report vary a little, with the clock of each launch."""
     arithmetic: dict[str, float] = {}
     theoretical: dict[str, float] = {}
@@ -95,7 +95,7 @@ def _differs(one: float, other: float | None) -> bool:
     return other is None or abs(one / other - 1) > _THINNEST
 
 
-def view_of(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
+def fit_view(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
     """Limits that hold the points and the ridges."""
     xs, ys = zip(*points, strict=True)
     ridges = list(roofs.ridges().values())
@@ -109,7 +109,7 @@ def view_of(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
 
 def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> list[Bbox]:
     """Draw the ceilings, those that count solid, with their names, off the marks; return their room, in pixels."""
-    taken = [covered(axes, mark) for mark in marks]
+    taken = [mark_box(axes, mark) for mark in marks]
     top = max(roofs.arithmetic.values(), default=max(roofs.peaks(), default=view.high))
     boxes = []
     for level, name, _, style in _LEVELS:
@@ -140,19 +140,19 @@ def draw_ridges(axes: Axes, roofs: Roofs, view: View) -> list[Label]:
     for name, ridge in roofs.ridges().items():
         y = roofs.arithmetic[name] / view.unit
         axes.plot([ridge], [y], "o", color="white", markeredgecolor=INK, markersize=4.5, zorder=3)
-        labels.append(Label(f"ridge {significant(ridge, digits=3)}", ridge, y, 2.5, _RIDGE_ANGLES))
+        labels.append(Label(f"ridge {format_significant(ridge, digits=3)}", ridge, y, 2.5, _RIDGE_ANGLES))
     return labels
 
 
 def _diagonal(axes: Axes, speed: float, top: float, view: View, style: dict[str, Any]) -> list[Bbox]:
     start, end = (view.left, view.left * speed / view.unit), (top / speed, top / view.unit)
     axes.plot([start[0], end[0]], [start[1], end[1]], zorder=2, **style)
-    return along(axes, start, end)
+    return line_boxes(axes, start, end)
 
 
 def _flat(axes: Axes, start: float, peak: float, view: View, style: dict[str, Any]) -> list[Bbox]:
     axes.plot([start, view.right], [peak / view.unit] * 2, zorder=2, **style)
-    return along(axes, (start, peak / view.unit), (view.right, peak / view.unit))
+    return line_boxes(axes, (start, peak / view.unit), (view.right, peak / view.unit))
 
 
 def _name_along(
@@ -215,4 +215,4 @@ def _name_at_ends(axes: Axes, peaks: dict[str, float], view: View) -> None:
 
 def _rate(giga: float, unit: str) -> str:
     size, prefix = (TERA, "T") if giga >= TERA else (1.0, "G")
-    return f"{significant(giga / size, digits=3)} {prefix}{unit}"
+    return f"{format_significant(giga / size, digits=3)} {prefix}{unit}"

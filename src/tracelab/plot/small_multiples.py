@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.output.labels import apart, shortened, visible
-from tracelab.plot.labels import LABEL_CELLS, counted, drawable, named, varying
-from tracelab.plot.limits import not_drawn
+from tracelab.output.labels import escape_controls, shorten, shorten_distinctly
+from tracelab.plot.labels import LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -31,7 +30,7 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
 
     A panel in which nothing would be drawn is none. Of too many, those with the most values are drawn.
     """
-    told = varying(rows, (SWEEP, *chart.panel))
+    told = varying_columns(rows, (SWEEP, *chart.panel))
     same = [name for name in chart.panel if name not in told and rows[0][name] is not None]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -39,36 +38,36 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
     values = {key: sum(row[name] is not None for row in members for name in chart.y) for key, members in groups.items()}
     full = [key for key in groups if values[key]]
     kept = full if len(full) <= most else sorted(full, key=lambda key: -values[key])[:most]
-    notes = [named(same, [rows[0][name] for name in same])] if same else []
+    notes = [join_values(same, [rows[0][name] for name in same])] if same else []
     notes += (
-        [f"{len(groups) - len(full)} of {counted(len(groups), 'panel')} left out, empty"] if full != [*groups] else []
+        [f"{len(groups) - len(full)} of {pluralize(len(groups), 'panel')} left out, empty"] if full != [*groups] else []
     )
-    notes += not_drawn(len(kept), len(full), "panel")
-    short = {name: told_apart([key[at] for key in full]) for at, name in enumerate(told)}
+    notes += omission_note(len(kept), len(full), "panel")
+    short = {name: label_values([key[at] for key in full]) for at, name in enumerate(told)}
     titles = {
         key: [short[name][value] for name, value in zip(told, key, strict=True) if value is not None] for key in kept
     }
-    return [Panel(" · ".join(titles[key]), groups[key]) for key in kept], [*_sweep(rows), *notes]
+    return [Panel(" · ".join(titles[key]), groups[key]) for key in kept], [*_sweep_note(rows), *notes]
 
 
-def told_apart(values: Sequence[object]) -> dict[object, str]:
+def label_values(values: Sequence[object]) -> dict[object, str]:
     """What tells rows apart, as labels that differ where the values do."""
-    texts = {value: visible(str(value)) for value in values if value is not None}
-    short = apart(texts.values(), LABEL_CELLS)
+    texts = {value: escape_controls(str(value)) for value in values if value is not None}
+    short = shorten_distinctly(texts.values(), LABEL_CELLS)
     return {value: short[text] for value, text in texts.items()} | {None: _NONE}
 
 
-def wrapped(title: str, inches: float) -> str:
+def wrap_title(title: str, inches: float) -> str:
     """A panel's title on as many lines as it takes, none wider than its panel."""
     return "\n".join(map(drawable, textwrap.wrap(title, max(8, int(inches / _LETTER_INCHES)))))
 
 
-def text_of(value: object) -> str:
+def value_label(value: object) -> str:
     """A value that tells rows apart, as a label."""
-    return _NONE if value is None else shortened(visible(str(value)), LABEL_CELLS)
+    return _NONE if value is None else shorten(escape_controls(str(value)), LABEL_CELLS)
 
 
-def _sweep(rows: Sequence[Row]) -> list[str]:
+def _sweep_note(rows: Sequence[Row]) -> list[str]:
     """The sweep, where all rows are of one."""
     sweeps = {row.get("sweep") for row in rows} - {None}
-    return [f"sweep {text_of(sweep)}" for sweep in sweeps] if len(sweeps) == 1 else []
+    return [f"sweep {value_label(sweep)}" for sweep in sweeps] if len(sweeps) == 1 else []

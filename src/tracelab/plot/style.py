@@ -1,13 +1,17 @@
-"""How every picture looks: one palette, one set of sizes."""
+"""Style of all figures: palette, sizes, fonts and the maximum height."""
 
+from collections.abc import Iterable
 from typing import Any
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-"""Eight colours that colour-blind readers tell apart (Okabe and Ito, 2008), the darker ones first."""
+"""Eight colors that color-blind readers can distinguish (Okabe and Ito, 2008), darker ones first."""
 REST = "#BBBBBB"
 ZERO = "#555555"
 
 DARK = {"#0072B2", "#009E73", "#D55E00", "#000000"}
+
+MAX_INCHES = 20.0
+"""A taller figure fits neither a screen nor a page."""
 
 STYLE: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -28,7 +32,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": 8,
     "text.parse_math": False,  # a kernel may be named $x$
     "text.usetex": False,
-    "svg.hashsalt": "tracelab",  # the same answer gives the same file
+    "svg.hashsalt": "tracelab",  # the same result gives the same file
     "pdf.fonttype": 42,
     "figure.dpi": 100,
     "savefig.dpi": 200,
@@ -36,5 +40,16 @@ STYLE: dict[Any, Any] = {
 
 
 def color(index: int) -> str:
-    """The colour of the series of that number."""
+    """Return the color of the series with this index."""
     return OKABE_ITO[index % len(OKABE_ITO)]
+
+
+def count_fitting(heights: Iterable[float], most: float = MAX_INCHES) -> int:
+    """Return how many panels of these heights, in inches, fit below each other; at least one."""
+    fit, inches = 0, 0.0
+    for height in heights:
+        inches += height
+        if fit and inches > most:
+            break
+        fit += 1
+    return fit

@@ -7,10 +7,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from tracelab.output.units import Quantity, fitting, significant
-from tracelab.plot.axis import number
-from tracelab.plot.labels import drawable, keys, named, varying, words
-from tracelab.plot.limits import not_drawn
+from tracelab.output.units import Quantity, fit_scale, format_significant
+from tracelab.plot.axis import as_length
+from tracelab.plot.labels import (
+    column_words,
+    drawable,
+    identifying_columns,
+    join_values,
+    omission_note,
+    varying_columns,
+)
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart
 
@@ -23,36 +29,38 @@ _LENGTH = "bin_ns"
 
 def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each device's bins as steps, so that an edge is where it was measured, and nothing is smoothed."""
-    told = varying(rows, keys(chart, rows))
+    told = varying_columns(rows, identifying_columns(chart, rows))
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in told), []).append(row)
     shown = list(groups.items())[:MOST_DEVICES]
     drawn = Figure(figsize=(7.2, 0.95 * len(shown) + 1.35), layout="constrained")
     grid = drawn.subplots(len(shown), 1, squeeze=False, sharex=len({row["run"] for row in rows}) == 1)
-    scale = fitting([number(row[chart.x]) + number(row[_LENGTH]) for row in rows], Quantity.DURATION)
+    scale = fit_scale([as_length(row[chart.x]) + as_length(row[_LENGTH]) for row in rows], Quantity.DURATION)
     for (key, bins), axes in zip(shown, grid[:, 0], strict=True):
-        edges = [number(row[chart.x]) / scale.size for row in bins]
-        edges.append((number(bins[-1][chart.x]) + number(bins[-1][_LENGTH])) / scale.size)
+        edges = [as_length(row[chart.x]) / scale.size for row in bins]
+        edges.append((as_length(bins[-1][chart.x]) + as_length(bins[-1][_LENGTH])) / scale.size)
         below = [0.0] * len(bins)
         for name, shade in zip(chart.y, _COLORS, strict=False):
-            above = [base + number(row[name]) / number(row[_LENGTH]) for base, row in zip(below, bins, strict=True)]
+            above = [
+                base + as_length(row[name]) / as_length(row[_LENGTH]) for base, row in zip(below, bins, strict=True)
+            ]
             axes.stairs(above, edges, baseline=below, fill=True, color=shade, linewidth=0)
             below = above
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, 1)
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.set_title(drawable(named(told, key)))
+        axes.set_title(drawable(join_values(told, key)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.set_xlabel(f"time since the first GPU activity of the run ({scale.symbol})")
     drawn.supylabel("share of the bin", fontsize=9)
-    handles = [Patch(color=shade, label=words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
+    handles = [Patch(color=shade, label=column_words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
     drawn.legend(handles=handles, loc="outside lower center", ncols=3)
-    return drawn, [*_bin(rows), *not_drawn(len(shown), len(groups), "device")]
+    return drawn, [*_bin_note(rows), *omission_note(len(shown), len(groups), "device")]
 
 
-def _bin(rows: Sequence[Row]) -> list[str]:
-    longest = max(number(row[_LENGTH]) for row in rows)
-    scale = fitting([longest], Quantity.DURATION)
-    return [f"a bin is {significant(longest / scale.size)} {scale.symbol}"]
+def _bin_note(rows: Sequence[Row]) -> list[str]:
+    longest = max(as_length(row[_LENGTH]) for row in rows)
+    scale = fit_scale([longest], Quantity.DURATION)
+    return [f"a bin is {format_significant(longest / scale.size)} {scale.symbol}"]

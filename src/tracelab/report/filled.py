@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.output.labels import shortened, visible
-from tracelab.output.plain_values import exact, plain
-from tracelab.output.text_table import cells
-from tracelab.output.units import unit
-from tracelab.plot.labels import IDENTITY, LABEL_CELLS, varying
+from tracelab.output.labels import escape_controls, shorten
+from tracelab.output.plain_values import exact_text, to_plain
+from tracelab.output.text_table import format_cells
+from tracelab.output.units import column_unit
+from tracelab.plot.labels import IDENTITY, LABEL_CELLS, varying_columns
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE
 from tracelab.query.spec import Query
 from tracelab.report.prose import prose, text, value
@@ -40,10 +40,10 @@ def found(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> F
     identities = rows.select([name for name in IDENTITY if name in rows.column_names]).to_pylist()
     return Found(
         {
-            name: [None if each is None else exact(each) for each in plain(rows.column(name))]
+            name: [None if each is None else exact_text(each) for each in to_plain(rows.column(name))]
             for name in rows.column_names
         },
-        {field.name: cells(field, rows.column(at)) for at, field in enumerate(rows.schema)},
+        {field.name: format_cells(field, rows.column(at)) for at, field in enumerate(rows.schema)},
         _places(answer, identities, host, several=several),
         [_noun(row, host) for row in identities] or ["it"] * rows.num_rows,
     )
@@ -52,11 +52,13 @@ def found(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> F
 def _places(answer: pa.Table, rows: Sequence[dict[str, object]], host: str, *, several: bool) -> list[str | None]:
     """Of which run, rank and device each row is, as far as there are several."""
     known = [name for name in IDENTITY if name in answer.column_names]
-    differ = varying(answer.select(known).to_pylist(), known)
+    differ = varying_columns(answer.select(known).to_pylist(), known)
     telling = [name for name in known if name in differ or (name == "run" and several)]
     return [
         " · ".join(
-            _CALLED[name].format(shortened(visible(str(row[name])), LABEL_CELLS)) if row[name] is not None else host
+            _CALLED[name].format(shorten(escape_controls(str(row[name])), LABEL_CELLS))
+            if row[name] is not None
+            else host
             for name in telling
             if row[name] is not None or (name == "device" and host)
         )
@@ -119,5 +121,5 @@ def _value(placeholder: re.Match[str], rows: Found, row: int) -> str:
 
 def _with_unit(column: str, shown: str) -> str:
     """A rate with its unit, which stands in the column's name alone."""
-    symbol = unit(column)
+    symbol = column_unit(column)
     return f"{shown} {symbol}" if symbol else shown

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from tracelab.output.labels import visible
+from tracelab.output.labels import escape_controls
 
 _LONG = 60
 _NO_BREAK = "&nbsp;"
@@ -12,12 +12,12 @@ _CODE = re.compile(r"`([^`]+)`")
 
 def text(said: object) -> str:
     """Any text, harmless: names in it may be hostile."""
-    return escape(visible(str(said)))
+    return escape(escape_controls(str(said)))
 
 
 def prose(said: str) -> str:
     """Our own prose, `code` in it marked; lines run on. Names in it (the doctor's) may be hostile."""
-    return _CODE.sub(r"<code>\1</code>", escape(visible(re.sub(r"\s+", " ", said))))
+    return _CODE.sub(r"<code>\1</code>", escape(escape_controls(re.sub(r"\s+", " ", said))))
 
 
 def value(shown: str, exact: str) -> str:

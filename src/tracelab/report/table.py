@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.labels import shortened, visible
-from tracelab.output.plain_values import exact, is_number, plain
-from tracelab.output.text_table import cells
-from tracelab.output.units import Quantity, as_column, quantity, significant, unit
+from tracelab.output.labels import escape_controls, shorten
+from tracelab.output.plain_values import exact_text, is_numeric, to_plain
+from tracelab.output.text_table import format_cells
+from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, format_significant
 from tracelab.plot.labels import IDENTITY
 from tracelab.report.prose import text
 
@@ -57,20 +57,22 @@ def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
 
 def _head(field: "pa.Field[pa.DataType]", meaning: str) -> str:
     name = text(field.name).replace("_", "_<wbr>")
-    kind = " class=n" if is_number(field.type) else ""
+    kind = " class=n" if is_numeric(field.type) else ""
     return f'<th scope=col{kind} title="{escape(meaning)}"><span>{name}</span></th>'
 
 
 def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """The cells of a column, without the end tags that HTML allows to leave out."""
-    if is_number(field.type):
-        what = _UNITS.get(quantity(as_column(field.name)), "") or unit(field.name) or ""
-        is_ratio = quantity(field.name) is Quantity.RATIO
+    if is_numeric(field.type):
+        what = _UNITS.get(column_quantity(column_from_title(field.name)), "") or column_unit(field.name) or ""
+        is_ratio = column_quantity(field.name) is Quantity.RATIO
         return [
-            "<td class=u>–" if value is None else _number(percent(value) if is_ratio else shown, exact(value), what)
-            for value, shown in zip(plain(values), cells(field, values), strict=True)
+            "<td class=u>–"
+            if value is None
+            else _number(percent(value) if is_ratio else shown, exact_text(value), what)
+            for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)
         ]
-    return [_text(value, shown) for value, shown in zip(plain(values), cells(field, values), strict=True)]
+    return [_text(value, shown) for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)]
 
 
 def _number(shown: str, whole: str, what: str) -> str:
@@ -82,13 +84,13 @@ def _number(shown: str, whole: str, what: str) -> str:
 
 def percent(ratio: float) -> str:
     """A ratio as people read it: 24.35 %."""
-    return f"{significant(100 * ratio)} %"
+    return f"{format_significant(100 * ratio)} %"
 
 
 def _text(value: object, shown: str) -> str:
     if value is None:
         return "<td class=u>–"
-    short = shortened(visible(shown), _LONGEST)
+    short = shorten(escape_controls(shown), _LONGEST)
     kinds = " class=long" if len(short) > _LONG else " class=t"
     return f"<td{kinds}>{escape(short)}" if short == shown else f'<td{kinds} title="{escape(shown)}">{escape(short)}'
 

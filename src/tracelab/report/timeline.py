@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.errors import NoDataError
-from tracelab.output.units import Quantity, scaled
+from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import execute, library
 from tracelab.report.answers import Asking
 from tracelab.report.prose import prose, text
@@ -160,7 +160,7 @@ def _legend() -> str:
 def _figure(number: int, run: dict[str, Any]) -> str:
     """The place where a script draws one run; what is read aloud instead is the table."""
     _, *lengths = run["edges"]
-    whole, length = scaled(sum(lengths), Quantity.DURATION), scaled(lengths[0], Quantity.DURATION)
+    whole, length = format_scaled(sum(lengths), Quantity.DURATION), format_scaled(lengths[0], Quantity.DURATION)
     return (
         f'<figure class="timeline" data-timeline="{number}" data-run="{text(run["run"])}" role="group" '
         f'aria-label="Timeline of {text(run["run"])}"><h4>{text(run["run"])}</h4>'

@@ -13,8 +13,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from tracelab import plot
 from tracelab.errors import NoDataError, UsageError
-from tracelab.output.labels import apart, visible
-from tracelab.output.units import Quantity, fitting
+from tracelab.output.labels import escape_controls, shorten_distinctly
+from tracelab.output.units import Quantity, fit_scale
 from tracelab.plot.labels import drawable
 from tracelab.plot.style import STYLE, color
 from tracelab.query import library
@@ -70,10 +70,10 @@ def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
     grid = drawn.subplots(lines, columns, squeeze=False)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
-    said = apart([visible(part) for title, _ in shown for part in title], _TITLE * _TITLE_LINES)
+    said = shorten_distinctly([escape_controls(part) for title, _ in shown for part in title], _TITLE * _TITLE_LINES)
     for (title, members), axes in zip(shown, grid.flat, strict=False):
         _panel(axes, members, chart)
-        axes.set_title("\n".join(_titled(said[visible(part)]) for part in title if part))
+        axes.set_title("\n".join(_titled(said[escape_controls(part)]) for part in title if part))
         axes.set_ylabel(_unit(members))
     members_shown = [cell for _, members in shown for cell in members]
     told = [name for name in FIGURES if any(_is_shown(cell, name, chart) for cell in members_shown)]
@@ -143,7 +143,7 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
     slanted = max((len(label) for _, label in places), default=0) > 6  # noqa: PLR2004  else labels run into each other
     axes.set_xticks(
         range(len(places)),
-        list(map(drawable, apart([label for _, label in places], _LABEL).values())),
+        list(map(drawable, shorten_distinctly([label for _, label in places], _LABEL).values())),
         rotation=30 if slanted else 0,
         ha="right" if slanted else "center",
         fontsize=7,
@@ -160,7 +160,7 @@ def _mark(axes: Axes, spot: tuple[float, float], cell: Cell, style: dict[str, An
         *[[place] for place in spot], zorder=3, linestyle="none", **(style | _HOLLOW if cell["status"] else style)
     )
     if cell["status"]:
-        text = drawable(visible(cell["status"]))
+        text = drawable(escape_controls(cell["status"]))
         axes.annotate(text, spot, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)
 
 
@@ -181,7 +181,7 @@ def _join(
                 means = [(x, sum(points[x]) / len(points[x])) for x in sorted(points)]
                 axes.plot(*zip(*means, strict=True), color=_COLORS[name], linewidth=1.2, alpha=0.8, linestyle=dashes)
     if len(lines) > 1:
-        said = apart(lines, _LABEL)
+        said = shorten_distinctly(lines, _LABEL)
         handles = [
             Line2D([], [], color="black", linewidth=0.8, linestyle=dashes, marker=shape, markersize=3.5, label=label)
             for label, dashes, shape in zip(map(drawable, said.values()), cycle(_DASHES), cycle(_SHAPES))
@@ -226,13 +226,13 @@ def _base(cells: Sequence[Cell], size: float, chart: Chart) -> float:
 def _place(cell: Cell, x: str) -> tuple[float, str]:
     """Where along x: by its value, or by its name."""
     value = cell[x]
-    return (float(value), f"{value:,}") if isinstance(value, int) else (0.0, visible(str(value)))
+    return (float(value), f"{value:,}") if isinstance(value, int) else (0.0, escape_controls(str(value)))
 
 
 def _text(cell: Cell, column: str) -> str:
     value = cell[column]
     if value is None or isinstance(value, str):
-        return visible(value or "")
+        return escape_controls(value or "")
     return f"{column.replace('_', ' ')} {value}"
 
 
@@ -243,14 +243,14 @@ def _tick(value: float) -> str:
 def _unit(cells: Sequence[Cell]) -> str:
     unit = next((str(cell["unit"]) for cell in cells if cell["unit"]), "")
     if unit in _SCALED:
-        return fitting(_values(cells), _SCALED[unit]).symbol
+        return fit_scale(_values(cells), _SCALED[unit]).symbol
     return {"ratio": "%", "x": "times", "count": ""}.get(unit, unit)
 
 
 def _size(cells: Sequence[Cell]) -> float:
     unit = cells[0]["unit"]
     if unit in _SCALED:
-        return fitting(_values(cells), _SCALED[unit]).size
+        return fit_scale(_values(cells), _SCALED[unit]).size
     return 0.01 if unit == "ratio" else 1.0
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.labels import visible
+from tracelab.output.labels import escape_controls
 from tracelab.output.text_table import table_lines
-from tracelab.output.units import Quantity, scaled, significant
+from tracelab.output.units import Quantity, format_scaled, format_significant
 from tracelab.study.evaluate import CAPTURE, FIGURES, Answer, State
 
 _WIDEST = 110
@@ -26,9 +26,9 @@ def figure(value: float | None, unit: str | None) -> str:
         return ""
     match unit:
         case "ns":
-            return scaled(value, Quantity.DURATION)
+            return format_scaled(value, Quantity.DURATION)
         case "bytes":
-            return scaled(value, Quantity.BYTES)
+            return format_scaled(value, Quantity.BYTES)
         case "ratio":
             return f"{_number(value * 100)} %"
         case "x":
@@ -115,7 +115,7 @@ def _column(values: Sequence[Any]) -> list[Any]:
 def _number(value: float) -> str:
     if value == int(value) and abs(value) < _AS_DIGITS:
         return f"{int(value):,}"
-    text = significant(value, digits=_DIGITS)
+    text = format_significant(value, digits=_DIGITS)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
@@ -130,14 +130,16 @@ def _runs(runs: Sequence[str]) -> str:
 def _named(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     longest = max(len(name) for name, _ in pairs)
     for name, text in pairs:
-        first, *rest = textwrap.wrap(visible(text), max(width - longest - 4, 30), break_on_hyphens=False) or [""]
+        first, *rest = textwrap.wrap(escape_controls(text), max(width - longest - 4, 30), break_on_hyphens=False) or [
+            ""
+        ]
         yield f"{_INDENT}{name:<{longest}}  {first}"
         yield from (f"{_INDENT}{'':<{longest}}  {line}" for line in rest)
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
     yield from textwrap.wrap(
-        visible(" ".join(text.split())),
+        escape_controls(" ".join(text.split())),
         max(width, 40),
         initial_indent=_INDENT,
         subsequent_indent=_INDENT,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from itertools import count
 
-from tracelab.output.labels import apart, visible
-from tracelab.output.units import Quantity, as_column, quantity
-from tracelab.plot.axis import is_additive, is_finite, known_sum, measures
+from tracelab.output.labels import escape_controls, shorten_distinctly
+from tracelab.output.units import Quantity, column_from_title, column_quantity
+from tracelab.plot.axis import group_by_unit, is_additive, is_finite, known_sum
 from tracelab.plot.bars import IN_TIME
-from tracelab.plot.labels import IDENTITY, counted, labels, named, words
+from tracelab.plot.labels import IDENTITY, column_words, join_values, pluralize, row_labels
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, fair, grouped, run_of
 
@@ -23,7 +23,7 @@ def lengths(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> l
 
     What a panel has no room for is one bar, where it adds up; that bar is a row more, behind all others.
     """
-    is_ratio = all(quantity(as_column(name)) is Quantity.RATIO for name in drawn.y)
+    is_ratio = all(column_quantity(column_from_title(name)) is Quantity.RATIO for name in drawn.y)
     over_identity = drawn.x in IDENTITY
     together = over_identity and (is_ratio or drawn.kind == "stacked")
     by = [] if together else [name for name in told if not over_identity or name == drawn.by]
@@ -38,10 +38,10 @@ def lengths(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> l
     for key, members in groups.items():
         ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, drawn))
         bars, rest = ordered[:most], ordered[most:]
-        texts = _identities(bars, label) if over_identity else labels(bars, [drawn.x])
-        panel = {"title": named(by, key), "run": run_of(by, key)}
+        texts = _identities(bars, label) if over_identity else row_labels(bars, [drawn.x])
+        panel = {"title": join_values(by, key), "run": run_of(by, key)}
         if rest and not is_whole and _adds_up(rest, drawn):  # processes and moments are compared, not added up
-            texts = [*texts, f"others ({counted(len(rest), words(drawn.x))})"]
+            texts = [*texts, f"others ({pluralize(len(rest), column_words(drawn.x))})"]
             rows.append(_sums(rest, drawn) | {AT: next(places), "run": panel["run"]})
             bars.append(rows[-1])
             panel["others"] = rows[-1][AT]
@@ -55,7 +55,7 @@ def _by_unit(panel: Panel, bars: Sequence[Row], drawn: Chart) -> list[Panel]:
     """The panel for each unit in which a bar has any length."""
     return [
         panel | {"y": [drawn.y.index(name) for name in names]}
-        for names in measures(drawn.y)
+        for names in group_by_unit(drawn.y)
         if any(is_finite(row[name]) and row[name] for row in bars for name in names)
     ]
 
@@ -70,7 +70,7 @@ def _sums(rest: Sequence[Row], drawn: Chart) -> Row:
 
 def _not_drawn(rest: Sequence[Row], of: int, drawn: Chart) -> str:
     why = "" if any(is_finite(row[name]) and row[name] for row in rest for name in drawn.y) else ", all 0"
-    return f"{len(rest):,} of {counted(of, words(drawn.x))} not drawn{why}"
+    return f"{len(rest):,} of {pluralize(of, column_words(drawn.x))} not drawn{why}"
 
 
 def _most_bars(counts: Sequence[int]) -> int:
@@ -89,8 +89,9 @@ def _length(row: Row, drawn: Chart) -> float:
 
 def _identities(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """Labels of processes: a long run gives way, for rank and GPU stand behind it."""
-    runs = [visible(str(row.get("run"))) for row in rows]
-    short = apart(runs, _RUN_CELLS)
+    runs = [escape_controls(str(row.get("run"))) for row in rows]
+    short = shorten_distinctly(runs, _RUN_CELLS)
     return [
-        named(names, [(row | {"run": short[run]})[name] for name in names]) for row, run in zip(rows, runs, strict=True)
+        join_values(names, [(row | {"run": short[run]})[name] for name in names])
+        for row, run in zip(rows, runs, strict=True)
     ]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.units import Quantity, as_column, quantity, unit
+from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.plot.axis import is_finite
-from tracelab.plot.labels import keys, varying, with_host, words
+from tracelab.plot.labels import column_words, identifying_columns, name_host, varying_columns
 from tracelab.query.spec import Query
 from tracelab.report.charts.bars import lengths
 from tracelab.report.charts.points import points
@@ -32,17 +32,17 @@ def chart(query: Query, answer: pa.Table, kept: Sequence[int], *, several: bool)
     rows = [row for row in rows if row[drawn.x] is not None and any(holds(row[name]) for name in drawn.y)]
     if not rows:
         return None
-    rows = with_host(rows) if drawn.host else rows
+    rows = name_host(rows) if drawn.host else rows
     left_out = 0
     if drawn.kind in _DRAWERS:
         fit = [row for row in rows if row[AT] < shown + MOST_BEYOND]
         left_out = len(rows) - len(fit)
         panels = _DRAWERS[drawn.kind](fit, drawn)
     else:
-        differ = varying(rows, keys(drawn, rows))
-        told = [name for name in keys(drawn, rows) if name in differ or (name == "run" and several)]
+        differ = varying_columns(rows, identifying_columns(drawn, rows))
+        told = [name for name in identifying_columns(drawn, rows) if name in differ or (name == "run" and several)]
         if "sweep" in rows[0]:  # its rows are cells, each a run of its own
-            told = varying(rows, [name for name in ("sweep", drawn.by) if name])
+            told = varying_columns(rows, [name for name in ("sweep", drawn.by) if name])
         told = [name for name in told if name != drawn.x]
         panels = (lengths if drawn.kind in LENGTHS else points)(rows, shown, drawn, told)
     if not panels:
@@ -58,9 +58,9 @@ def chart(query: Query, answer: pa.Table, kept: Sequence[int], *, several: bool)
 
 def _column(index: int, name: str) -> dict[str, Any]:
     """A column: where it stands, what people call it, its unit, and what colours it."""
-    kind = quantity(as_column(name))
-    what = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or unit(name) or ""
-    return {"at": index, "name": words(as_column(name)), "unit": what, "column": name}
+    kind = column_quantity(column_from_title(name))
+    what = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or column_unit(name) or ""
+    return {"at": index, "name": column_words(column_from_title(name)), "unit": what, "column": name}
 
 
 def _is_there(value: object) -> bool:

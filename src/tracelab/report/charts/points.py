@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from tracelab.plot.axis import is_finite, measures
-from tracelab.plot.labels import named, words
+from tracelab.plot.axis import group_by_unit, is_finite
+from tracelab.plot.labels import column_words, join_values
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, fair, grouped, run_of
 
@@ -23,10 +23,14 @@ def points(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> li
     for key, members in grouped(rows, by).items():
         lines = {line: _drawn(held, drawn, most) for line, held in grouped(members, within).items()}
         held = [row for line in lines.values() for row in line]
-        for names in measures(drawn.y):
+        for names in group_by_unit(drawn.y):
             series = _series(lines, within, drawn, names)
             if series:
-                panel = {"title": named(by, key), "run": run_of(by, key), "y": [drawn.y.index(name) for name in names]}
+                panel = {
+                    "title": join_values(by, key),
+                    "run": run_of(by, key),
+                    "y": [drawn.y.index(name) for name in names],
+                }
                 panel |= {"join": _JOINED.get(drawn.kind, ""), "series": series[:MOST_SERIES]}
                 panel |= {"log": [_is_wide(held, [drawn.x], drawn), _is_wide(held, names, drawn)]}
                 panels.append(panel | _note(len(held), len(members), len(series), drawn))
@@ -63,9 +67,11 @@ def _series(
         for key, members in lines.items():
             held = [row for row in members if is_finite(row[name])]
             if any(row[name] for row in held):
-                title = " · ".join([*([words(name)] if len(names) > 1 else []), *([named(by, key)] if by else [])])
+                title = " · ".join(
+                    [*([column_words(name)] if len(names) > 1 else []), *([join_values(by, key)] if by else [])]
+                )
                 index = drawn.y.index(name)
-                series.append({"name": title or words(name), "y": index, "rows": [row[AT] for row in held]})
+                series.append({"name": title or column_words(name), "y": index, "rows": [row[AT] for row in held]})
     return series
 
 

@@ -3,29 +3,29 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tracelab.plot.labels import IDENTITY, named, varying
-from tracelab.plot.roofline import points_of
-from tracelab.plot.roofs import Roofs, roofs_of
+from tracelab.plot.labels import IDENTITY, join_values, varying_columns
+from tracelab.plot.roofline import kernel_points
+from tracelab.plot.roofs import Roofs, find_roofs
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, Row, grouped, run_of
 
 
 def roofline(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
     """A panel for each device: its kernels by class, and its roofs as lines."""
-    by = varying(rows, dict.fromkeys(IDENTITY))
+    by = varying_columns(rows, dict.fromkeys(IDENTITY))
     panels = []
     for key, members in grouped(rows, by).items():
-        points = points_of(members, drawn)
+        points = kernel_points(members, drawn)
         if points:
             panels.append(
                 {
-                    "title": named(by, key),
+                    "title": join_values(by, key),
                     "run": run_of(by, key),
                     "y": [0],
                     "join": "",
                     "log": [True, True],
                     "series": _series(points),
-                    "roofs": _roofs(roofs_of(members)),
+                    "roofs": _roofs(find_roofs(members)),
                 }
             )
     return panels

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.labels import shortened, visible
+from tracelab.output.labels import escape_controls, shorten
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -95,4 +95,4 @@ def _value(value: object) -> object:
     """A value for the script: a long number as its digits, a text as short as it is read."""
     if value is None or (isinstance(value, int | float) and abs(value) < _EXACT):
         return value
-    return shortened(visible(str(value)), _LONGEST)
+    return shorten(escape_controls(str(value)), _LONGEST)

@@ -5,8 +5,8 @@ from typing import Any
 
 from tracelab.plot.axis import is_finite
 from tracelab.plot.grid import STATUS_COLORS
-from tracelab.plot.labels import words
-from tracelab.plot.small_multiples import Panel, panels, text_of
+from tracelab.plot.labels import column_words
+from tracelab.plot.small_multiples import Panel, panels, value_label
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, Row, grouped
 
@@ -26,7 +26,7 @@ def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
             held = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[drawn.x])]
             lines: dict[str, list[Row]] = {}
             for row in held:
-                lines.setdefault(text_of(row[drawn.by]) if drawn.by else words(name), []).append(row)
+                lines.setdefault(value_label(row[drawn.by]) if drawn.by else column_words(name), []).append(row)
             series = [
                 {"name": title, "y": index, "ink": inks.setdefault(title, len(inks)), "rows": _across(members, drawn)}
                 for title, members in lines.items()
@@ -49,7 +49,7 @@ def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
     for panel in _cases(rows, drawn):
         across = _ordered([row[drawn.x] for row in panel.rows])
         down = list(dict.fromkeys(row[drawn.by] if drawn.by else None for row in panel.rows))
-        axes = {"across": [text_of(value) for value in across], "down": [text_of(value) for value in down]}
+        axes = {"across": [value_label(value) for value in across], "down": [value_label(value) for value in down]}
         for index, name in enumerate(drawn.y):
             cells: dict[tuple[int, int], list[int]] = {}
             for row in panel.rows:
@@ -74,7 +74,7 @@ def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
     sweeps = _sweeps(rows)
     found = []
     for (sweep,), members in sweeps.items():
-        said = [text_of(sweep)] if len(sweeps) > 1 else []
+        said = [value_label(sweep)] if len(sweeps) > 1 else []
         cases = panels(members, drawn, len(members))[0]
         found += [Panel(" · ".join(filter(None, [*said, case.title])), case.rows) for case in cases]
     yield from sorted(found, key=lambda panel: -len(panel.rows))
@@ -89,7 +89,7 @@ def _sweeps(rows: Sequence[Row]) -> dict[tuple[object, ...], list[Row]]:
 
 
 def _title(panel: Panel, drawn: Chart, name: str) -> str:
-    return " · ".join(filter(None, [panel.title, words(name) if len(drawn.y) > 1 else ""]))
+    return " · ".join(filter(None, [panel.title, column_words(name) if len(drawn.y) > 1 else ""]))
 
 
 def _is_doubling(places: Sequence[object]) -> bool:

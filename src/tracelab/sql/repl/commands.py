@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
-from tracelab.output.help_text import definitions
-from tracelab.output.labels import visible
+from tracelab.output.help_text import format_definitions
+from tracelab.output.labels import escape_controls
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.sql.repl.shell import Shell
@@ -35,7 +35,7 @@ def _help(shell: Shell, _rest: str) -> None:
     rows = [(f".{name} {command.arguments}".rstrip(), command.help) for name, command in COMMANDS.items()]
     shell.print_text(
         "A statement ends with a semicolon: a SELECT, an EXPLAIN of one, or CREATE TEMP TABLE, VIEW or MACRO.\n"
-        "Tab completes, Ctrl-C clears the line or stops the statement, Ctrl-D leaves.\n\n" + definitions(rows)
+        "Tab completes, Ctrl-C clears the line or stops the statement, Ctrl-D leaves.\n\n" + format_definitions(rows)
     )
 
 
@@ -50,14 +50,18 @@ def _tables(shell: Shell, _rest: str) -> None:
         "select view_name, coalesce(comment, 'temporary view') from duckdb_views() where not internal "
         "union all select table_name, 'temporary table' from duckdb_tables() order by all"
     ).fetchall()
-    rows += [(visible(name), " " * 13, visible(comment)) for name, comment in others if name not in schema.BY_NAME]
-    shell.print_text(definitions(rows))
+    rows += [
+        (escape_controls(name), " " * 13, escape_controls(comment))
+        for name, comment in others
+        if name not in schema.BY_NAME
+    ]
+    shell.print_text(format_definitions(rows))
 
 
 def _schema(shell: Shell, rest: str) -> None:
     name = rest.strip('"')
     if not name:
-        shell.print_text(definitions([(table.name, table.row) for table in schema.TABLES]))
+        shell.print_text(format_definitions([(table.name, table.row) for table in schema.TABLES]))
         return
     columns = shell.con.execute(
         "select column_name, lower(data_type), coalesce(comment, '') from duckdb_columns() "
@@ -69,11 +73,11 @@ def _schema(shell: Shell, rest: str) -> None:
         raise UsageError(suggest_name("table", name, [str(each) for (each,) in known]))
     if name.lower() in schema.BY_NAME:
         shell.print_text(f"{name.lower()}: a row is {schema.BY_NAME[name.lower()].row}.\n")
-    shell.print_text(definitions([tuple(visible(str(cell)) for cell in column) for column in columns]))
+    shell.print_text(format_definitions([tuple(escape_controls(str(cell)) for cell in column) for column in columns]))
 
 
 def _queries(shell: Shell, _rest: str) -> None:
-    shell.print_text(definitions([(name, library.title_with_tools(name)) for name in library.library()]))
+    shell.print_text(format_definitions([(name, library.title_with_tools(name)) for name in library.library()]))
 
 
 def _query(shell: Shell, rest: str) -> None:
