@@ -1,4 +1,4 @@
-"""Nsight Systems exports: SQLite files, folders of Parquet files, and reports where nsys is there to export them."""
+"""Read Nsight Systems: SQLite exports, folders of Parquet files, and reports if nsys is installed."""
 
 from tracelab.readers.nsys.probe import DESCRIPTION, is_source, probe_file, sniff, time_span_ns
 from tracelab.readers.nsys.read import VERSION, read

@@ -1,4 +1,4 @@
-"""Rows of an SQLite file through ADBC, as Arrow: fast, and only while every cell is of its column's type."""
+"""Read rows of an SQLite file through ADBC as Arrow: fast, but only if every cell has the type of its column."""
 
 import contextlib
 import sqlite3
@@ -19,28 +19,28 @@ from tracelab.readers.nsys.rowid_order import quote_name
 BATCH_ROWS = 1 << 16
 _SAMPLES = 64
 _SAMPLED_ROWS = 32
-"""Rows of a part for each sample, below which comparing is not worth it."""
+"""Fewest rows of a part per sample; comparing is not worth it below."""
 
 SCAN_ERRORS = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 PlainValue = int | str | None
 
 
 class ColumnTypeError(Exception):
-    """A column came in a type that is not its kind's."""
+    """A column has another type than its kind."""
 
 
 def scan_batches(
-    path: Path, part: Part, columns: Columns, diagnostics: DiagnosticCounts, same: Mapping[str, PlainValue]
+    path: Path, part: Part, columns: Columns, diagnostics: DiagnosticCounts, constants: Mapping[str, PlainValue]
 ) -> Iterator[tuple[pa.Table, Array]]:
-    """Batches through ADBC, each with its row ids. Fails where a cell does not fit the types of the first ones.
+    """Yield batches and their row ids through ADBC; fail if a cell does not fit the types of the first rows.
 
-    Columns that should be the `same` in all rows are only compared: that costs a third of reading them. A batch in
-    which one is not is read again.
+    Columns in `constants` are only compared, which costs a third of reading them. A batch in which one differs is read
+    again in full.
     """
-    differing = {name: kind for name, kind in columns.items() if name not in same}
-    selected = ", ".join(_column_sql(name, kind) for name, kind in differing.items())
-    alike = " + ".join(f"({quote_name(name)} is {_sql_literal(value)})" for name, value in same.items())
-    query = range_query(f"{selected}, {alike or 0}, rowid", part)
+    read_columns = {name: kind for name, kind in columns.items() if name not in constants}
+    selected = ", ".join(_column_sql(name, kind) for name, kind in read_columns.items())
+    matches = " + ".join(f"({quote_name(name)} is {_sql_literal(value)})" for name, value in constants.items())
+    query = range_query(f"{selected}, {matches or 0}, rowid", part)
     first = part.first
     with dbapi.connect(read_only_uri(path)) as con, con.cursor() as cursor:
         cursor.execute(PRAGMA_READ_TRUNCATED)
@@ -52,16 +52,16 @@ def scan_batches(
                     continue
                 ids = batch.column(batch.num_columns - 1)
                 last = ids[-1].as_py()
-                if pc.min(batch.column(batch.num_columns - 2)).as_py() == len(same):
-                    rows = _convert_batch(batch, differing, diagnostics)
-                    yield _add_constants(rows, columns, same), ids
+                if pc.min(batch.column(batch.num_columns - 2)).as_py() == len(constants):
+                    rows = _convert_batch(batch, read_columns, diagnostics)
+                    yield _add_constants(rows, columns, constants), ids
                 else:
                     yield from scan_batches(path, Part(part.table, first, last, 0), columns, diagnostics, {})
                 first = last + 1
 
 
 def find_constant_columns(path: Path, part: Part, names: Columns) -> dict[str, PlainValue]:
-    """The columns that have one value in some rows, far from each other: likely in all of the part."""
+    """Return the columns with a single value in sampled rows of the whole part, and that value."""
     if not names or part.rows < _SAMPLED_ROWS * _SAMPLES:
         return {}
     at = ", ".join(str(part.first + (part.last - part.first) * place // _SAMPLES) for place in range(_SAMPLES + 1))
@@ -71,14 +71,16 @@ def find_constant_columns(path: Path, part: Part, names: Columns) -> dict[str, P
             values = list(zip(*con.execute(query), strict=True))
     except sqlite3.Error:
         return {}
-    found = zip(names, values, strict=bool(values))
+    columns = zip(names, values, strict=bool(values))
     return {
-        name: _to_plain(cells[0]) for name, cells in found if len(set(cells)) == 1 and _is_plain(cells[0], names[name])
+        name: _to_plain(cells[0])
+        for name, cells in columns
+        if len(set(cells)) == 1 and _is_plain(cells[0], names[name])
     }
 
 
 def _is_plain(cell: object, kind: Kind) -> bool:
-    """Whether a cell is of its column's kind, and can stand in a query as it is."""
+    """Return whether a cell has its column's kind and is safe as an SQL literal."""
     if isinstance(cell, bytes):
         return kind == "text" and (cell in (b"", b"[]") or cell.isalnum())
     return cell is None or (kind == "int" and isinstance(cell, int))
@@ -88,9 +90,9 @@ def _to_plain(cell: int | bytes | None) -> PlainValue:
     return cell.decode() if isinstance(cell, bytes) else cell
 
 
-def _add_constants(rows: pa.Table, columns: Columns, same: Mapping[str, PlainValue]) -> pa.Table:
-    """The rows with those columns that are the same in all of them, in order."""
-    scalars = {name: pa.scalar(value, ARROW[columns[name]]) for name, value in same.items()}
+def _add_constants(rows: pa.Table, columns: Columns, constants: Mapping[str, PlainValue]) -> pa.Table:
+    """Add the constant columns to the rows, in the order of `columns`."""
+    scalars = {name: pa.scalar(value, ARROW[columns[name]]) for name, value in constants.items()}
     return pa.table(
         {name: pa.repeat(scalars[name], rows.num_rows) if name in scalars else rows.column(name) for name in columns}
     )
@@ -101,9 +103,9 @@ def _sql_literal(value: PlainValue) -> str:
 
 
 def _column_sql(name: str, kind: Kind) -> str:
-    """A column as ADBC reads it exactly: it takes the types of the first rows for those of all.
+    """Return the SQL of a column that ADBC reads exactly: it takes the types of the first rows for all rows.
 
-    So text comes as bytes that are never NULL, beside whether they should be.
+    Text therefore comes as bytes that are never NULL, next to a flag for NULL.
     """
     cell = quote_name(name)
     return f"coalesce(cast({cell} as blob), x''), {cell} is null" if kind == "text" else cell
@@ -116,8 +118,8 @@ def _convert_batch(batch: pa.RecordBatch, columns: Columns, diagnostics: Diagnos
         if kind == "text":
             if values.type != pa.binary():
                 raise ColumnTypeError
-            absent = batch.column(at + 1).cast(pa.bool_())
-            arrays[name] = decode_text(pc.if_else(absent, None, values), diagnostics)
+            is_null = batch.column(at + 1).cast(pa.bool_())
+            arrays[name] = decode_text(pc.if_else(is_null, None, values), diagnostics)
             at += 2
             continue
         if values.type != ARROW[kind]:

@@ -1,4 +1,4 @@
-"""Cells as they come to columns of one kind: what does not fit is NULL, and counted; the row stays."""
+"""Convert cells to columns of one kind; a value that does not fit becomes NULL and is counted."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def build_column(values: Sequence[object], kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
-    """Values as SQLite gives them one by one (text as bytes) as a column."""
+    """Build a column from single SQLite values (text as bytes)."""
     convert = {"int": _to_int, "real": _to_float, "text": _to_bytes}[kind]
     cells = []
     for value in values:
@@ -26,7 +26,7 @@ def build_column(values: Sequence[object], kind: Kind, name: str, diagnostics: D
 
 
 def decode_text(values: Array, diagnostics: DiagnosticCounts) -> Array:
-    """Bytes as text; bytes that are no UTF-8 are replaced, and counted."""
+    """Decode bytes as text; invalid UTF-8 is replaced and counted."""
     try:
         text = values.cast(pa.string())
         text.validate(full=True)
@@ -36,13 +36,13 @@ def decode_text(values: Array, diagnostics: DiagnosticCounts) -> Array:
 
 
 def to_int32(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
-    """Integers as 32-bit ones; those beyond are NULL, and counted."""
+    """Convert integers to 32 bits; values beyond become NULL and are counted."""
     try:
         return values.cast(pa.int32())
     except pa.ArrowInvalid:
         fits = pc.and_(pc.less(values, 1 << 31), pc.greater_equal(values, -(1 << 31)))
-        beyond = values.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
-        diagnostics.note("value_unfit", f"{name} {beyond[0]}", count=len(beyond))
+        out_of_range = values.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
+        diagnostics.note("value_unfit", f"{name} {out_of_range[0]}", count=len(out_of_range))
         return pc.if_else(fits, values, None).cast(pa.int32())
 
 

@@ -1,4 +1,4 @@
-"""Some rows of an export's table, and the ways in which its columns become canonical ones."""
+"""Build canonical columns from a batch of rows of an export's table."""
 
 import json
 import math
@@ -17,24 +17,24 @@ from tracelab.readers.nsys.export import ARROW, Array, Kind
 from tracelab.readers.nsys.string_table import StringTable, build_dictionary, map_distinct_coded
 
 NO_ID = pa.array([-1, (1 << 32) - 1])
-"""What stands in a field of an id where there is none: -1, signed or as 32 unsigned bits."""
+"""Values of an id field without an id: -1, signed or as unsigned 32 bits."""
 
 _NO_LINK = pa.array([0, -1, (1 << 32) - 1])
 _OUT_OF_RANGE = 1 << 62
 _MAX_DICTIONARY = 4_096
-"""Distinct texts of a batch that are worth a dictionary."""
+"""Most distinct texts of a batch for which a dictionary pays off."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What the whole export says, and every batch needs."""
+    """Data of the whole export that every batch needs."""
 
     strings: StringTable
     enums: Enums
     shift_ns: int = 0
-    """Added to times: when the session started, in unix ns."""
+    """Offset of all times: the start of the session, in Unix ns."""
     dur_ns: int | None = None
-    """How long the session lasted."""
+    """Duration of the session."""
     domains: Mapping[tuple[int | None, int], str] = field(default_factory=dict)
     """NVTX domains by process and id."""
     categories: Mapping[tuple[int | None, int, int], str] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Session:
     records: Mapping[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
     """Stream and correlation of event records by process, event and record."""
     calls_twice: frozenset[tuple[int, int]] = frozenset()
-    """Thread and correlation of the calls that stand twice in the export."""
+    """Thread and correlation of the calls that the export has twice."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one table as they stand in the export."""
+    """Rows of one table of the export."""
 
     table: str
     rows: pa.Table
@@ -55,76 +55,76 @@ class Batch:
     diagnostics: DiagnosticCounts
 
     def column(self, name: str, kind: Kind = "int") -> Array:
-        """A column as it stands; NULL where the table has none."""
+        """Return a column; all NULL if the table lacks it."""
         if name in self.rows.column_names:
             return self.rows.column(name).combine_chunks()
         return pa.nulls(self.rows.num_rows, ARROW[kind])
 
 
 Value = Callable[[Batch], Array]
-"""How one canonical column comes of a batch."""
+"""Function that builds one canonical column of a batch."""
 
 
 def number(name: str) -> Value:
-    """A number as it stands."""
+    """Copy a number."""
     return lambda batch: batch.column(name)
 
 
 def int32(name: str) -> Value:
-    """A number of 32 bits."""
+    """Convert a number to 32 bits."""
     return lambda batch: to_int32(batch.column(name), name, batch.diagnostics)
 
 
 def id_or_null(name: str) -> Value:
-    """An id."""
+    """Copy an id; its markers of absence become NULL."""
     return lambda batch: _null_where_absent(batch.column(name), NO_ID)
 
 
 def device(name: str) -> Value:
-    """An ordinal of a device."""
+    """Copy the ordinal of a device."""
     return lambda batch: to_int32(_null_where_absent(batch.column(name), NO_ID), name, batch.diagnostics)
 
 
 def link(name: str) -> Value:
-    """An id whose 0, too, says that there is none."""
+    """Copy an id for which 0, too, means absence."""
     return lambda batch: _null_where_absent(batch.column(name), _NO_LINK)
 
 
 def pid(name: str) -> Value:
-    """The process of a global id: bits 24 to 47."""
+    """Extract the process from a global id: bits 24 to 47."""
     return lambda batch: pc.bit_wise_and(pc.shift_right(batch.column(name), 24), (1 << 24) - 1)
 
 
 def tid(name: str) -> Value:
-    """The thread of a global id: the lowest 24 bits."""
+    """Extract the thread from a global id: the lowest 24 bits."""
     return lambda batch: pc.bit_wise_and(batch.column(name), (1 << 24) - 1)
 
 
 def time(name: str) -> Value:
-    """A time of the session, on the source's clock."""
+    """Convert a time of the session to the source's clock."""
 
-    def shifted(batch: Batch) -> Array:
+    def shift(batch: Batch) -> Array:
         return pc.add(_null_out_of_range(batch.column(name), name, batch.diagnostics), batch.session.shift_ns)
 
-    return shifted
+    return shift
 
 
 def duration(start: str, end: str) -> Value:
-    """From a start to an end."""
+    """Subtract a start from an end."""
 
-    def between(batch: Batch) -> Array:
+    def subtract(batch: Batch) -> Array:
         starts = _null_out_of_range(
             batch.column(start), start, DiagnosticCounts()
-        )  # noted where the start becomes a column
+        )  # counted when the start becomes a column
         return pc.subtract(_null_out_of_range(batch.column(end), end, batch.diagnostics), starts)
 
-    return between
+    return subtract
 
 
 def text_of_id(*names: str, change: Callable[[str], str] | None = None) -> Value:
-    """The text of the first of some string ids, changed."""
+    """Look up the text of the first string id that is present, then apply `change`."""
 
-    def looked_up(batch: Batch) -> Array:
+    def look_up(batch: Batch) -> Array:
         present = [name for name in names if name in batch.rows.column_names]
         if not present:
             return pa.nulls(batch.rows.num_rows, pa.string())
@@ -135,69 +135,69 @@ def text_of_id(*names: str, change: Callable[[str], str] | None = None) -> Value
             ids = pc.coalesce(ids, batch.column(name))
         return batch.session.strings.coded(ids, batch.diagnostics, change)
 
-    return looked_up
+    return look_up
 
 
 def label(name: str, table: str, change: Callable[[str | None], str | None]) -> Value:
-    """What the number stands for."""
+    """Look up the label of an enum value, then apply `change`."""
 
-    def labelled(batch: Batch) -> Array:
+    def look_up_labels(batch: Batch) -> Array:
         names = batch.session.enums[table]
 
-        def changed(numbers: Array) -> Array:
+        def change_distinct(numbers: Array) -> Array:
             return pa.array([change(names.get(value)) for value in numbers.to_pylist()], pa.string())
 
-        return map_distinct_coded(batch.column(name), changed)
+        return map_distinct_coded(batch.column(name), change_distinct)
 
-    return labelled
+    return look_up_labels
 
 
 def constant(value: str) -> Value:
-    """The same text in every row."""
+    """Repeat one text in every row."""
     return lambda batch: pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0), batch.rows.num_rows), pa.array([value]))
 
 
 def count_outside_session(batch: Batch) -> int:
-    """How many rows begin before the session did, or end after it."""
+    """Count the rows that begin before the session or end after it."""
     if batch.session.dur_ns is None or "start" not in batch.rows.column_names:
         return 0
     starts = batch.column("start")
     ends = pc.coalesce(batch.column("end"), starts)
-    beyond = pc.or_kleene(pc.less(starts, 0), pc.greater(ends, batch.session.dur_ns))
-    return int(pc.sum(beyond).as_py() or 0)
+    out_of_range = pc.or_kleene(pc.less(starts, 0), pc.greater(ends, batch.session.dur_ns))
+    return int(pc.sum(out_of_range).as_py() or 0)
 
 
 def build_args(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
-    """Some columns as one JSON object a row, without what is NULL (or 0); NULL where nothing is left.
+    """Build one JSON object per row without NULL (or 0) values; NULL if nothing is left.
 
-    The text is made once for each combination of values that occurs: most kernels of a batch share theirs.
+    The text is made once per combination of values: most kernels of a batch share theirs.
     """
     codes = np.zeros(batch.rows.num_rows, np.int64)
-    room, used = 1, []
+    combinations, used_names = 1, []
     for name in names:
         coded = batch.column(name).dictionary_encode(null_encoding="encode")
         if len(coded.dictionary) == 1 and _is_empty(coded.dictionary[0].as_py(), keep_zero=keep_zero):
             continue
-        used.append(name)
-        if room * len(coded.dictionary) > _OUT_OF_RANGE:
+        used_names.append(name)
+        if combinations * len(coded.dictionary) > _OUT_OF_RANGE:
             codes = np.unique(codes, return_inverse=True)[1]
-            room = int(codes.max()) + 1
+            combinations = int(codes.max()) + 1
         codes = codes * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
-        room *= len(coded.dictionary)
-    if not used:
+        combinations *= len(coded.dictionary)
+    if not used_names:
         return pa.nulls(batch.rows.num_rows, pa.string())
-    if room == 1:
+    if combinations == 1:
         places, inverse = np.zeros(1, np.int64), codes
     else:
         _, places, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    distinct = batch.rows.select(used).take(pa.array(places)).to_pylist()
+    distinct = batch.rows.select(used_names).take(pa.array(places)).to_pylist()
     texts = pa.array([_json_object(row, keep_zero=keep_zero) for row in distinct], pa.string())
     return build_dictionary(pa.array(inverse), texts) if len(texts) < _MAX_DICTIONARY else texts.take(pa.array(inverse))
 
 
 def _json_object(row: dict[str, Any], *, keep_zero: bool) -> str | None:
-    left = {name: value for name, value in row.items() if not _is_empty(value, keep_zero=keep_zero)}
-    return json.dumps(left, ensure_ascii=False, separators=(",", ":")) if left else None
+    present = {name: value for name, value in row.items() if not _is_empty(value, keep_zero=keep_zero)}
+    return json.dumps(present, ensure_ascii=False, separators=(",", ":")) if present else None
 
 
 def _is_empty(value: object, *, keep_zero: bool) -> bool:
@@ -206,19 +206,19 @@ def _is_empty(value: object, *, keep_zero: bool) -> bool:
 
 
 def _null_where_absent(values: Array, absent: Array) -> Array:
-    """The values, but NULL where they say that there is none."""
-    found = pc.is_in(values, value_set=absent)
-    return pc.if_else(found, None, values) if found.true_count else values
+    """Replace the markers of absence by NULL."""
+    is_absent = pc.is_in(values, value_set=absent)
+    return pc.if_else(is_absent, None, values) if is_absent.true_count else values
 
 
 def _null_out_of_range(times: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
-    """Times within 146 years of 0; further ones are NULL, and counted: differences would leave 64 bits."""
+    """Keep times within 146 years of 0; others become NULL and are counted, as differences would overflow 64 bits."""
     if times.null_count == len(times):
         return times
     bounds = pc.min_max(times).as_py()
     if bounds["min"] > -_OUT_OF_RANGE and bounds["max"] < _OUT_OF_RANGE - (1 << 61):
         return times
     fits = pc.and_(pc.greater(times, -_OUT_OF_RANGE), pc.less(times, _OUT_OF_RANGE - (1 << 61)))
-    beyond = times.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
-    diagnostics.note("time_unreadable", f"{name} {beyond[0]}", count=len(beyond))
+    out_of_range = times.filter(pc.invert(pc.fill_null(fits, True)))  # noqa: FBT003
+    diagnostics.note("time_unreadable", f"{name} {out_of_range[0]}", count=len(out_of_range))
     return pc.if_else(fits, times, None)

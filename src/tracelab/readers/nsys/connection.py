@@ -1,4 +1,4 @@
-"""A connection to an SQLite file that changes nothing, and what the file says of itself."""
+"""Open an SQLite file read-only and read what it declares about itself."""
 
 import os
 import sqlite3
@@ -9,11 +9,14 @@ from tracelab.readers.nsys.export import Kind, Part
 from tracelab.readers.nsys.rowid_order import quote_name
 
 PRAGMA_READ_TRUNCATED = "pragma writable_schema = 1"
-"""Without it SQLite refuses every page of a file that is shorter than its header says; read-only, it writes nothing."""
+"""Without this, SQLite refuses every page of a file that is shorter than its header declares.
+
+Read-only, it writes nothing.
+"""
 
 
 def is_truncated(path: Path) -> bool:
-    """Whether the file is shorter than its header says: the page size stands at byte 16, the pages' number at 28."""
+    """Return whether the file is shorter than its header declares: page size at byte 16, number of pages at byte 28."""
     with path.open("rb") as file:
         header = file.read(100)
     page_bytes, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
@@ -21,7 +24,7 @@ def is_truncated(path: Path) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, and gives text as bytes."""
+    """Open a read-only connection that returns text as bytes."""
     con = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     con.text_factory = bytes
     con.execute(PRAGMA_READ_TRUNCATED)
@@ -29,23 +32,23 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def has_unmerged_rows(path: Path) -> bool:
-    """Whether a write-ahead log stands beside the file, which only a writing connection could merge."""
+    """Return whether a write-ahead log is next to the file; only a writing connection can merge it."""
     log = path.with_name(path.name + "-wal")
     return log.is_file() and log.stat().st_size > 0
 
 
 def read_only_uri(path: Path) -> str:
-    """The file as SQLite opens it: read-only, and as nobody else changes it."""
+    """Return the URI that opens the file read-only and as immutable."""
     return f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
 
 
 def decode_name(name: object) -> str:
-    """A name of the file's as text, whatever bytes it has."""
+    """Decode a name of the file, whatever bytes it has."""
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else str(name)
 
 
 def list_columns(con: sqlite3.Connection, table: str) -> dict[str, Kind]:
-    """The columns of a table, by their declared types; none where it cannot be asked."""
+    """Return the columns of a table by their declared types; none if it is unreadable."""
     try:
         rows = con.execute(f"pragma table_info({quote_name(table)})").fetchall()
     except sqlite3.DatabaseError:
@@ -56,12 +59,12 @@ def list_columns(con: sqlite3.Connection, table: str) -> dict[str, Kind]:
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a name is UTF-8: of a damaged one SQLite cannot be told."""
+    """Return whether a name is UTF-8; SQLite accepts no other in a query."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _kind_of_type(declared: str) -> Kind:
-    """SQLite's own rules of affinity, in their order."""
+    """Apply SQLite's rules of type affinity, in their order."""
     upper = declared.upper()
     if "INT" in upper:
         return "int"
@@ -71,7 +74,7 @@ def _kind_of_type(declared: str) -> Kind:
 
 
 def range_query(selected: str, part: Part) -> str:
-    """The query for some columns of a part, in the order of its row ids."""
+    """Return the query of some columns of a part, in the order of its row ids."""
     return (
         f"select {selected} from {quote_name(part.table)} "
         f"where rowid between {part.first} and {part.last} order by rowid"

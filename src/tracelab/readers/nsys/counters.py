@@ -1,4 +1,4 @@
-"""Samples of GPU metrics: which metric a number means, and its unit."""
+"""Map samples of GPU metrics to rows of `counters`, with name and unit."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from tracelab.readers.nsys.export import Columns, Export, read_records
 TABLE = "GPU_METRICS"
 _UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
 _GPU_BITS = 0xFF
-"""Of a type's number, those that number the GPU."""
+"""Bits of a type id that number the GPU."""
 
 MetricNames = Mapping[tuple[int, int], str]
-"""Names by type and metric."""
+"""Names by type and metric id."""
 
 
 def read_metric_names(export: Export, diagnostics: DiagnosticCounts) -> MetricNames:
-    """The metrics that the export names."""
+    """Read the names of the metrics."""
     columns: Columns = {"typeId": "int", "metricId": "int", "metricName": "text"}
     rows = read_records(export, "TARGET_INFO_GPU_METRICS", columns, diagnostics)
     return {
@@ -31,11 +31,11 @@ def read_metric_names(export: Export, diagnostics: DiagnosticCounts) -> MetricNa
     }
 
 
-def build_counters(batch: Batch, known: MetricNames) -> pa.Table:
-    """The samples as rows of `counters`; the device is the card's number in the export."""
+def build_counters(batch: Batch, names: MetricNames) -> pa.Table:
+    """Build rows of `counters`; the device is the number of the card in the export."""
     keys = list(zip(*(batch.column(name).to_pylist() for name in ("typeId", "metricId")), strict=True))
-    distinct = {key: known.get(key, f"metric {key[1]}") for key in set(keys)}
-    units = {key: found[1] if (found := _UNIT.search(name)) else None for key, name in distinct.items()}
+    distinct = {key: names.get(key, f"metric {key[1]}") for key in set(keys)}
+    units = {key: match[1] if (match := _UNIT.search(name)) else None for key, name in distinct.items()}
     gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_BITS)
     return pa.table(
         {

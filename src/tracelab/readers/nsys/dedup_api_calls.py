@@ -1,4 +1,4 @@
-"""Calls of the CUDA API that an export has twice: as CUPTI recorded them, and around that as an event of nsys' own."""
+"""Find CUDA API calls that an export has twice: as recorded by CUPTI, and enclosed in an event of nsys itself."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tracelab.readers.nsys.export import Array, Columns, Export
 
 TABLES = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_RUNTIME_V2")
 APIS = {"CUDA_RUNTIME": "runtime", "CUDA_DRIVER": "driver"}
-"""The classes of events that CUPTI records."""
+"""Event classes that CUPTI records."""
 
 CallKey = tuple[int, int]
 """Thread and correlation."""
@@ -22,50 +22,50 @@ _READ: Columns = dict.fromkeys((*_KEY, "eventClass", "start", "end"), "int")
 
 
 def find_repeated_calls(export: Export, enums: Enums) -> frozenset[CallKey]:
-    """The calls that stand twice (cudaMalloc of class 67 around cudaMalloc_v3020 of class 0, same correlation: 2022).
+    """Return the calls that the export has twice (2022: cudaMalloc of class 67 around cudaMalloc_v3020 of class 0).
 
-    A thread makes one call of a correlation, so a call of another class that holds CUPTI's is that call.
+    A thread makes one call per correlation, so a call of another class that encloses CUPTI's is the same call.
     """
-    own = cupti_class_codes(enums)
-    around: dict[CallKey, tuple[int, int]] = {}
-    found: set[CallKey] = set()
+    cupti_classes = cupti_class_codes(enums)
+    enclosing: dict[CallKey, tuple[int, int]] = {}
+    repeated: set[CallKey] = set()
     for table in TABLES:
-        if not set(_READ) <= set(export.tables.get(table, {})) or not _has_other_classes(export, table, own):
+        if not set(_READ) <= set(export.tables.get(table, {})) or not _has_other_classes(export, table, cupti_classes):
             continue
         for rows in _iter_rows(export, table, _READ):
-            for row in rows.filter(pc.invert(pc.is_in(rows.column("eventClass"), own))).to_pylist():
+            for row in rows.filter(pc.invert(pc.is_in(rows.column("eventClass"), cupti_classes))).to_pylist():
                 if row["correlationId"] and None not in row.values():
-                    around[row["globalTid"], row["correlationId"]] = (row["start"], row["end"])
+                    enclosing[row["globalTid"], row["correlationId"]] = (row["start"], row["end"])
         for rows in _iter_rows(export, table, _READ):
-            for row in rows.filter(pc.is_in(rows.column("eventClass"), own)).to_pylist():
+            for row in rows.filter(pc.is_in(rows.column("eventClass"), cupti_classes)).to_pylist():
                 key = row["globalTid"], row["correlationId"]
-                start, end = around.get(key, (1, 0))
+                start, end = enclosing.get(key, (1, 0))
                 if start < end and None not in row.values() and start <= row["start"] and row["end"] <= end:
-                    found.add(key)
-    return frozenset(found)
+                    repeated.add(key)
+    return frozenset(repeated)
 
 
 def cupti_class_codes(enums: Enums) -> Array:
-    """The numbers of CUPTI's classes."""
+    """Return the numbers of CUPTI's classes."""
     names = enums["ENUM_NSYS_EVENT_CLASS"]
     return pa.array([code for code, name in names.items() if name in APIS], pa.int64())
 
 
 def mask_repeated_calls(batch: Batch) -> Array:
-    """Which rows are a call again that the export has as CUPTI recorded it."""
-    twice = batch.session.calls_twice
+    """Return a mask of the rows that repeat a call recorded by CUPTI."""
+    repeated = batch.session.calls_twice
     keys = zip(*(batch.column(name).to_pylist() for name in _KEY), strict=True)
-    others = pc.invert(pc.is_in(batch.column("eventClass"), cupti_class_codes(batch.session.enums)))
-    return pc.and_(others, pa.array([key in twice for key in keys], pa.bool_()))
+    other_class = pc.invert(pc.is_in(batch.column("eventClass"), cupti_class_codes(batch.session.enums)))
+    return pc.and_(other_class, pa.array([key in repeated for key in keys], pa.bool_()))
 
 
-def _has_other_classes(export: Export, table: str, own: Array) -> bool:
-    """Whether some events are of another class; most exports have none."""
+def _has_other_classes(export: Export, table: str, cupti_classes: Array) -> bool:
+    """Return whether any event has another class; most exports have none."""
     rows = _iter_rows(export, table, {"eventClass": "int"})
-    return any(not pc.all(pc.is_in(part.column("eventClass"), own)).as_py() for part in rows)
+    return any(not pc.all(pc.is_in(part.column("eventClass"), cupti_classes)).as_py() for part in rows)
 
 
 def _iter_rows(export: Export, table: str, columns: Columns) -> Iterator[pa.Table]:
-    """Rows that are read again as events, and what is wrong with them is noted then."""
+    """Yield rows that are read again as events, which is when their problems are counted."""
     for part in export.parts(table):
         yield from export.batches(part, columns, DiagnosticCounts(), "rows_lost")

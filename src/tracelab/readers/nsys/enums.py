@@ -1,4 +1,4 @@
-"""What numbers stand for: the export's own ENUM tables, and their values of today where it has none."""
+"""Read names of enum values from the export's ENUM tables, with current values as a fallback."""
 
 from collections.abc import Mapping
 
@@ -48,24 +48,24 @@ _FALLBACK: Mapping[str, tuple[str, Mapping[int, str]]] = {
     ),
     "ENUM_DIAGNOSTIC_SEVERITY_LEVEL": ("", {0: "UnknownLevel", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}),
 }
-"""By table: what its names begin with, and the names by number."""
+"""By table: prefix of its names, and the names by number."""
 
 Enums = Mapping[str, Mapping[int, str]]
 """By table and number: the name without its prefix."""
 
 
 def read_enums(export: Export, diagnostics: DiagnosticCounts) -> Enums:
-    """The names of those tables that are used."""
-    found = {}
+    """Read the names of the tables that are used."""
+    names_by_table = {}
     for table, (prefix, fallback) in _FALLBACK.items():
         rows = read_records(export, table, {"id": "int", "name": "text"}, diagnostics)
-        own = {
+        exported = {
             row["id"]: row["name"].removeprefix(prefix)
             for row in rows
             if isinstance(row["id"], int) and isinstance(row["name"], str)
         }
-        found[table] = {**fallback, **own}
-    return found
+        names_by_table[table] = {**fallback, **exported}
+    return names_by_table
 
 
 _DIRECTIONS = ("HTOD", "DTOH", "DTOD", "HTOH", "PTOP", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA")
@@ -80,19 +80,19 @@ _SYNCS = {  # as Kineto names them
 
 
 def copy_direction(name: str | None) -> str:
-    """DTOH as DtoH, UVM_HTOD as UVM HtoD."""
+    """Convert DTOH to DtoH, UVM_HTOD to UVM HtoD."""
     if name in _DIRECTIONS:
         return _format_direction(name)
     return f"UVM {_format_direction(name.removeprefix('UVM_'))}" if name in _UVM_DIRECTIONS else "unknown"
 
 
 def memory_kind(name: str | None) -> str | None:
-    """DEVICE_STATIC as Device Static; None where the kind is unknown."""
+    """Convert DEVICE_STATIC to Device Static; None if the kind is unknown."""
     return None if name is None or name == "UNKNOWN" else name.replace("_", " ").title()
 
 
 def sync_kind(name: str | None) -> str | None:
-    """What waited for what."""
+    """Convert a type of synchronization to Kineto's name."""
     return _SYNCS.get(name, name.replace("_", " ").title()) if name is not None else None
 
 

@@ -1,4 +1,4 @@
-"""Tables of an export to canonical tables: one mapping a table, one line a canonical column."""
+"""Map the tables of an export to canonical tables: one mapping per table, one line per canonical column."""
 
 import re
 from collections.abc import Mapping as Dict
@@ -29,21 +29,24 @@ from tracelab.readers.nsys.export import Array, Columns
 from tracelab.readers.nsys.string_table import map_distinct
 
 GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
-"""Rows of these make a process one that uses a GPU."""
+"""Tables whose rows show that a process uses a GPU."""
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """How the rows of a table become rows of a canonical one; its columns that no line reads go into `args`."""
+    """Mapping of an export's table to a canonical one; columns that no line reads go into `args`."""
 
     table: str
     columns: Dict[str, Value]
-    held: frozenset[str] = frozenset()
-    """Columns of the export that the lines read, or that say again what those say."""
+    mapped: frozenset[str] = frozenset()
+    """Columns of the export that the lines read, or that repeat them."""
     keep_zero: bool = False
-    """Whether an argument of 0 says something."""
+    """Whether arguments of 0 are kept."""
     dropped: frozenset[str] = frozenset({"callchainId", "gridId", "mangledName"})
-    """Call stacks are not stored; gridId numbers a process's launches in their order; the name is there demangled."""
+    """Call stacks are not stored.
+
+    GridId numbers the launches of a process in order; demangledName replaces mangledName.
+    """
 
 
 _TIMES = {"start_ns": time("start"), "dur_ns": duration("start", "end")}
@@ -57,58 +60,58 @@ _GPU = {
     "graph": link("graphId"),
     "graph_node": link("graphNodeId"),
 }
-_GPU_HELD = frozenset(
+_GPU_MAPPED = frozenset(
     {
         *("globalPid", "deviceId", "contextId", "streamId", "start", "end", "correlationId"),
         *("graphId", "graphNodeId"),
     }
 )
 _CPU = {"pid": pid("globalTid"), "tid": tid("globalTid"), **_TIMES}
-_CPU_HELD = frozenset({"globalTid", "start", "end", "nameId", "textId"})
+_CPU_MAPPED = frozenset({"globalTid", "start", "end", "nameId", "textId"})
 
 _VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d{3,}(?:_ptsz|_ptds)?$")  # cudaMalloc_v3020; cuMemAlloc_v2 keeps its own
 _DRIVER = re.compile(r"cu(?!da)[A-Z]")
 
 
 def strip_api_version(name: str) -> str:
-    """A function's name without the version of the table of functions that it stands in."""
+    """Remove the version of the function table from a function's name."""
     return _VERSION.sub("", name)
 
 
 def _cuda_api_kind(batch: Batch) -> Array:
-    """The class says which API; where it says something else (a call with its stack, say), the name does."""
+    """Return the API of each call by its class; for other classes (a call with its stack, for example) by its name."""
     names = batch.session.enums["ENUM_NSYS_EVENT_CLASS"]
 
-    def of_classes(classes: Array) -> Array:
+    def apis_of_classes(classes: Array) -> Array:
         return pa.array([APIS.get(names.get(value, "")) for value in classes.to_pylist()], pa.string())
 
-    def of_names(texts: Array) -> Array:
+    def apis_of_names(texts: Array) -> Array:
         return pa.array(["driver" if _DRIVER.match(text) else "runtime" for text in texts.to_pylist()], pa.string())
 
-    by_class = map_distinct(batch.column("eventClass"), of_classes)
+    by_class = map_distinct(batch.column("eventClass"), apis_of_classes)
     if not by_class.null_count:
         return by_class
-    return pc.coalesce(by_class, map_distinct(text_of_id("nameId")(batch), of_names), pa.scalar("runtime"))
+    return pc.coalesce(by_class, map_distinct(text_of_id("nameId")(batch), apis_of_names), pa.scalar("runtime"))
 
 
 def _signed_bytes(batch: Batch) -> Array:
-    """Bytes allocated, or below 0 released."""
+    """Return bytes allocated; below 0, released."""
     released = pc.equal(batch.column("memoryOperationType"), 1)
     return pc.if_else(pc.fill_null(released, False), pc.negate(batch.column("bytes")), batch.column("bytes"))  # noqa: FBT003
 
 
-def _event_record_field(place: int) -> Value:
-    """Stream, or correlation, of the event record that a synchronisation waited for, where the export numbers them."""
+def _event_record_field(position: int) -> Value:
+    """Return stream or correlation of the event record that a sync waited for, if the export numbers them."""
 
-    def found(batch: Batch) -> Array:
+    def look_up(batch: Batch) -> Array:
         records = batch.session.records
         if not records:
             return pa.nulls(batch.rows.num_rows, pa.int64())
         keys = (pid("globalPid")(batch), batch.column("eventId"), batch.column("eventSyncId"))
         rows = zip(*(column.to_pylist() for column in keys), strict=True)
-        return pa.array([records.get(key, (None, None))[place] for key in rows], pa.int64())
+        return pa.array([records.get(key, (None, None))[position] for key in rows], pa.int64())
 
-    return found
+    return look_up
 
 
 _MEMORY = ("ENUM_CUDA_MEM_KIND", enums.memory_kind)
@@ -125,7 +128,7 @@ MAPPINGS: Dict[str, Mapping] = {
             "shared_static_bytes": number("staticSharedMemory"),
             "shared_dynamic_bytes": number("dynamicSharedMemory"),
         },
-        _GPU_HELD
+        _GPU_MAPPED
         | {"demangledName", "shortName", "registersPerThread", "staticSharedMemory"}
         | {"dynamicSharedMemory", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"},
     ),
@@ -140,7 +143,7 @@ MAPPINGS: Dict[str, Mapping] = {
             "dst_device": device("dstDeviceId"),
             "size_bytes": number("bytes"),
         },
-        _GPU_HELD | {"copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId", "bytes"},
+        _GPU_MAPPED | {"copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId", "bytes"},
     ),
     "CUPTI_ACTIVITY_KIND_MEMSET": Mapping(
         "memsets",
@@ -150,12 +153,12 @@ MAPPINGS: Dict[str, Mapping] = {
             "size_bytes": number("bytes"),
             "value": number("value"),
         },
-        _GPU_HELD | {"memKind", "bytes", "value"},
+        _GPU_MAPPED | {"memKind", "bytes", "value"},
     ),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Mapping(
         "graph_launches",
         {**_GPU, "name": text_of_id("nameId")},
-        _GPU_HELD | {"nameId"},
+        _GPU_MAPPED | {"nameId"},
     ),
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Mapping(
         "syncs",
@@ -166,7 +169,7 @@ MAPPINGS: Dict[str, Mapping] = {
             "waits_for_stream": _event_record_field(0),
             "waits_for_correlation": _event_record_field(1),
         },
-        _GPU_HELD | {"syncType", "deprecatedSyncType", "eventId", "eventSyncId"},
+        _GPU_MAPPED | {"syncType", "deprecatedSyncType", "eventId", "eventSyncId"},
     ),
     "CUPTI_ACTIVITY_KIND_RUNTIME": Mapping(
         "api_calls",
@@ -177,7 +180,7 @@ MAPPINGS: Dict[str, Mapping] = {
             "correlation": link("correlationId"),
             "return_value": number("returnValue"),
         },
-        _CPU_HELD | {"correlationId", "returnValue", "eventClass"},
+        _CPU_MAPPED | {"correlationId", "returnValue", "eventClass"},
     ),
     "CUDA_GPU_MEMORY_USAGE_EVENTS": Mapping(
         "memory_events",
@@ -201,7 +204,7 @@ _SHARED_KEYS = ("globalTid", "start", "end")
 
 
 def find_mapping(table: str, columns: Columns) -> Mapping | None:
-    """How a table of the export becomes rows; None where it has no events."""
+    """Return the mapping of a table; None if it has no events."""
     if table in MAPPINGS:
         return MAPPINGS[table]
     if table == "CUPTI_ACTIVITY_KIND_RUNTIME_V2":
@@ -217,7 +220,7 @@ def find_mapping(table: str, columns: Columns) -> Mapping | None:
 
 
 _UNTIMED = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT",)
-"""Events whose time older versions do not export."""
+"""Tables of events without times in older versions."""
 
 
 def _map_library_calls(api: str) -> Mapping:
@@ -230,26 +233,26 @@ def _map_library_calls(api: str) -> Mapping:
             "correlation": link("correlationId"),
             "return_value": number("returnValue"),
         },
-        _CPU_HELD | {"correlationId", "returnValue", "eventClass"},
+        _CPU_MAPPED | {"correlationId", "returnValue", "eventClass"},
     )
 
 
 def map_other_events(columns: Columns) -> Mapping:
-    """How events that no canonical table is for are kept."""
+    """Map events without a canonical table to `other_events`."""
     start = next((name for name in ("start", "timestamp", "rawTimestamp") if name in columns), "start")
-    where = "globalTid" if "globalTid" in columns else "globalPid"
-    ranged = "end" in columns and columns["end"] == "int"
+    id_column = "globalTid" if "globalTid" in columns else "globalPid"
+    has_end = "end" in columns and columns["end"] == "int"
     return Mapping(
         "other_events",
         {
-            "pid": pid(where),
+            "pid": pid(id_column),
             "category": lambda batch: constant(batch.table)(batch),
-            "phase": constant("X" if ranged else "i"),
+            "phase": constant("X" if has_end else "i"),
             "name": text_of_id("nameId", "textId"),
-            **({"tid": tid(where)} if where == "globalTid" else {}),
+            **({"tid": tid(id_column)} if id_column == "globalTid" else {}),
             "start_ns": time(start),
-            **({"dur_ns": duration(start, "end")} if ranged else {}),
+            **({"dur_ns": duration(start, "end")} if has_end else {}),
         },
-        frozenset({where, start, "end", "nameId", "textId", "callchainId"}),
+        frozenset({id_column, start, "end", "nameId", "textId", "callchainId"}),
         keep_zero=True,
     )

@@ -1,4 +1,4 @@
-"""What an export says of the recording: its session, its devices, the program that wrote it."""
+"""Read the metadata of a recording: session, devices, processes, versions."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from tracelab.readers.nsys.export import Columns, Export, iter_rows, read_record
 
 Record = dict[str, object]
 EventKey = tuple[int, int, int]
-"""Process, event, and number of its record."""
+"""Process, event, and number of the record."""
 
 _VERSIONS = {"EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"}
 _NO_UUID = re.compile(r"[0-]*")
@@ -42,48 +42,51 @@ _PROCESSES = {
 
 
 def session_start_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
-    """When the session started, in unix ns."""
+    """Return the start of the session, in Unix ns."""
     rows = read_records(export, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": "int"}, diagnostics)
     starts = [row["utcEpochNs"] for row in rows if isinstance(row["utcEpochNs"], int)]
     return next((start for start in starts if 0 < start < 1 << 61), None)
 
 
 def session_dur_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
-    """How long it lasted."""
+    """Return the duration of the session."""
     rows = read_records(export, "ANALYSIS_DETAILS", {"duration": "int"}, diagnostics)
     durations = [row["duration"] for row in rows if isinstance(row["duration"], int)]
     return max((dur for dur in durations if 0 < dur < 1 << 61), default=None)
 
 
 def read_versions(export: Export, diagnostics: DiagnosticCounts) -> dict[str, str]:
-    """The versions of the program and of its schema; nothing else is read there, for it names users and machines."""
-    found = {}
+    """Return the versions of nsys and of its schema.
+
+    Nothing else is read from these tables: they name users and machines.
+    """
+    versions_by_name = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         for row in read_records(export, table, {"name": "text", "value": "text"}, diagnostics):
             if row["name"] in _VERSIONS and row["value"]:
-                found[str(row["name"])] = str(row["value"])
-    return found
+                versions_by_name[str(row["name"])] = str(row["value"])
+    return versions_by_name
 
 
 def list_gpu_processes(export: Export) -> list[int]:
-    """The processes that had a CUDA context, as far as the small tables tell; in order."""
-    found: set[int] = set()
+    """Return the processes that had a CUDA context according to the metadata tables, in order."""
+    pids: set[int] = set()
     for table, column in _PROCESSES.items():
         rows = read_records(export, table, {column: "int"}, DiagnosticCounts())
-        found |= {row[column] for row in rows if isinstance(row[column], int) and row[column]}  # type: ignore[misc]
-    return sorted(found)
+        pids |= {row[column] for row in rows if isinstance(row[column], int) and row[column]}  # type: ignore[misc]
+    return sorted(pids)
 
 
 def read_event_records(export: Export) -> dict[EventKey, tuple[int, int]]:
-    """Stream and correlation of the event records that are waited for, where the export numbers them (2025 on)."""
+    """Return stream and correlation of awaited event records, if the export numbers them (since 2025)."""
     keys: Columns = dict.fromkeys(("globalPid", "eventId", "eventSyncId"), "int")
     waits, records_of = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
     if any("eventSyncId" not in export.tables.get(table, {}) for table in (waits, records_of)):
         return {}
     awaited = {key for key, _ in _event_keys(export, waits, keys)}
     columns = {**keys, **dict.fromkeys(("streamId", "correlationId"), "int")}
-    found = _event_keys(export, records_of, columns)  # type: ignore[arg-type]
-    return {key: (row["streamId"], row["correlationId"]) for key, row in found if key in awaited}
+    recorded = _event_keys(export, records_of, columns)  # type: ignore[arg-type]
+    return {key: (row["streamId"], row["correlationId"]) for key, row in recorded if key in awaited}
 
 
 def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[EventKey, dict[str, Any]]]:
@@ -96,19 +99,19 @@ def _event_keys(export: Export, table: str, columns: Columns) -> Iterator[tuple[
 def build_device_rows(
     export: Export, ranks: Mapping[int, int], used: set[int], diagnostics: DiagnosticCounts
 ) -> list[Record]:
-    """Rows of `devices`: those that a process calls its own, where the export says so, else all of the machine."""
+    """Build rows of `devices`: those that each process uses, if the export lists them, else all GPUs of the machine."""
     cards = read_records(export, "TARGET_INFO_GPU", _GPU, diagnostics)
     named = read_records(
         export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, diagnostics
     )
     by_id = {card["id"]: card for card in cards}
-    told = [
+    process_devices = [
         _build_device_row(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
         for row in named
         if row["gpuId"] in by_id and (row["pid"] in ranks or not ranks)
     ]
-    if told:
-        return told
+    if process_devices:
+        return process_devices
     ordinals = _cuda_ordinals(cards)
     if cards and None in ordinals and used:
         diagnostics.note("device_unknown", count=len(cards))
@@ -120,7 +123,7 @@ def build_device_rows(
 
 
 def _cuda_ordinals(cards: list[Record]) -> list[object]:
-    """CUDA's ordinal of each card; some versions say 0 of all, and then it is known of a single one only."""
+    """Return the CUDA ordinal of each GPU; some versions write 0 for all, so only a single GPU's is then known."""
     ordinals = [card["cuDevice"] for card in cards]
     if len(cards) == 1:
         return [0 if ordinals[0] is None else ordinals[0]]
@@ -150,7 +153,7 @@ def _build_device_row(card: Record, ordinal: object) -> Record:
 
 
 def build_table(name: str, rows: list[Record]) -> pa.Table:
-    """Rows that name some of a canonical table's columns."""
+    """Build a canonical table from rows with some of its columns."""
     columns = [column for column in schema.BY_NAME[name].columns if column.name not in ("run", "source")]
     if not any("rank" in row for row in rows):
         columns = [column for column in columns if column.name != "rank"]
@@ -163,5 +166,5 @@ def build_table(name: str, rows: list[Record]) -> pa.Table:
 
 
 def _null_beyond_int32(value: Any, kind: str) -> object:  # noqa: ANN401 - of any column
-    """The value, or None where it is a number beyond its column's type."""
+    """Return the value; None if it overflows its column's type."""
     return None if kind == "int32" and isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else value

@@ -1,4 +1,4 @@
-"""NCCL's NVTX payloads: which communicator, how many bytes, which root or peer."""
+"""Read NCCL's NVTX payloads: communicator, bytes, root or peer."""
 
 import json
 from typing import Any
@@ -21,13 +21,13 @@ _KINDS = {
     "ncclScatter": "other",
 }
 _PER_RANK = ("all_gather", "reduce_scatter", "all_to_all")
-"""Collectives whose message is one rank's share: what is moved is as many times as much as there are ranks."""
+"""Collectives whose message is the share of one rank; the size is that times the number of ranks."""
 
 
 def build_collectives(annotations: pa.Table) -> pa.Table | None:
-    """Rows of `collectives` for the calls whose payload tells a size; None where there are none."""
-    called = pc.is_in(annotations.column("name"), value_set=pa.array(list(_KINDS)))
-    calls = annotations.filter(pc.and_kleene(called, pc.is_valid(annotations.column("payload"))))
+    """Build rows of `collectives` for the calls with a size in their payload; None if there are none."""
+    is_collective = pc.is_in(annotations.column("name"), value_set=pa.array(list(_KINDS)))
+    calls = annotations.filter(pc.and_kleene(is_collective, pc.is_valid(annotations.column("payload"))))
     if not calls.num_rows:
         return None
     rows = [row for call in calls.to_pylist() if (row := _build_row(call)) is not None]
@@ -54,7 +54,7 @@ def _build_row(call: dict[str, Any]) -> dict[str, object] | None:
         **{key: call[key] for key in ("pid", "tid", "start_ns", "dur_ns")},
         "collective": collective,
         "raw_name": call["name"],
-        # the share of one rank where it is not known how many there are would be a wrong size
+        # without the number of ranks, the share of one rank would be a wrong size
         "size_bytes": None if collective in _PER_RANK and not ranks else moved,
         "bytes_source": "nvtx",
         "comm_id": None if communicator is None else str(communicator),
@@ -66,26 +66,26 @@ def _build_row(call: dict[str, Any]) -> dict[str, object] | None:
 
 
 def _flatten_payload(payload: str) -> dict[str, object]:
-    """The payload's fields by lower-case name, however deep they stand."""
+    """Return the fields of a payload by lower-case name, at any depth."""
     try:
         content = json.loads(payload)
     except ValueError:
         return {}
-    found: dict[str, object] = {}
-    waiting = [content]
-    while waiting:
-        part = waiting.pop()
+    fields: dict[str, object] = {}
+    pending = [content]
+    while pending:
+        part = pending.pop()
         if isinstance(part, list):
-            waiting += part
+            pending += part
         elif isinstance(part, dict):
             if isinstance(part.get("name"), str) and "value" in part:
-                found.setdefault(part["name"].lower(), part["value"])
+                fields.setdefault(part["name"].lower(), part["value"])
             for key, value in part.items():
                 if isinstance(value, dict | list):
-                    waiting.append(value)
+                    pending.append(value)
                 else:
-                    found.setdefault(key.lower(), value)
-    return found
+                    fields.setdefault(key.lower(), value)
+    return fields
 
 
 def _find_number(fields: dict[str, object], *names: str) -> int | None:

@@ -1,4 +1,4 @@
-"""NVTX: ranges and marks as annotations; NCCL's payloads as collectives; the names of domains and categories."""
+"""Map NVTX: ranges and marks to annotations, payloads of NCCL to collectives; read domains and categories."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -31,17 +31,17 @@ RANGES = {
     "NvtxtPushPopRange": "push_pop",
     "NvtxtStartEndRange": "start_end",
 }
-"""Types of events that are annotations, and their `style` in args; the others name things."""
+"""Event types that are annotations, and their `style` in args; the others name things."""
 
 _NAMING_TYPES = ("NvtxDomainCreate", "NvtxCategory", "NvtxtCategory", "NvtxThread")
 _NAMING: Columns = {
     **dict.fromkeys(("eventType", "globalTid", "domainId", "category", "textId"), "int"),
     "text": "text",
 }
-"""What the events that name things are read of."""
+"""Columns of the events that name things."""
 
 _VALUES = ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue")
-_HELD = {
+_MAPPED = {
     *("start", "end", "eventType", "globalTid", "text", "textId", "domainId", "category", "jsonText", "jsonTextId"),
     *_VALUES,
 }
@@ -49,7 +49,7 @@ _HELD = {
 
 @dataclass(frozen=True)
 class NvtxNames:
-    """What the events that name things say, over all processes."""
+    """Names and MPI ranks in the events of all processes that name things."""
 
     domains: dict[tuple[int | None, int], str]
     categories: dict[tuple[int | None, int, int], str]
@@ -57,25 +57,25 @@ class NvtxNames:
 
 
 def read_names(export: Export, strings: StringTable, types: Mapping[int, str]) -> NvtxNames:
-    """The names of domains and categories, and the MPI ranks after which threads are named."""
-    found = NvtxNames({}, {}, {})
+    """Read the names of domains and categories, and the MPI ranks in names of threads."""
+    nvtx_names = NvtxNames({}, {}, {})
     codes = pa.array([code for code, name in types.items() if name in _NAMING_TYPES], pa.int64())
     for table in TABLES:
         columns = {name: kind for name, kind in _NAMING.items() if name in export.tables.get(table, {})}
         if "eventType" not in columns:
             continue
-        for part in export.parts(table):  # most have none, and their texts need not be read for that
+        for part in export.parts(table):  # most parts have none, so their texts are not read
             if any(
                 _select_naming_rows(rows, codes).num_rows for rows in _iter_rows(export, part, {"eventType": "int"})
             ):
                 for rows in _iter_rows(export, part, columns):
                     for row in _select_naming_rows(rows, codes).to_pylist():
-                        _store_name(row, types[row["eventType"]], strings, found)
-    return found
+                        _store_name(row, types[row["eventType"]], strings, nvtx_names)
+    return nvtx_names
 
 
 def _iter_rows(export: Export, part: Part, columns: Columns) -> Iterator[pa.Table]:
-    """Rows that are read again as events, and what is wrong with them is noted then."""
+    """Yield rows that are read again as events, which is when their problems are counted."""
     return export.batches(part, columns, DiagnosticCounts(), "rows_lost")
 
 
@@ -83,7 +83,7 @@ def _select_naming_rows(rows: pa.Table, codes: Array) -> pa.Table:
     return rows.filter(pc.is_in(rows.column("eventType"), value_set=codes))
 
 
-def _store_name(row: dict[str, object], kind: str, strings: StringTable, found: NvtxNames) -> None:
+def _store_name(row: dict[str, object], kind: str, strings: StringTable, nvtx_names: NvtxNames) -> None:
     text, where, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
     if text is None and isinstance(row.get("textId"), int):
         text = strings.of(pa.array([row["textId"]], pa.int64()), DiagnosticCounts())[0].as_py()
@@ -92,28 +92,28 @@ def _store_name(row: dict[str, object], kind: str, strings: StringTable, found: 
     process = (where >> 24) & 0xFFFFFF if isinstance(where, int) else None
     category = row.get("category")
     if kind == "NvtxDomainCreate":
-        found.domains[process, domain] = text
+        nvtx_names.domains[process, domain] = text
     elif kind == "NvtxThread" and text.startswith("MPI Rank ") and text[9:].isdecimal() and process is not None:
-        found.mpi_ranks[process] = int(text[9:])
+        nvtx_names.mpi_ranks[process] = int(text[9:])
     elif kind != "NvtxThread" and isinstance(category, int):
-        found.categories[process, domain, category] = text
+        nvtx_names.categories[process, domain, category] = text
 
 
 def map_batch(batch: Batch, extras: list[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of a batch by the canonical table that they belong into."""
+    """Yield the rows of a batch by canonical table."""
     types = batch.session.enums["ENUM_NSYS_EVENT_TYPE"]
     codes = pa.array([code for code, name in types.items() if name in RANGES], pa.int64())
-    ranged = pc.is_in(batch.column("eventType"), value_set=codes)
+    is_annotation = pc.is_in(batch.column("eventType"), value_set=codes)
     ranges, others = (
         Batch(batch.table, batch.rows.filter(mask), batch.session, batch.diagnostics)
-        for mask in (ranged, pc.invert(ranged))
+        for mask in (is_annotation, pc.invert(is_annotation))
     )
     if ranges.rows.num_rows:
         batch.diagnostics.note("outside_session", count=count_outside_session(ranges))
         annotations = _map_annotations(ranges, extras)
         yield "annotations", annotations
-        if (noted := build_collectives(annotations)) is not None:
-            yield "collectives", noted
+        if (from_nccl := build_collectives(annotations)) is not None:
+            yield "collectives", from_nccl
     if others.rows.num_rows:
         yield "other_events", _map_other_events(others, extras, types)
 
@@ -136,7 +136,7 @@ def _map_annotations(batch: Batch, extras: list[str]) -> pa.Table:
 
 
 def _with_style(batch: Batch) -> Batch:
-    """The batch with a column that says what kind of range each is: without it an open range looks like a mark."""
+    """Add a column with the style of each range: without it, an open range looks like a mark."""
     types = batch.session.enums["ENUM_NSYS_EVENT_TYPE"]
 
     def styles(codes: Array) -> Array:
@@ -146,7 +146,7 @@ def _with_style(batch: Batch) -> Batch:
 
 
 def _map_other_events(batch: Batch, extras: list[str], types: Mapping[int, str]) -> pa.Table:
-    """Names of threads, ends of domains, and whatever newer versions add."""
+    """Map names of threads, ends of domains, and event types of newer versions."""
     kinds = [types.get(code, f"NVTX event type {code}") for code in batch.column("eventType").to_pylist()]
     return pa.table(
         {
@@ -163,35 +163,35 @@ def _map_other_events(batch: Batch, extras: list[str], types: Mapping[int, str])
 
 
 def _event_texts(batch: Batch) -> Array:
-    """The event's own text, else the registered one."""
-    own = batch.column("text", "text")
-    if not own.null_count:
-        return own
-    return pc.coalesce(own, batch.session.strings.of(batch.column("textId"), batch.diagnostics))
+    """Return the text of the event, else the registered one."""
+    texts = batch.column("text", "text")
+    if not texts.null_count:
+        return texts
+    return pc.coalesce(texts, batch.session.strings.of(batch.column("textId"), batch.diagnostics))
 
 
 def _domain_names(batch: Batch) -> Array:
-    """The domain's name, else its number; the default domain, 0, has none."""
+    """Return the name of the domain, else its number; the default domain, 0, has none."""
     known = batch.session.domains
 
-    def found(process: int | None, domain: int) -> str | None:
+    def look_up(process: int | None, domain: int) -> str | None:
         return known.get((process, domain)) or (str(domain) if domain else None)
 
-    return _look_up_by_keys(batch, ("domainId",), found)
+    return _look_up_by_keys(batch, ("domainId",), look_up)
 
 
 def _category_names(batch: Batch) -> Array:
-    """The category's name, else its number."""
+    """Return the name of the category, else its number."""
     known = batch.session.categories
 
-    def found(process: int | None, domain: int, category: int) -> str | None:
+    def look_up(process: int | None, domain: int, category: int) -> str | None:
         return known.get((process, domain, category)) or (str(category) if category else None)
 
-    return _look_up_by_keys(batch, ("domainId", "category"), found)
+    return _look_up_by_keys(batch, ("domainId", "category"), look_up)
 
 
 def _look_up_by_keys(batch: Batch, columns: tuple[str, ...], find: Callable[..., str | None]) -> Array:
-    """What a process and some ids stand for, looked up once for each combination."""
+    """Look up process and ids once per combination."""
     keys = pa.table(
         {
             "process": pid("globalTid")(batch),
@@ -206,23 +206,23 @@ def _look_up_by_keys(batch: Batch, columns: tuple[str, ...], find: Callable[...,
 
 
 def _payload_json(batch: Batch) -> Array:
-    """The payload as JSON: the decoded object, else the number."""
-    written = batch.column("jsonText", "text")
+    """Return the payload as JSON: the decoded object, else the number."""
+    payloads = batch.column("jsonText", "text")
     if "jsonTextId" in batch.rows.column_names:
-        written = pc.coalesce(written, batch.session.strings.of(batch.column("jsonTextId"), batch.diagnostics))
+        payloads = pc.coalesce(payloads, batch.session.strings.of(batch.column("jsonTextId"), batch.diagnostics))
     for name in _VALUES:
         values = batch.column(name)
         if values.null_count < len(values):
             texts = [None if value is None else json.dumps(value) for value in values.to_pylist()]
-            written = pc.coalesce(written, pa.array(texts, pa.string()))
-    return written
+            payloads = pc.coalesce(payloads, pa.array(texts, pa.string()))
+    return payloads
 
 
 def list_extra_columns(columns: Columns) -> list[str]:
-    """The columns that go into args."""
-    return [name for name in columns if name not in _HELD]
+    """Return the columns that go into args."""
+    return [name for name in columns if name not in _MAPPED]
 
 
-def add_names(session: Session, found: NvtxNames) -> Session:
-    """The session with the names that NVTX events gave."""
-    return replace(session, domains=found.domains, categories=found.categories)
+def add_names(session: Session, nvtx_names: NvtxNames) -> Session:
+    """Add the names in NVTX events to the session."""
+    return replace(session, domains=nvtx_names.domains, categories=nvtx_names.categories)

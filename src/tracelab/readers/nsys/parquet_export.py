@@ -1,4 +1,4 @@
-"""An export as a folder of Parquet files, one a table (`nsys export -t parquetdir`)."""
+"""Read an export stored as a folder of Parquet files, one per table (`nsys export -t parquetdir`)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class FolderExport:
     path: Path
     tables: dict[str, Columns]
     broken: tuple[str, ...]
-    """Tables whose file is no Parquet file."""
+    """Tables whose file is not readable as Parquet."""
 
     def parts(self, table: str) -> list[Part]:
-        """Row groups."""
+        """Return one part per row group."""
         with pq.ParquetFile(self._file(table)) as file:
             rows = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
         return [Part(table, at, at, count) for at, count in enumerate(rows)]
@@ -41,7 +41,7 @@ class FolderExport:
         lost: str,
         steady: Collection[str] = (),  # noqa: ARG002 - Parquet stores such a column as one value anyway
     ) -> Iterator[pa.Table]:
-        """The rows of a row group; where it breaks, the rest of it is lost."""
+        """Yield the rows of a row group; after damage, its remaining rows are lost."""
         read = 0
         with pq.ParquetFile(self._file(part.table)) as file:
             wanted = file.metadata.row_group(part.first).num_rows
@@ -62,7 +62,7 @@ class FolderExport:
 
 
 def is_source(folder: Path) -> bool:
-    """Whether the folder holds such files, by their names."""
+    """Return whether the folder is an export, by the names of its files."""
     try:
         names = {file.stem for file in folder.iterdir() if file.suffix == _SUFFIX}
     except OSError:
@@ -71,7 +71,7 @@ def is_source(folder: Path) -> bool:
 
 
 def open_folder(folder: Path) -> FolderExport:
-    """The export in a folder. Raises NotProfilerDataError where none of its files can be read."""
+    """Open the export in a folder. Raises NotProfilerDataError if none of its files is readable."""
     tables: dict[str, Columns] = {}
     broken = []
     for file in sorted(folder.glob(f"*{_SUFFIX}")):
@@ -80,12 +80,12 @@ def open_folder(folder: Path) -> FolderExport:
         except (OSError, pa.ArrowException):
             broken.append(file.stem)
             continue
-        # a column of Arrow's type null holds nothing, and whoever asks for one that is not there gets its kind
+        # a column of Arrow's type null is empty; reading a missing column returns its kind
         tables[file.stem] = {
             field.name: _kind_of_type(field.type) for field in schema if not pa.types.is_null(field.type)
         }
     if not has_nsys_tables(tables):
-        raise NotProfilerDataError(folder, f"none of its files can be read; expected {DESCRIPTION}")
+        raise NotProfilerDataError(folder, f"no readable Parquet file of Nsight Systems; expected {DESCRIPTION}")
     return FolderExport(folder, tables, tuple(broken))
 
 
@@ -96,7 +96,7 @@ def _kind_of_type(declared: pa.DataType) -> Kind:
 
 
 def _coerce_column(values: Array, kind: Kind, name: str, diagnostics: DiagnosticCounts) -> Array:
-    """A column in the type of its kind, cell by cell where it does not go as a whole."""
+    """Convert a column to its kind, cell by cell if it does not convert as a whole."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     try:

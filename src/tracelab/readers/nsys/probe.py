@@ -1,4 +1,4 @@
-"""What an export tells before its events are read: whether it is one, which rank, when."""
+"""Detect exports and reports; read rank and time span before events are read."""
 
 from pathlib import Path
 
@@ -14,17 +14,17 @@ FORMAT = "nsys"
 
 
 def sniff(head: bytes) -> bool:
-    """Whether content that begins like this may be an export, or a report."""
+    """Return whether the content may be an export or a report."""
     return head.startswith((sqlite_export.MAGIC, report_export.MAGIC))
 
 
 def is_source(path: Path) -> bool:
-    """Whether a folder is one export."""
+    """Return whether a folder is an export."""
     return parquet_export.is_source(path)
 
 
 def probe_file(path: Path) -> Probe:
-    """The rank that the name says; none where several processes used a GPU, for each is a rank then."""
+    """Return the rank in the name; none if several processes used a GPU, as each is then a rank."""
     if report_export.is_report(path):
         return Probe(FORMAT, rank_from_name(path))
     several = len(metadata.list_gpu_processes(open_export(path))) > 1
@@ -32,7 +32,7 @@ def probe_file(path: Path) -> Probe:
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
-    """When the session began and ended, in unix ns; of a report that is not exported nothing."""
+    """Return begin and end of the session, in Unix ns; None for a report that is not exported."""
     if report_export.is_report(path):
         return None
     export = open_export(path)
@@ -44,5 +44,5 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
 
 
 def open_export(path: Path) -> Export:
-    """An export that is there, in a file or a folder. Raises NotProfilerDataError, SourceError."""
+    """Open the export in a file or folder. Raises NotProfilerDataError, SourceError."""
     return parquet_export.open_folder(path) if path.is_dir() else sqlite_export.open_file(path)

@@ -1,4 +1,4 @@
-"""A whole export into a sink: its tables in parts, read and mapped on several threads."""
+"""Read a whole export into a sink: tables in parts, read and mapped on several threads."""
 
 import contextlib
 import threading
@@ -26,7 +26,7 @@ from tracelab.store.writer import Sink
 
 VERSION = "nsys-1"
 _OTHER_ROWS = 2_000_000
-"""Rows of a table without a canonical one that are kept: samples of processors can be many times the rest."""
+"""Most rows kept of tables without a canonical one: samples of processors can be many times the rest."""
 
 _NOT_EVENTS = ("DIAGNOSTIC_EVENT",)
 MappedTables = Iterator[tuple[str, pa.Table]]
@@ -34,7 +34,7 @@ MappedTables = Iterator[tuple[str, pa.Table]]
 
 @dataclass
 class ReadTotals:
-    """What all tables together have told."""
+    """Totals over all tables."""
 
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
     events_kept: int = 0
@@ -44,7 +44,7 @@ class ReadTotals:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A part of a table, and what becomes of its rows."""
+    """A part of a table to read, and the function that maps its batches."""
 
     part: Part
     columns: Columns
@@ -55,32 +55,32 @@ class ReadTask:
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of an export, or of a report that nsys can export, into a sink."""
     with contextlib.ExitStack() as stack:
-        at = stack.enter_context(report_export.export_report(path)) if report_export.is_report(path) else path
-        return _read_export(open_export(at), path, open_sink, workers, progress)
+        source = stack.enter_context(report_export.export_report(path)) if report_export.is_report(path) else path
+        return _read_export(open_export(source), path, open_sink, workers, progress)
 
 
 def _read_export(
     export: Export, path: Path, open_sink: Callable[[int], Sink], workers: int, progress: Callable[[int], None]
 ) -> ReadResult:
-    whole = ReadTotals()
-    start_ns = metadata.session_start_ns(export, whole.diagnostics)
-    session, names = _read_session(export, start_ns, whole.diagnostics)
-    assumed = assign_ranks(metadata.list_gpu_processes(export), path, names.mpi_ranks, DiagnosticCounts())
-    sink = open_sink(assumed.first)
-    tasks = list(_plan_tasks(export, whole.diagnostics))
-    crew = _ThreadedReader(export, session, sink, whole, None if assumed.only is not None else assumed)
-    crew.work(tasks, workers, _progress_in_bytes(path, tasks, progress))
-    note_table_problems(export, whole.diagnostics)
-    ranks = assign_ranks(whole.gpu_pids, path, names.mpi_ranks, whole.diagnostics)
-    devices = metadata.build_device_rows(export, ranks.by_pid, whole.gpu_pids, whole.diagnostics)
+    totals = ReadTotals()
+    start_ns = metadata.session_start_ns(export, totals.diagnostics)
+    session, names = _read_session(export, start_ns, totals.diagnostics)
+    expected = assign_ranks(metadata.list_gpu_processes(export), path, names.mpi_ranks, DiagnosticCounts())
+    sink = open_sink(expected.first)
+    tasks = list(_plan_tasks(export, totals.diagnostics))
+    reader = _ThreadedReader(export, session, sink, totals, None if expected.only is not None else expected)
+    reader.read_all(tasks, workers, _progress_in_bytes(path, tasks, progress))
+    note_table_problems(export, totals.diagnostics)
+    ranks = assign_ranks(totals.gpu_pids, path, names.mpi_ranks, totals.diagnostics)
+    devices = metadata.build_device_rows(export, ranks.by_pid, totals.gpu_pids, totals.diagnostics)
     sink.put("devices", metadata.build_table("devices", [{"rank": ranks.first} | row for row in devices]))
     run = {"profiler": "nsys", "gpu": next((row["name"] for row in devices if row["name"]), None)}
-    several = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
-    sink.put("runs", metadata.build_table("runs", [run | several]))
+    world = {"world_size": len(ranks.by_pid)} if ranks.only is None else {}
+    sink.put("runs", metadata.build_table("runs", [run | world]))
     sink.close()
-    if ranks != assumed:
-        _correct_ranks(sink, assumed, ranks)
-    return build_result(export, session, whole.diagnostics, whole.events_kept, start_known=start_ns is not None)
+    if ranks != expected:
+        _correct_ranks(sink, expected, ranks)
+    return build_result(export, session, totals.diagnostics, totals.events_kept, start_known=start_ns is not None)
 
 
 def _read_session(export: Export, start_ns: int | None, diagnostics: DiagnosticCounts) -> tuple[Session, NvtxNames]:
@@ -102,9 +102,9 @@ def _read_session(export: Export, start_ns: int | None, diagnostics: DiagnosticC
 
 
 def _plan_tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[ReadTask]:
-    """What there is to read, the largest tables first."""
+    """Yield the parts to read, the largest first."""
     metrics = counters.read_metric_names(export, diagnostics)
-    found: list[ReadTask] = []
+    tasks: list[ReadTask] = []
     for table, columns in export.tables.items():
         mapped = _find_mapping(table, columns, metrics)
         if mapped is None:
@@ -112,9 +112,9 @@ def _plan_tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[ReadT
         parts = export.parts(table)
         if isinstance(mapped, Mapping) and mapped.table == "other_events":
             parts = _limit_parts(parts, diagnostics)
-        wanted, extras, become = _plan_table(table, columns, mapped, metrics)
-        found += [ReadTask(part, wanted, extras, become) for part in parts]
-    yield from sorted(found, key=lambda task: -task.part.rows)
+        wanted, extras, map_rows = _plan_table(table, columns, mapped, metrics)
+        tasks += [ReadTask(part, wanted, extras, map_rows) for part in parts]
+    yield from sorted(tasks, key=lambda task: -task.part.rows)
 
 
 def _find_mapping(table: str, columns: Columns, metrics: counters.MetricNames) -> Mapping | str | None:
@@ -124,31 +124,37 @@ def _find_mapping(table: str, columns: Columns, metrics: counters.MetricNames) -
 
 
 def _plan_table(
-    table: str, columns: Columns, how: Mapping | str, metrics: counters.MetricNames
+    table: str, columns: Columns, mapping: Mapping | str, metrics: counters.MetricNames
 ) -> tuple[Columns, tuple[str, ...], Callable[[Batch], MappedTables]]:
-    """The columns to read, those of them that only go into args, and the function from a batch to rows."""
+    """Return the columns to read, those that only go into args, and the function that maps a batch."""
     if table in nvtx.TABLES:
         extras = nvtx.list_extra_columns(columns)
         return columns, tuple(extras), partial(nvtx.map_batch, extras=extras)
-    if not isinstance(how, Mapping):
+    if not isinstance(mapping, Mapping):
         return columns, (), lambda batch: iter([("counters", counters.build_counters(batch, metrics))])
-    wanted = {name: kind for name, kind in columns.items() if name not in how.dropped}
-    extras = [name for name in wanted if name not in how.held]
+    wanted = {name: kind for name, kind in columns.items() if name not in mapping.dropped}
+    extras = [name for name in wanted if name not in mapping.mapped]
     if table in dedup_api_calls.TABLES:
-        again = map_other_events(columns)
-        kept_again = [name for name in wanted if name not in again.held | again.dropped]
-        return wanted, tuple(extras), partial(_map_calls_once, first=(how, extras), again=(again, kept_again))
-    return wanted, tuple(extras), partial(_map_batch, mapping=how, extras=extras)
+        duplicate = map_other_events(columns)
+        duplicate_extras = [name for name in wanted if name not in duplicate.mapped | duplicate.dropped]
+        return (
+            wanted,
+            tuple(extras),
+            partial(_map_calls_once, first=(mapping, extras), duplicate=(duplicate, duplicate_extras)),
+        )
+    return wanted, tuple(extras), partial(_map_batch, mapping=mapping, extras=extras)
 
 
-def _map_calls_once(batch: Batch, first: tuple[Mapping, list[str]], again: tuple[Mapping, list[str]]) -> MappedTables:
-    """Calls as such; what is a call again as another event."""
+def _map_calls_once(
+    batch: Batch, first: tuple[Mapping, list[str]], duplicate: tuple[Mapping, list[str]]
+) -> MappedTables:
+    """Map calls; repeated calls become other events."""
     if not batch.session.calls_twice:
         yield from _map_batch(batch, *first)
         return
     repeated = dedup_api_calls.mask_repeated_calls(batch)
     batch.diagnostics.note("call_twice", count=pc.sum(repeated).as_py() or 0)
-    for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, again)):
+    for mask, (mapping, extras) in ((pc.invert(repeated), first), (repeated, duplicate)):
         part = replace(batch, rows=batch.rows.filter(mask))
         if part.rows.num_rows:
             yield from _map_batch(part, mapping, extras)
@@ -176,24 +182,24 @@ def _limit_parts(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]
 
 
 def _progress_in_bytes(path: Path, tasks: list[ReadTask], progress: Callable[[int], None]) -> Callable[[int], None]:
-    """Told of rows, tells of bytes: the size of the source, shared out among its rows."""
+    """Convert progress in rows to bytes: the size of the source, spread over its rows."""
     rows = sum(task.part.rows for task in tasks)
     size_bytes = sum(file.stat().st_size for file in files_of(path))
     return lambda count: progress(size_bytes * count // rows if rows else 0)
 
 
 class _ThreadedReader:
-    """The threads that read one export: they share its parts, and put their rows into one sink."""
+    """Read the parts of one export on several threads into one sink."""
 
-    def __init__(self, export: Export, session: Session, sink: Sink, whole: ReadTotals, ranks: Ranks | None) -> None:
-        self._export, self._session, self._sink, self._whole, self._ranks = export, session, sink, whole, ranks
-        self._adding = threading.Lock()
+    def __init__(self, export: Export, session: Session, sink: Sink, totals: ReadTotals, ranks: Ranks | None) -> None:
+        self._export, self._session, self._sink, self._totals, self._ranks = export, session, sink, totals, ranks
+        self._lock = threading.Lock()
         self._stop = threading.Event()
 
-    def work(self, tasks: list[ReadTask], workers: int, progress: Callable[[int], None]) -> None:
-        """Do all tasks; a failure stops the others too."""
+    def read_all(self, tasks: list[ReadTask], workers: int, progress: Callable[[int], None]) -> None:
+        """Run all tasks; a failure stops the others."""
         with ThreadPoolExecutor(workers) as pool:
-            futures = [pool.submit(self._do, task, progress) for task in tasks]
+            futures = [pool.submit(self._read_part, task, progress) for task in tasks]
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             if any(future.exception() for future in done):
                 self._stop.set()
@@ -201,7 +207,7 @@ class _ThreadedReader:
         for future in done:
             future.result()
 
-    def _do(self, task: ReadTask, progress: Callable[[int], None]) -> None:
+    def _read_part(self, task: ReadTask, progress: Callable[[int], None]) -> None:
         diagnostics = DiagnosticCounts()
         for rows in self._export.batches(task.part, task.columns, diagnostics, "rows_lost", task.steady):
             if self._stop.is_set():
@@ -209,31 +215,31 @@ class _ThreadedReader:
             for table, part in task.mapped(Batch(task.part.table, rows, self._session, diagnostics)):
                 self._put(table, part, diagnostics)
             progress(rows.num_rows)
-        with self._adding:
-            self._whole.diagnostics.merge(diagnostics)
+        with self._lock:
+            self._totals.diagnostics.merge(diagnostics)
 
     def _put(self, table: str, rows: pa.Table, diagnostics: DiagnosticCounts) -> None:
         if "dur_ns" in rows.column_names and table != "collectives":
             diagnostics.note("negative_duration", count=pc.sum(pc.less(rows.column("dur_ns"), 0)).as_py() or 0)
         pids = rows.column("pid").combine_chunks() if "pid" in rows.column_names else None
-        with self._adding:
-            self._whole.events_kept += 0 if table == "collectives" else rows.num_rows
+        with self._lock:
+            self._totals.events_kept += 0 if table == "collectives" else rows.num_rows
             if table in GPU_TABLES and pids is not None:
-                self._whole.gpu_pids |= set(pc.unique(pids).drop_null().to_pylist())
+                self._totals.gpu_pids |= set(pc.unique(pids).drop_null().to_pylist())
         if self._ranks is not None and pids is not None:
             rows = rows.append_column("rank", self._ranks.column(pids))
         self._sink.put(table, rows)
 
 
-def _correct_ranks(sink: Sink, assumed: Ranks, ranks: Ranks) -> None:
-    """Put right the ranks, where the rows say otherwise than the tables that describe the recording."""
-    if ranks.only is not None and ranks.only == assumed.only:
+def _correct_ranks(sink: Sink, expected: Ranks, ranks: Ranks) -> None:
+    """Correct the ranks if the rows contradict the metadata tables."""
+    if ranks.only is not None and ranks.only == expected.only:
         return
 
-    def ranked(rows: pa.Table) -> pa.Table:
-        at = rows.schema.get_field_index("rank")
-        return rows.set_column(at, rows.schema.field(at), ranks.column(rows.column("pid").combine_chunks()))
+    def set_ranks(rows: pa.Table) -> pa.Table:
+        position = rows.schema.get_field_index("rank")
+        return rows.set_column(position, rows.schema.field(position), ranks.column(rows.column("pid").combine_chunks()))
 
     for table in sink.rows:
         if table not in ("devices", "runs", "counters"):
-            sink.rewrite(table, ranked)
+            sink.rewrite(table, set_ranks)

@@ -1,4 +1,4 @@
-"""Reports that nsys has not exported (`.nsys-rep`, `.qdrep`): exported aside where nsys is there, else refused."""
+"""Export reports of nsys (`.nsys-rep`, `.qdrep`) to a temporary file if nsys is installed, else refuse them."""
 
 import contextlib
 import shutil
@@ -10,11 +10,11 @@ from pathlib import Path
 from tracelab.errors import SourceError
 
 MAGIC = b"NVIDIA Tegra Profiler Report"
-_HOW = "`nsys export -t sqlite --include-json=true REPORT`"
+_EXPORT_COMMAND = "`nsys export -t sqlite --include-json=true REPORT`"
 
 
 def is_report(path: Path) -> bool:
-    """Whether the file begins as a report does."""
+    """Return whether the file is a report, by its first bytes."""
     if path.is_dir():
         return False
     with path.open("rb") as file:
@@ -23,25 +23,30 @@ def is_report(path: Path) -> bool:
 
 @contextlib.contextmanager
 def export_report(path: Path) -> Iterator[Path]:
-    """The report as an SQLite file, gone at the end. Raises SourceError."""
+    """Yield the report as an SQLite file that is deleted afterwards. Raises SourceError."""
     nsys = shutil.which("nsys")
     if nsys is None:
-        raise SourceError(path, f"is a report of Nsight Systems; export it where nsys is installed: {_HOW}")
+        raise SourceError(
+            path,
+            f"is a report of Nsight Systems, and nsys is not installed here; export it where it is: {_EXPORT_COMMAND}",
+        )
     with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
         target = Path(folder) / "report.sqlite"
         yield _run_export(nsys, path, target)
 
 
 def _run_export(nsys: str, path: Path, target: Path) -> Path:
-    """Export with what a payload is decoded to, and without, for older versions know no such option."""
+    """Export with decoded payloads, and without them for older versions, which lack the option."""
     command = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}"]
-    last = ""
+    error = ""
     for options in (["--include-json=true"], []):
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, *options, str(path.resolve())], capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
-        if done.returncode == 0 and target.is_file():
+        if process.returncode == 0 and target.is_file():
             return target
-        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        last = lines[-1].strip() if lines else f"it ended with {done.returncode}"
-    raise SourceError(path, f"nsys could not export this report ({last}); export it with a newer nsys: {_HOW}")
+        lines = (process.stderr or process.stdout).decode(errors="replace").strip().splitlines()
+        error = lines[-1].strip() if lines else f"exit code {process.returncode}"
+    raise SourceError(
+        path, f"nsys could not export this report ({error}); export it with a newer nsys: {_EXPORT_COMMAND}"
+    )

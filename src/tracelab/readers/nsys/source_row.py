@@ -1,4 +1,4 @@
-"""What an export as a whole tells: its row in `sources`, and what was noticed."""
+"""Build the row in `sources` and the diagnostics of an export."""
 
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
@@ -11,7 +11,7 @@ _SEVERE = {"Warning": "profiler_warning", "Error": "profiler_error"}
 
 
 def note_table_problems(export: Export, diagnostics: DiagnosticCounts) -> None:
-    """Note what was left where it is, and what cannot be read."""
+    """Count tables that are skipped or unreadable."""
     stacks = [table for table in export.tables if table.endswith("_CALLCHAINS") and export.parts(table)]
     diagnostics.note("call_stacks", count=len(stacks))
     if isinstance(export, sqlite_export.SqliteExport) and export.cut:
@@ -26,7 +26,7 @@ def note_table_problems(export: Export, diagnostics: DiagnosticCounts) -> None:
 
 
 def note_profiler_messages(export: Export, session: Session, diagnostics: DiagnosticCounts) -> None:
-    """Note what nsys itself warned of."""
+    """Count warnings and errors of nsys."""
     levels = session.enums["ENUM_DIAGNOSTIC_SEVERITY_LEVEL"]
     for row in read_records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, diagnostics):
         level = levels.get(row["severity"]) if isinstance(row["severity"], int) else None
@@ -37,14 +37,14 @@ def note_profiler_messages(export: Export, session: Session, diagnostics: Diagno
 def build_result(
     export: Export, session: Session, diagnostics: DiagnosticCounts, events_kept: int, *, start_known: bool
 ) -> ReadResult:
-    """The columns of the source's row, and what was noticed."""
+    """Return the row in `sources` and the diagnostics."""
     note_profiler_messages(export, session, diagnostics)
     if not start_known:
         diagnostics.note("session_start_unknown")
     if not events_kept:
         diagnostics.note("no_events")
-    told = metadata.read_versions(export, diagnostics)
-    version, schema = told.get("EXPORT_PRODUCT_VERSION"), told.get("EXPORT_SCHEMA_VERSION")
+    versions = metadata.read_versions(export, diagnostics)
+    version, schema = versions.get("EXPORT_PRODUCT_VERSION"), versions.get("EXPORT_SCHEMA_VERSION")
     skipped = diagnostics.counts["rows_lost"]
     return ReadResult(
         source={

@@ -1,4 +1,4 @@
-"""An export in SQLite: read-only, in ranges of row ids, as Arrow through ADBC; row by row where that breaks."""
+"""Read an SQLite export read-only, in ranges of row ids, as Arrow through ADBC; row by row after damage."""
 
 import contextlib
 import functools
@@ -48,12 +48,12 @@ class SqliteExport:
     path: Path
     tables: dict[str, Columns]
     cut: bool = False
-    """Whether the file is shorter than it says."""
+    """Whether the file is shorter than its header declares."""
     sound: dict[str, bool] = field(default_factory=dict, compare=False)
-    """Tables that were checked, and whether their rows stand in order."""
+    """Tables that were checked, and whether their rows are in order."""
 
     def parts(self, table: str) -> list[Part]:
-        """Ranges of row ids; one range of all where the table does not know its own ends."""
+        """Return ranges of row ids; a single range if the table does not know its first and last id."""
         with contextlib.closing(connect(self.path)) as con:
             first, last = (query_int(con, f"select {end}(rowid) from {quote_name(table)}") for end in _ENDS)
             if first is None and self.is_sound(table):
@@ -61,18 +61,18 @@ class SqliteExport:
             if first is None or last is None or last < first or self._misnumbered(con, table, first, last):
                 rows = query_int(con, f"select count(*) from {quote_name(table)}")
                 return [Part(table, min(1, first or 1), salvage.LAST, rows or 0, counted=rows is not None)]
-        if last - first > self.path.stat().st_size:  # of numbers that far apart few can be rows
+        if last - first > self.path.stat().st_size:  # ids that far apart have few rows
             return [Part(table, first, last, 0)]
         count = min(_PARTS, -(-(last - first + 1) // _PART_ROWS))
-        edges = [first + (last - first + 1) * at // count for at in range(count + 1)]
-        return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(edges)]
+        bounds = [first + (last - first + 1) * at // count for at in range(count + 1)]
+        return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(bounds)]
 
     def _misnumbered(self, con: sqlite3.Connection, table: str, first: int, last: int) -> bool:
-        """Whether the first or the last row has a damaged id; nsys numbers from 1."""
+        """Return whether the first or last row has a damaged id; nsys numbers from 1."""
         return (first != 1 and not self.is_sound(table)) or has_rows_outside(con, table, first, last)
 
     def is_sound(self, table: str) -> bool:
-        """Whether SQLite finds nothing wrong with how the table's rows are stored; checked once."""
+        """Return whether SQLite finds no damage in the storage of the table; checked once."""
         if table not in self.sound:
             with contextlib.closing(connect(self.path)) as con:
                 self.sound[table] = passes_quick_check(con, table)
@@ -81,11 +81,11 @@ class SqliteExport:
     def batches(
         self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str, steady: Collection[str] = ()
     ) -> Iterator[pa.Table]:
-        """The rows of a part, fast; from where that breaks, or leaves out row ids of a damaged table, one by one."""
+        """Yield the rows of a part through ADBC; after an error, or a gap in row ids of a damaged table, one by one."""
         start = part.first
         try:
-            same = adbc_scan.find_constant_columns(self.path, part, {name: columns[name] for name in steady})
-            for rows, ids in adbc_scan.scan_batches(self.path, part, columns, diagnostics, same):
+            constants = adbc_scan.find_constant_columns(self.path, part, {name: columns[name] for name in steady})
+            for rows, ids in adbc_scan.scan_batches(self.path, part, columns, diagnostics, constants):
                 if not are_consecutive(ids, start) and not self.is_sound(part.table):
                     break
                 start = ids[-1].as_py() + 1
@@ -95,15 +95,17 @@ class SqliteExport:
         except (*adbc_scan.SCAN_ERRORS, adbc_scan.ColumnTypeError):
             if start > part.last:
                 return
-        for rows in self._slow(_remaining_part(part, start), columns, diagnostics, lost):
+        for rows in self._read_slowly(_remaining_part(part, start), columns, diagnostics, lost):
             yield _drop_zero_rows(rows, part.table, diagnostics, lost) if self.cut else rows
 
-    def _slow(self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str) -> Iterator[pa.Table]:
-        """Batches of rows read one by one, around places that cannot be read."""
+    def _read_slowly(
+        self, part: Part, columns: Columns, diagnostics: DiagnosticCounts, lost: str
+    ) -> Iterator[pa.Table]:
+        """Yield batches of rows read one by one, around unreadable places."""
         names = ", ".join(map(quote_name, columns))
         with contextlib.closing(connect(self.path)) as con:
-            found = self._found(con, names, part, diagnostics, lost)
-            while cells := salvage.take_rows(found, adbc_scan.BATCH_ROWS):
+            rows = self._iter_rows(con, names, part, diagnostics, lost)
+            while cells := salvage.take_rows(rows, adbc_scan.BATCH_ROWS):
                 yield pa.table(
                     {
                         name: build_column(values, kind, name, diagnostics)
@@ -113,17 +115,17 @@ class SqliteExport:
                     }
                 )
 
-    def _found(
+    def _iter_rows(
         self, con: sqlite3.Connection, names: str, part: Part, diagnostics: DiagnosticCounts, lost: str
     ) -> Iterator[salvage.Row]:
-        """Rows behind their ids: as they stand while nothing is wrong with the table, then those that can be saved."""
+        """Yield rows after their ids: in order while the table is sound, then those that can be salvaged."""
         start = part.first
         if self.is_sound(part.table):
             try:
                 for row in con.execute(range_query(f"rowid, {names}", part)):
                     start = row[0] + 1
                     yield row
-            except sqlite3.DatabaseError:  # in a row that stands in order
+            except sqlite3.DatabaseError:  # in a row whose id is in order
                 self.sound[part.table] = False
             else:
                 return
@@ -131,21 +133,21 @@ class SqliteExport:
 
 
 def _remaining_part(part: Part, start: int) -> Part:
-    """What is left of a part from a row on."""
+    """Return the rest of a part from a row on."""
     return replace(part, first=start, rows=max(part.rows - (start - part.first), 0))
 
 
 def _drop_zero_rows(rows: pa.Table, table: str, diagnostics: DiagnosticCounts, lost: str) -> pa.Table:
-    """The rows but for those of which nothing is left: SQLite reads zeros behind the end of a file cut in a page."""
+    """Drop rows that are all NULL: SQLite reads zeros after the end of a file cut within a page."""
     if not all(column.null_count for column in rows.columns):
         return rows
-    held = functools.reduce(pc.or_, (pc.is_valid(column) for column in rows.columns))
-    diagnostics.note(lost, table, count=rows.num_rows - (pc.sum(held).as_py() or 0))
-    return rows.filter(held)
+    has_values = functools.reduce(pc.or_, (pc.is_valid(column) for column in rows.columns))
+    diagnostics.note(lost, table, count=rows.num_rows - (pc.sum(has_values).as_py() or 0))
+    return rows.filter(has_values)
 
 
 def fails_quick_check(path: Path) -> bool:
-    """Whether a file that is small enough to be checked as a whole (3 ms a MB) fails."""
+    """Return whether a file small enough to be checked as a whole (3 ms per MB) is damaged."""
     if path.stat().st_size > _CHECKED_BYTES:
         return False
     with contextlib.closing(connect(path)) as con:
@@ -153,15 +155,15 @@ def fails_quick_check(path: Path) -> bool:
 
 
 def open_file(path: Path) -> SqliteExport:
-    """The export in a file. Raises NotProfilerDataError where it is another tool's, SourceError where it is broken."""
+    """Open the export in a file. Raises NotProfilerDataError for another tool's file, SourceError for a damaged one."""
     try:
         with contextlib.closing(connect(path)) as con:
             names = con.execute("select name from sqlite_master where type = 'table'").fetchall()
-            known = [decode_name(name) for (name,) in names]
-            tables: dict[str, Columns] = {name: list_columns(con, name) for name in known if is_valid_name(name)}
+            table_names = [decode_name(name) for (name,) in names]
+            tables: dict[str, Columns] = {name: list_columns(con, name) for name in table_names if is_valid_name(name)}
     except sqlite3.DatabaseError as error:
         raise SourceError(path, f"the SQLite file is damaged ({error}); export the report again") from error
     tables = {name: columns for name, columns in tables.items() if columns}
     if not has_nsys_tables(tables):
-        raise NotProfilerDataError(path, f"holds no tables of Nsight Systems; expected {DESCRIPTION}")
+        raise NotProfilerDataError(path, f"no tables of Nsight Systems; expected {DESCRIPTION}")
     return SqliteExport(path, tables, is_truncated(path))
