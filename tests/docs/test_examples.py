@@ -1,15 +1,7 @@
-"""Commands of README.md print what it shows, and figures of the pages are those of the data."""
+"""Figures of the pages are those of the data, and links of the top-level pages exist."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import shlex
-import struct
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -18,18 +10,9 @@ from tracelab.client import Lab
 from tracelab.ingest import pipeline
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 EXACT_TIME = (ROOT / "docs/concepts/exact-time.md").read_text("utf-8")
 DENOMINATORS = (ROOT / "docs/concepts/denominators.md").read_text("utf-8")
-WIDTH = 100
-
-CONSOLE = [
-    (command, answer.rstrip("\n"))
-    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-    for command, answer in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    if not command.startswith("tracelab ingest")
-]
 
 
 @pytest.fixture(scope="module")
@@ -38,32 +21,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     generated = ROOT / "data" / "generated"
     pipeline.ingest([ROOT / "data" / "cpu", generated / "generated-4rank-ddp", generated / "ncu-forward"], store=store)
     return Lab(store)
-
-
-def on_a_terminal(command: list[str], store: Path) -> str:
-    """Return what the command prints on a terminal of the pages' width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
-    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": str(WIDTH), "TRACELAB_STORE": str(store)}
-    printed = b""
-    with subprocess.Popen(command, stdout=theirs, stdin=subprocess.DEVNULL, env=environment):
-        os.close(theirs)
-        try:
-            while chunk := os.read(ours, 65536):
-                printed += chunk
-        except OSError:  # on Linux: the other end is closed
-            pass
-    os.close(ours)
-    return printed.decode().replace("\r\n", "\n")
-
-
-@pytest.mark.parametrize(("command", "answer"), CONSOLE, ids=[command for command, _ in CONSOLE])
-def test_a_command_of_the_readme_prints_what_it_shows(lab: Lab, command: str, answer: str) -> None:
-    printed = on_a_terminal([sys.executable, "-m", *shlex.split(command)], lab.store)
-    if answer.endswith("\n…"):
-        answer = answer.removesuffix("…")
-        printed = printed[: len(answer)]
-    assert printed.rstrip("\n") == answer.rstrip("\n")
 
 
 def test_the_kernels_of_the_page_overlap_as_doubles_only(tmp_path: Path) -> None:
