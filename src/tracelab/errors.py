@@ -31,8 +31,8 @@ class StoreError(TracelabError):
 class SchemaMismatchError(TracelabError):
     """A reader wrote rows that do not fit the schema: a bug in the reader, whatever the file holds."""
 
-    def __init__(self, table: str, column: str, problem: str) -> None:
-        super().__init__(f"column {column!r} of table {table!r} {problem}")
+    def __init__(self, table: str, column: str | None, problem: str) -> None:
+        super().__init__(f"table {table!r} {problem}" if column is None else f"column {table}.{column} {problem}")
         self.table = table
         self.column = column
 

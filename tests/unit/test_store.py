@@ -136,8 +136,8 @@ def test_a_name_that_is_no_text_is_stored_readably(tmp_path: Path) -> None:
 def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_trace(tmp_path / "a.json", kernels=3)
     stamps = iter([(1, 1), (1, 2)])
-    monkeypatch.setattr("tracelab.ingest.discovery.stamp", lambda _: next(stamps))
-    monkeypatch.setattr("tracelab.ingest.pipeline.stamp", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.discovery.stamp_file", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.pipeline.stamp_file", lambda _: next(stamps))
     (result,) = ingest([file], tmp_path / "lab").files
     assert (result.status, "changed while it was read" in result.message) == ("failed", True)
 

@@ -1,7 +1,8 @@
-"""Files into a store: found, told apart, grouped into runs, read in parallel, and committed one source at a time."""
+"""Ingest files: discover, group into runs, read in parallel, and commit one source at a time."""
 
 import os
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,10 +13,18 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 
-from tracelab.errors import NotProfilerDataError, SourceError, StoreError, TracelabError, escape_path
+from tracelab.errors import (
+    NotProfilerDataError,
+    SchemaMismatchError,
+    SourceError,
+    StoreError,
+    TracelabError,
+    escape_path,
+    wants_tracebacks,
+)
 from tracelab.ingest import run_grouping
-from tracelab.ingest.discovery import Candidate, Refused, expand_paths, probe_source, stamp
-from tracelab.ingest.hashing import hashed
+from tracelab.ingest.discovery import Candidate, Refused, expand_paths, probe_source, stamp_file
+from tracelab.ingest.hashing import hash_source
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import Diagnostic
@@ -25,12 +34,12 @@ from tracelab.store.writer import Sink
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
 Progress = Callable[[int, int], None]
-"""Told the bytes read so far and the bytes there are; may come from any thread."""
+"""Called with the bytes read so far and all bytes to read; from any thread."""
 
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one file; `rows` counts the stored rows by table."""
+    """The outcome for one file; `rows` counts the stored rows by table."""
 
     path: Path
     status: Status
@@ -47,14 +56,14 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of all files, in the order in which they were found."""
+    """The outcome for all files, in the order in which they were found."""
 
     files: tuple[FileResult, ...]
     leftovers_removed: int = 0
 
     @property
     def exit_code(self) -> int:
-        """0: stored; 1: a file could not be read; 3: nothing given holds profiler data."""
+        """0: stored; 1: a file could not be read; 3: no file holds profiler data."""
         statuses = {result.status for result in self.files}
         if "failed" in statuses:
             return 1
@@ -62,7 +71,7 @@ class Report:
 
 
 class StoppedError(TracelabError):
-    """The ingest was told to stop; nothing of the files under way is visible."""
+    """The ingest was stopped; the files that were being read are not visible."""
 
     exit_code = 130
 
@@ -88,45 +97,45 @@ def ingest(
         leftovers = stores.remove_leftovers(store)
     except OSError as error:
         raise StoreError(
-            f"{store}: cannot be used as a store ({error.strerror or error}); give another --store"
+            f"{store}: cannot be used as a store ({error.strerror or error}); choose another --store"
         ) from error
-    looked = [probe_source(item) for item in expand_paths(paths, store)]
-    candidates = [item for item in looked if isinstance(item, Candidate)]
-    results = {item.path: _refused(item) for item in looked if isinstance(item, Refused)}
-    with run_grouping.assign_runs(candidates, store, run) as placed:
-        ours = {item.candidate.path for item in placed}
-        results |= {item.path: _twice(item) for item in candidates if item.path not in ours}
-        for result in _read_all(placed, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
+    probed = [probe_source(item) for item in expand_paths(paths, store)]
+    candidates = [item for item in probed if isinstance(item, Candidate)]
+    results = {item.path: _refused_result(item) for item in probed if isinstance(item, Refused)}
+    with run_grouping.assign_runs(candidates, store, run) as assignments:
+        assigned = {item.candidate.path for item in assignments}
+        results |= {item.path: _copy_result(item) for item in candidates if item.path not in assigned}
+        for result in _read_all(assignments, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
             results[result.path] = result
-    return Report(tuple(results[item.path] for item in looked), leftovers)
+    return Report(tuple(results[item.path] for item in probed), leftovers)
 
 
-def _refused(item: Refused) -> FileResult:
+def _refused_result(item: Refused) -> FileResult:
     status: Status = "not_profiler_data" if item.readable else "failed"
     return FileResult(item.path, status, message=item.message)
 
 
-def _twice(item: Candidate) -> FileResult:
-    return FileResult(
-        item.path, "unchanged", message=f"{escape_path(item.path)}: has the content of another file given"
-    )
+def _copy_result(item: Candidate) -> FileResult:
+    message = f"{escape_path(item.path)}: has the same content as another file of this ingest"
+    return FileResult(item.path, "unchanged", message=message)
 
 
 def _read_all(
-    placed: list[RunAssignment], store: Path, jobs: int, *, replace: bool, progress: Progress | None
+    assignments: list[RunAssignment], store: Path, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Read all files, the largest first, some at a time."""
-    if not placed:
+    if not assignments:
         return []
     cores = os.cpu_count() or 1
-    at_once = max(1, min(jobs, len(placed)))
+    at_once = max(1, min(jobs, len(assignments)))
     workers = max(1, cores // at_once)
     stop = threading.Event()
-    told = ProgressCounter(progress, sum(item.candidate.size_bytes for item in placed), stop)
-    largest_first = sorted(placed, key=lambda item: -item.candidate.size_bytes)
+    counter = ProgressCounter(progress, sum(item.candidate.size_bytes for item in assignments), stop)
+    largest_first = sorted(assignments, key=lambda item: -item.candidate.size_bytes)
     with ThreadPoolExecutor(at_once) as pool:
         futures = [
-            pool.submit(_read_one, item, store, workers, replace=replace, progress=told.more) for item in largest_first
+            pool.submit(_read_one, item, store, workers, replace=replace, progress=counter.add)
+            for item in largest_first
         ]
         try:
             return [future.result() for future in futures]
@@ -137,17 +146,17 @@ def _read_all(
 
 
 class ProgressCounter:
-    """Adds up what the files' readers tell, and tells them when to stop."""
+    """Adds up the bytes that readers report, and stops the readers."""
 
     def __init__(self, progress: Progress | None, total: int, stop: threading.Event) -> None:
         self._progress, self._total, self._stop = progress, total, stop
         self._done = 0
         self._lock = threading.Lock()
 
-    def more(self, size_bytes: int) -> None:
+    def add(self, size_bytes: int) -> None:
         """Add bytes read. Raises StoppedError once the ingest is stopping."""
         if self._stop.is_set():
-            raise StoppedError("stopped; the files under way were not stored")
+            raise StoppedError("stopped; the files that were being read are not stored")
         with self._lock:
             self._done += size_bytes
             if self._progress:
@@ -159,29 +168,38 @@ def _read_one(
 ) -> FileResult:
     candidate = item.candidate
     path = candidate.path
-    begun = FileResult(path, "failed", run=item.run, format=candidate.probe.format)
+    failed = FileResult(path, "failed", run=item.run, format=candidate.probe.format)
     try:
         if item.sha256 and not replace:
             source = item.sha256[:16]
             if stores.committed_reader_version(store, item.run, source) == candidate.reader.VERSION:
                 progress(candidate.size_bytes)
                 return changed(
-                    begun, status="unchanged", source=source, message=f"{escape_path(path)}: already in the store"
+                    failed, status="unchanged", source=source, message=f"{escape_path(path)}: already in the store"
                 )
         with ThreadPoolExecutor(1) as hasher, stores.staging_folder(store) as folder:
-            sha256 = hasher.submit(lambda: item.sha256 or hashed(path))
+            sha256 = hasher.submit(lambda: item.sha256 or hash_source(path))
             return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:
-        return changed(begun, status="not_profiler_data", run=None, message=str(error))
+        return changed(failed, status="not_profiler_data", run=None, message=str(error))
     except SourceError as error:
-        return changed(begun, message=str(error))
+        return changed(failed, message=str(error))
     except OSError as error:
-        return changed(begun, message=f"{escape_path(path)}: {error.strerror or error}")
-    except (duckdb.Error, pa.ArrowException) as error:
-        return changed(
-            begun,
-            message=f"{escape_path(path)}: could not be read ({str(error).splitlines()[0]}); please report this file",
-        )
+        return changed(failed, message=f"{escape_path(path)}: {error.strerror or error}")
+    except (SchemaMismatchError, duckdb.Error, pa.ArrowException) as error:
+        if wants_tracebacks():
+            traceback.print_exc()
+        return changed(failed, message=_reader_bug_message(candidate, error))
+
+
+def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
+    """Describe an error that no file should cause; a developer needs the traceback, a user somewhere to report it."""
+    where = f"{escape_path(candidate.path)}: reader {candidate.reader.VERSION!r}"
+    problem = str(error).splitlines()[0]
+    trace = "TRACELAB_TRACEBACK=1 prints the traceback"
+    if isinstance(error, SchemaMismatchError):
+        return f"{where} is wrong: {problem}; {trace}"
+    return f"{where} failed ({problem}); please report this file; {trace}"
 
 
 def _store(
@@ -197,17 +215,17 @@ def _store(
     """Read one file into the staging folder and make it visible."""
     candidate = item.candidate
     source: Future[str] = Future()
-    sha256.add_done_callback(lambda done: _pass_on(done, source))
+    sha256.add_done_callback(lambda done: _set_source(done, source))
     sinks: list[Sink] = []
 
     def open_sink(rank: int) -> Sink:
         sinks.append(Sink(folder, item.run, source, rank))
         return sinks[-1]
 
-    facts = candidate.reader.read(candidate.path, open_sink, workers=workers, progress=progress)
+    result = candidate.reader.read(candidate.path, open_sink, workers=workers, progress=progress)
     sink = sinks[0]
-    sink.add("diagnostics", _diagnostic_rows(facts))
-    row = facts.source | {
+    sink.add("diagnostics", _diagnostic_rows(result))
+    row = result.source | {
         "run": item.run,
         "source": source.result(),
         "path": escape_path(candidate.path.absolute()),
@@ -216,7 +234,7 @@ def _store(
         "size_bytes": candidate.size_bytes,
         "reader_version": candidate.reader.VERSION,
     }
-    if stamp(candidate.path) != candidate.stamp:
+    if stamp_file(candidate.path) != candidate.stamp:
         raise SourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
     if not stores.commit(store, folder, row, replace=replace, superseded=item.superseded):
         return FileResult(candidate.path, "unchanged", run=item.run, source=source.result())
@@ -227,28 +245,28 @@ def _store(
         run=item.run,
         source=source.result(),
         format=candidate.probe.format,
-        events_read=_count(facts, "events_read"),
-        events_kept=_count(facts, "events_kept"),
-        events_skipped=_count(facts, "events_skipped"),
+        events_read=_source_count(result, "events_read"),
+        events_kept=_source_count(result, "events_kept"),
+        events_skipped=_source_count(result, "events_skipped"),
         rows=sink.rows,
-        diagnostics=facts.diagnostics,
-        message="" if complete else "; ".join(d.message for d in facts.diagnostics if d.severity == "error"),
+        diagnostics=result.diagnostics,
+        message="" if complete else "; ".join(d.message for d in result.diagnostics if d.severity == "error"),
     )
 
 
-def _pass_on(done: Future[str], source: Future[str]) -> None:
-    """Name the source by its hash, or hand on why there is none."""
-    if error := done.exception():
+def _set_source(sha256: Future[str], source: Future[str]) -> None:
+    """Name the source by its hash, or pass on why there is none."""
+    if error := sha256.exception():
         source.set_exception(error)
     else:
-        source.set_result(done.result()[:16])
+        source.set_result(sha256.result()[:16])
 
 
-def _count(facts: ReadResult, column: str) -> int:
-    value = facts.source.get(column)
+def _source_count(result: ReadResult, column: str) -> int:
+    value = result.source.get(column)
     return value if isinstance(value, int) else 0
 
 
-def _diagnostic_rows(facts: ReadResult) -> pa.Table:
+def _diagnostic_rows(result: ReadResult) -> pa.Table:
     names = ("severity", "code", "count", "message", "how_to_fix")
-    return pa.table({name: [getattr(row, name) for row in facts.diagnostics] for name in names})
+    return pa.table({name: [getattr(row, name) for row in result.diagnostics] for name in names})

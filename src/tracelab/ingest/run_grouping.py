@@ -1,4 +1,4 @@
-"""Which run a file belongs to, and what the run is called: decided before anything of the file is stored."""
+"""Group files into runs and name the runs, before anything is stored."""
 
 import itertools
 import os
@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab.errors import StoreError, escape_path
-from tracelab.ingest import run_identity
 from tracelab.ingest.discovery import Candidate
-from tracelab.ingest.hashing import hashed
-from tracelab.ingest.run_identity import Stored
+from tracelab.ingest.hashing import hash_source
+from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
 
@@ -27,187 +26,179 @@ _SUFFIXES = re.compile(
 
 @dataclass(frozen=True)
 class RunAssignment:
-    """A file and the run it will be stored in; its hash, where that had to be known for it."""
+    """A file and the run it will be stored in; with its hash, where grouping needed it."""
 
     candidate: Candidate
     run: str
     sha256: str | None
     superseded: tuple[str, ...] = ()
-    """Sources of the run that were this very file before it changed: a run folder is ingested while the run goes on."""
+    """Sources of the run that were this file before it changed: a run folder may be ingested while the run goes on."""
 
 
 @contextmanager
 def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> Iterator[list[RunAssignment]]:
-    """Every file with its run: the one asked for, the one that has it already, its run.json's, or a new one.
+    """Assign a run to every file: the one requested, the one that has it already, its run.json's, or a new one.
 
-    Of files with the same content only the first is placed, or the first of each run folder. New names are reserved
-    until the end of the context, so that another ingest at the same time cannot give them to something else.
+    Of files with equal content only the first is assigned, or the first in each run folder. New names are reserved
+    until the end of the context, so that another ingest at the same time cannot use them for something else.
     """
     with ExitStack() as reserved:
         with stores.lock_store(store):
-            stored = _stored_sources(store)
-            hashes = _hashes(candidates, {row.size_bytes for row in stored})
+            stored = _read_stored_sources(store)
+            hashes = _hash_possible_copies(candidates, {row.size_bytes for row in stored})
             reserve = reserved.enter_context(stores.reserve_run_names(store))
-            around = dict.fromkeys(map(_folder, candidates))
-            folders = {folder: says for folder in around if (says := run_identity.read_identity(folder))}
-            homes = dict.fromkeys(folders, run) if run else run_identity.runs_of(folders, stored, store, reserve)
-            different = _first_of_each(candidates, hashes, homes)
+            parents = dict.fromkeys(map(_folder, candidates))
+            folders = {folder: identity for folder in parents if (identity := read_identity(folder))}
+            folder_runs = dict.fromkeys(folders, run) if run else assign_folder_runs(folders, stored, store, reserve)
+            distinct = _drop_copies(candidates, hashes, folder_runs)
             if run:
-                chosen = {item.path: run for item in different}
+                runs = {item.path: run for item in distinct}
             else:
-                chosen = _chosen(different, stored, hashes, homes, reserve)
-        by_place = {(row.run, _place(row.path)): row for row in stored}
-        yield [
-            RunAssignment(
-                item,
-                chosen[item.path],
-                hashes.get(item.path),
-                _superseded(by_place.get((chosen[item.path], _place(escape_path(item.path)))), item, hashes, homes),
-            )
-            for item in different
-        ]
+                runs = _choose_runs(distinct, stored, hashes, folder_runs, reserve)
+        by_place = {(row.run, _absolute(row.path)): row for row in stored}
+
+        def superseded(item: Candidate) -> tuple[str, ...]:
+            """The source of an earlier state of the file, in a run folder: files grow there, and runs are repeated."""
+            row = by_place.get((runs[item.path], _absolute(escape_path(item.path))))
+            if row is None or folder_runs.get(_folder(item)) != row.run or row.sha256 == hashes.get(item.path):
+                return ()
+            return (row.source,)
+
+        yield [RunAssignment(item, runs[item.path], hashes.get(item.path), superseded(item)) for item in distinct]
 
 
-def _superseded(
-    row: Stored | None, item: Candidate, hashes: dict[Path, str], homes: dict[Path, str]
-) -> tuple[str, ...]:
-    """What is stored of an earlier state of the file, in a run folder: there files grow, and a run is done again."""
-    if row is None or homes.get(_folder(item)) != row.run or row.sha256 == hashes.get(item.path):
-        return ()
-    return (row.source,)
-
-
-def _place(path: str) -> str:
-    return os.path.abspath(path)  # noqa: PTH100 - of text, and links stay as they are called
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - of text, and links keep their names
 
 
 def _folder(item: Candidate) -> Path:
     return item.path.resolve().parent
 
 
-def _hashes(candidates: list[Candidate], sizes: set[int]) -> dict[Path, str]:
-    """The hashes of those files that can be the same as another: there is one of the same size."""
+def _hash_possible_copies(candidates: list[Candidate], stored_sizes: set[int]) -> dict[Path, str]:
+    """Return the hashes of those files that can equal another one: there is one of the same size."""
     counts = Counter(item.size_bytes for item in candidates)
     return {
-        item.path: hashed(item.path) for item in candidates if item.size_bytes in sizes or counts[item.size_bytes] > 1
+        item.path: hash_source(item.path)
+        for item in candidates
+        if item.size_bytes in stored_sizes or counts[item.size_bytes] > 1
     }
 
 
-def _first_of_each(candidates: list[Candidate], hashes: dict[Path, str], homes: dict[Path, str]) -> list[Candidate]:
-    """Of the files of one content the first; what lies in the folders of two runs is of both."""
+def _drop_copies(candidates: list[Candidate], hashes: dict[Path, str], folder_runs: dict[Path, str]) -> list[Candidate]:
+    """Keep the first file of each content; a file in the folders of two runs belongs to both."""
     first: dict[object, Candidate] = {}
     for item in candidates:
         sha256 = hashes.get(item.path)
-        first.setdefault((sha256, homes.get(_folder(item))) if sha256 else item.path, item)
+        first.setdefault((sha256, folder_runs.get(_folder(item))) if sha256 else item.path, item)
     return list(first.values())
 
 
-def _chosen(
+def _choose_runs(
     candidates: list[Candidate],
-    stored: list[Stored],
+    stored: list[StoredSource],
     hashes: dict[Path, str],
-    homes: dict[Path, str],
+    folder_runs: dict[Path, str],
     reserve: Callable[[str, Path], str],
 ) -> dict[Path, str]:
-    """The run of every file; a new name is reserved for the folder of its files."""
-    having: dict[str, set[str]] = {}
+    """Return the run of every file; new names are reserved for the folder of their files."""
+    runs_with: dict[str, set[str]] = {}
     for row in stored:
-        having.setdefault(row.sha256, set()).add(row.run)
-    chosen = {}
+        runs_with.setdefault(row.sha256, set()).add(row.run)
+    runs = {}
     for item in candidates:
-        have_it, named = having.get(hashes.get(item.path, ""), set()), homes.get(_folder(item))
-        if have_it and (named is None or named in have_it):
-            chosen[item.path] = named or min(have_it)
-    found = groups(item for item in candidates if item.path not in chosen)
-    declared = [homes.get(_folder(group[0])) or _own_name(group) for group in found]
-    nameless = [group for group, name in zip(found, declared, strict=True) if name is None]
+        stored_runs, folder_run = runs_with.get(hashes.get(item.path, ""), set()), folder_runs.get(_folder(item))
+        if stored_runs and (folder_run is None or folder_run in stored_runs):
+            runs[item.path] = folder_run or min(stored_runs)
+    groups = group_ranks(item for item in candidates if item.path not in runs)
+    declared = [folder_runs.get(_folder(group[0])) or _declared_run(group) for group in groups]
+    unnamed = [group for group, name in zip(groups, declared, strict=True) if name is None]
     taken = {row.run for row in stored} | {name for name in declared if name}
-    fresh = iter(names(nameless, taken))
-    for group, name in zip(found, declared, strict=True):
-        run = name or reserve(next(fresh), _folder(group[0]))
-        chosen |= dict.fromkeys((item.path for item in group), run)
-    return chosen
+    new_names = iter(choose_names(unnamed, taken))
+    for group, name in zip(groups, declared, strict=True):
+        run = name or reserve(next(new_names), _folder(group[0]))
+        runs |= dict.fromkeys((item.path for item in group), run)
+    return runs
 
 
-def _stored_sources(store: Path) -> list[Stored]:
-    """All sources of a store. Raises StoreError where one of its files is damaged."""
+def _read_stored_sources(store: Path) -> list[StoredSource]:
+    """Return all sources of a store. Raises StoreError where one of its files is damaged."""
     rows = []
     for path in sorted(store.glob("sources/run=*/*.parquet")):
         try:
             table = pq.read_table(path, columns=["run", "source", "sha256", "size_bytes", "path"], partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{path}: cannot be read; remove this file and ingest its trace again") from error
-        rows += [Stored(**row) for row in table.to_pylist()]
+        rows += [StoredSource(**row) for row in table.to_pylist()]
     return rows
 
 
-def groups(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Files that are ranks of one run stand together; every other file alone.
+def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Group the files that are ranks of one run; every other file is a group of its own.
 
-    They are that only when they stand in one folder, have one format and world size, different ranks, and were
-    recorded at the same time.
+    Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time.
     """
-    alike: dict[tuple[Path, str, int | None], list[Candidate]] = {}
-    found: list[list[Candidate]] = []
+    similar: dict[tuple[Path, str, int | None], list[Candidate]] = {}
+    groups: list[list[Candidate]] = []
     for candidate in candidates:
         if candidate.probe.rank is None:
-            found.append([candidate])
+            groups.append([candidate])
             continue
-        key = (candidate.path.resolve().parent, candidate.probe.format, candidate.probe.world_size)
-        alike.setdefault(key, []).append(candidate)
-    for members in alike.values():
-        found += [members] if len(members) == 1 else _recorded_together(members)
-    return sorted(found, key=lambda group: str(group[0].path))
+        key = (_folder(candidate), candidate.probe.format, candidate.probe.world_size)
+        similar.setdefault(key, []).append(candidate)
+    for members in similar.values():
+        groups += [members] if len(members) == 1 else _group_by_time(members)
+    return sorted(groups, key=lambda group: str(group[0].path))
 
 
-def _recorded_together(members: list[Candidate]) -> list[list[Candidate]]:
+def _group_by_time(members: list[Candidate]) -> list[list[Candidate]]:
     spans = [(member.reader.time_span_ns(member.path), member) for member in members]
-    found = [[member] for span, member in spans if span is None]
-    together: list[Candidate] = []
+    groups = [[member] for span, member in spans if span is None]
+    group: list[Candidate] = []
     latest_start = earliest_end = 0
     timed = [(span, member) for span, member in spans if span is not None]
     for (start, end), member in sorted(timed, key=lambda pair: (pair[0], str(pair[1].path))):
-        ranks = {other.probe.rank for other in together}
-        if together and start <= earliest_end and latest_start <= end and member.probe.rank not in ranks:
-            together.append(member)
+        ranks = {other.probe.rank for other in group}
+        if group and start <= earliest_end and latest_start <= end and member.probe.rank not in ranks:
+            group.append(member)
             latest_start, earliest_end = max(latest_start, start), min(earliest_end, end)
             continue
-        if together:
-            found.append(together)
-        together, latest_start, earliest_end = [member], start, end
-    if together:
-        found.append(together)
-    return found
+        if group:
+            groups.append(group)
+        group, latest_start, earliest_end = [member], start, end
+    if group:
+        groups.append(group)
+    return groups
 
 
-def _own_name(group: list[Candidate]) -> str | None:
-    """The run that the files themselves say they are of."""
+def _declared_run(group: list[Candidate]) -> str | None:
+    """Return the run that the files themselves name."""
     run = next((item.probe.run for item in group if item.probe.run), None)
     return legal_run_name(run) if run else None
 
 
-def names(found: list[list[Candidate]], taken: Collection[str]) -> list[str]:
-    """A name for every group: the shortest end of its path that no other run has."""
-    paths = [_path_parts(group) for group in found]
+def choose_names(groups: list[list[Candidate]], taken: Collection[str]) -> list[str]:
+    """Return a name for every group: the shortest end of its path that no other run has."""
+    paths = [_naming_parts(group) for group in groups]
     chosen: list[str] = []
-    for at, parts in enumerate(paths):
-        others = [other for place, other in enumerate(paths) if place != at]
-        chosen.append(_name(parts, others, {*taken, *chosen}))
+    for index, parts in enumerate(paths):
+        others = [other for position, other in enumerate(paths) if position != index]
+        chosen.append(_choose_name(parts, others, {*taken, *chosen}))
     return chosen
 
 
-def _name(parts: tuple[str, ...], others: list[tuple[str, ...]], taken: set[str]) -> str:
+def _choose_name(parts: tuple[str, ...], others: list[tuple[str, ...]], taken: set[str]) -> str:
     for length in range(1, len(parts) + 1):
         name = legal_run_name("-".join(parts[-length:]))
-        alike = any(legal_run_name("-".join(other[-length:])) == name for other in others)
-        if not alike and name not in taken:
+        shared = any(legal_run_name("-".join(other[-length:])) == name for other in others)
+        if not shared and name not in taken:
             return name
-    base = legal_run_name(parts[-1])[:95]  # several runs of one folder: profiler cycles, say
+    base = legal_run_name(parts[-1])[:95]  # several runs of one folder, such as profiler cycles
     return next(name for number in itertools.count(1) if (name := f"{base}-{number}") not in taken)
 
 
-def _path_parts(group: list[Candidate]) -> tuple[str, ...]:
-    """The path a run is named by: its file's, or its folder's where it has several ranks."""
+def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:
+    """Return the parts of the path that names a run: its file's, or its folder's where it has several ranks."""
     path = group[0].path.resolve()
     if len(group) > 1:
         return path.parent.parts[1:] or ("run",)

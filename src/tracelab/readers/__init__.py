@@ -1,1 +1,1 @@
-"""The readers: each knows one family of formats, and turns a file into rows of the canonical schema."""
+"""Readers: each parses one family of trace formats into rows of the schema; `base` has their contract and list."""

@@ -1,60 +1,149 @@
-"""What every reader offers, and what it says of a file."""
+"""The contract of a reader, and the list of all readers."""
 
-from collections.abc import Callable
+import importlib
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tracelab.readers.diagnostics import Diagnostic
-from tracelab.store.writer import Sink
+
+if TYPE_CHECKING:
+    from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
+    from tracelab.store.writer import Sink
+
+    _CHECKED: tuple["Reader", ...] = (run_folder, ncu, kineto, nvprof, nsys)
+    _CHECKED_FOLDERS: tuple["FolderReader", ...] = (nsys,)
+
+
+@dataclass(frozen=True)
+class ReaderEntry:
+    """One entry in the list of readers."""
+
+    package: str
+    """Its package in `tracelab.readers`, which offers the functions of `Reader`; imported when it may be needed."""
+    signature: re.Pattern[bytes] | None = None
+    """Content that begins like this is tried with this reader first, before the others are imported."""
+    reads_folders: bool = False
+    """Whether the package offers `FolderReader`."""
+
+
+_TRACE_KEYS = rb"schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|baseTimeNanoseconds|traceEvents"
+
+READERS = (
+    ReaderEntry("run_folder"),
+    ReaderEntry("ncu"),
+    ReaderEntry("kineto", signature=re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:' + _TRACE_KEYS + rb')"\s*:')),
+    ReaderEntry("nvprof"),
+    ReaderEntry("nsys", reads_folders=True),
+)
+"""All readers, in the order in which they are tried. Formats may begin alike (the SQLite files of two tools): the first
+reader whose `sniff` accepts the beginning and whose `probe_file` accepts the file reads it."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What the ends of a file tell, enough to decide which run it may belong to."""
+    """What the beginning and the end of a file reveal; enough to decide which run it belongs to."""
 
     format: str
+    """The value of `sources.format`, such as "kineto"."""
     rank: int | None = None
+    """None: the file names no rank, or holds several."""
     world_size: int | None = None
     run: str | None = None
-    """The run that the file itself says it is of."""
+    """The name of the run, where the file itself has it."""
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What a reader learnt of a whole file: columns of its row in `sources`, and what it noticed."""
+    """What a reader learned about a whole file."""
 
     source: dict[str, object] = field(default_factory=dict)
+    """Columns of the file's row in `sources`. Required: `complete`, False where something was lost, and the counts
+    `events_read`, `events_kept` and `events_skipped`. Ingest adds run, source, path, format, hash, size and version."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    """Rows of `diagnostics`."""
 
 
 class Reader(Protocol):
-    """One family of formats; a module of functions."""
+    """A package of functions that reads one family of formats.
+
+    Errors, all with the path in them: NotProfilerDataError where the file is of another format (the next reader is
+    tried), NothingToStoreError where the format is certain but holds nothing to store (no other reader is tried),
+    SourceError where the file is damaged beyond use. Damage that leaves something to store is no error: the reader
+    keeps what it can and counts the rest (`DiagnosticCounts`).
+    """
 
     VERSION: str
+    """Stored with every source, such as "kineto-5". A new version makes the next ingest store the files again: raise
+    it whenever the same file results in other rows."""
     DESCRIPTION: str
-    """What it reads, as a message names it: "a Chrome trace as torch.profiler exports it"."""
+    """What it reads, as error messages name it: "a Chrome trace as torch.profiler exports it"."""
 
     def sniff(self, head: bytes) -> bool:
-        """Whether content that begins like this (unpacked) may be of this family."""
+        """Whether the file may be of this family.
+
+        `head` is the first 64 KiB of the content (`decompress.SNIFF_BYTES`), decompressed. Must be cheap, raise
+        nothing, and prefer a wrong yes to a wrong no: `probe_file` looks more closely.
+        """
 
     def probe_file(self, path: Path) -> Probe:
-        """Look at the ends of a file. Raises NotProfilerDataError, and the next reader that may take it is asked."""
+        """Identify the file from its head and tail; runs before the ingest knows which run the file belongs to.
+
+        Raises NotProfilerDataError, NothingToStoreError or SourceError.
+        """
 
     def time_span_ns(self, path: Path) -> tuple[int, int] | None:
-        """About when the recording began and ended, in ns of the file's clock; None where that cannot be told."""
+        """Return roughly when the recording begins and ends, in ns of the file's clock; None where that is unknown.
+
+        Files in one folder whose spans overlap become ranks of one run.
+        """
 
     def read(
-        self, path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]
+        self, path: Path, open_sink: Callable[[int], "Sink"], *, workers: int, progress: Callable[[int], None]
     ) -> ReadResult:
-        """Put all rows of the file into the sink made for its rank, as far as it is known.
+        """Write all rows of the file into a sink, and return what belongs to the file as a whole.
 
-        `progress` is told how many more bytes of the file have been read. Raises SourceError.
+        Call `open_sink` once, with the file's rank (0 where it is unknown). `Sink.put(table, rows)` takes Arrow tables
+        with columns of `schema`, from any thread: columns left out become NULL, `run` and `source` are added, and
+        `rank` is added unless it is there. Times are integer ns, sizes bytes; whatever is absent is NULL, never 0 or
+        an empty text. Call `Sink.close` at the end. Use at most `workers` threads. Call `progress` with the number of
+        bytes of the file read since the last call; it raises an exception to stop the read, which must pass through.
+
+        Raises SourceError, or NotProfilerDataError where the file turns out to hold no event. A column that does not
+        fit the schema raises SchemaMismatchError in the sink: a bug in the reader, which must pass through, too.
         """
 
 
 class FolderReader(Reader, Protocol):
-    """A reader for which a folder, too, can be one source; its other functions then take the folder's path."""
+    """A reader that also takes a folder as one source; `probe_file`, `time_span_ns` and `read` accept its path."""
 
     def is_source(self, folder: Path) -> bool:
-        """Whether the folder is one source, by the names of its files."""
+        """Whether the folder is one source, judged by the names of its files."""
+
+
+def iterate_readers(head: bytes = b"") -> Iterator[Reader]:
+    """Yield the readers in the order to try them on content that begins with `head`, each imported when it is next.
+
+    Importing all of them takes as long as reading 20 MB.
+    """
+    entries = sorted(READERS, key=lambda entry: not (entry.signature and entry.signature.match(head)))
+    for entry in entries:
+        yield _import(entry)
+
+
+def iterate_folder_readers() -> Iterator[FolderReader]:
+    """Yield the readers that take folders."""
+    for entry in READERS:
+        if entry.reads_folders:
+            yield cast("FolderReader", _import(entry))
+
+
+def list_source_files(path: Path) -> list[Path]:
+    """Return the files of a source: itself, or those in its folder, by name."""
+    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+
+
+def _import(entry: ReaderEntry) -> Reader:
+    return cast("Reader", importlib.import_module(f"tracelab.readers.{entry.package}"))

@@ -1,4 +1,4 @@
-"""What a reader notices on its way: counts by code, each with one sample, and the sentences that explain them."""
+"""Diagnostics of a reader: counts by code, each with a first sample, and the messages for them."""
 
 import re
 from collections import Counter
@@ -11,34 +11,30 @@ _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Messages = Mapping[str, tuple[str, str, str | None]]
-"""By code: severity, message, how to fix it. In a message {n} stands for how often, {sample} for the first, and of
-[event|events] the first is said of one, the second of several."""
+"""By code: severity, message, how to fix it. In a message, {n} is replaced by the count and {sample} by the first
+sample; [event|events] becomes its first form for a count of one, else its second."""
 
 COMMON_MESSAGES: Messages = {
     "gzip_cut_off": (
         "error",
-        "The gzip data ends before its end mark; what could be unpacked was kept.",
-        "Copy the file again, or leave the process time to write it.",
+        "The gzip data ends before its end mark; what could be decompressed was kept.",
+        "Copy the file again, or give the process time to finish writing.",
     ),
     "gzip_broken": (
         "error",
-        "The gzip data breaks ({sample}); what stood before the break was kept.",
+        "The gzip data is corrupt ({sample}); everything before the corruption was kept.",
         "Copy the file again.",
     ),
-    "gzip_trailing": ("warning", "Behind the gzip data stands something else: {sample}; it was not read.", None),
+    "gzip_trailing": ("warning", "Other data follows the gzip data: {sample}; it was not read.", None),
     "negative_duration": (
         "warning",
         "{n} [event ends before it begins; it counts as a call and has|"
         "events end before they begin; they count as calls and have] no measure.",
         "Known of some profiler builds; a newer one may help.",
     ),
-    "rank_assumed": (
-        "info",
-        "Neither the file nor its name says a rank; 0 was assumed.",
-        "Name the file rank-N….",
-    ),
+    "rank_assumed": ("info", "No rank in the file or its name; assuming 0.", "Name the file rank-N…."),
 }
-"""What a file of any format may leave."""
+"""Codes that files of any format can have."""
 
 
 @dataclass(frozen=True)
@@ -60,35 +56,35 @@ class DiagnosticCounts:
     samples: dict[str, str] = field(default_factory=dict)
 
     def note(self, code: str, sample: object = "", count: int = 1) -> None:
-        """Count something; the first sample of a code is kept."""
+        """Count an occurrence; keep the sample if it is the first of its code."""
         self.counts[code] += count
         self.samples.setdefault(code, str(sample)[:SAMPLE_LENGTH])
 
     def merge(self, other: "DiagnosticCounts") -> None:
-        """Take over what another has counted."""
+        """Add the counts of another one."""
         self.counts.update(other.counts)
         for code, sample in other.samples.items():
             self.samples.setdefault(code, sample)
 
 
-def build_diagnostics(diagnostics: DiagnosticCounts, sentences: Messages) -> tuple[Diagnostic, ...]:
-    """What was noticed, as rows of `diagnostics`, in the order of the sentences. Raises KeyError on a code without."""
-    if unknown := set(+diagnostics.counts) - set(sentences):
-        raise KeyError(f"no sentence for {sorted(unknown)}")
+def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:
+    """Return the rows of `diagnostics`, in the order of the messages. Raises KeyError for a code without a message."""
+    if unknown := set(+counted.counts) - set(messages):
+        raise KeyError(f"no message for {sorted(unknown)}")
     rows = []
-    for code, (severity, message, how_to_fix) in sentences.items():
-        if count := diagnostics.counts[code]:
-            text = _counted(message, count).replace("{sample}", diagnostics.samples.get(code, ""))
+    for code, (severity, message, how_to_fix) in messages.items():
+        if count := counted.counts[code]:
+            text = _insert_count(message, count).replace("{sample}", counted.samples.get(code, ""))
             rows.append(Diagnostic(severity, code, count, text, how_to_fix))
     return tuple(rows)
 
 
-def _counted(message: str, count: int) -> str:
-    """The message with the number in it, and the words that go with it."""
+def _insert_count(message: str, count: int) -> str:
+    """Return the message with the count, and the singular or plural forms that fit it."""
     return _ONE_OR_SEVERAL.sub(r"\1" if count == 1 else r"\2", message).replace("{n}", f"{count:,}")
 
 
 def rank_from_name(path: Path) -> int | None:
-    """The rank that a file's name says: rank-3, worker0."""
-    named = _RANK_IN_NAME.search(path.name)
-    return int(named[1]) if named else None
+    """Return the rank in a file's name: 3 for rank-3, 0 for worker0."""
+    match = _RANK_IN_NAME.search(path.name)
+    return int(match[1]) if match else None

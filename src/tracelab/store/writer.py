@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelab import schema
+from tracelab.errors import SchemaMismatchError
 from tracelab.store.commit import COMPRESSION
 
 _ROW_GROUP = 262_144
@@ -60,7 +61,9 @@ class Sink:
         return {name: writer.rows for name, writer in self._writers.items() if writer.rows}
 
     def put(self, table: str, rows: pa.Table) -> None:
-        """Queue or write rows of a table."""
+        """Queue or write rows of a table. Raises SchemaMismatchError, here or when the rows are written."""
+        if table not in schema.BY_NAME:
+            raise SchemaMismatchError(table, None, f"is not in the schema; there are {', '.join(schema.BY_NAME)}")
         with self._lock:
             self._queue.append((table, rows))
             self._queued_bytes += rows.nbytes
@@ -125,9 +128,12 @@ class Sink:
 
     def _complete(self, name: str, rows: pa.Table) -> pa.Table:
         """Complete the rows with the constant columns of the source and NULL for missing ones."""
-        given = set(rows.column_names)
+        table, given = schema.BY_NAME[name], set(rows.column_names)
+        if extra := given - set(table.arrow.names):
+            problem = "is not in the schema; add it to schema.py, or leave it out in the reader"
+            raise SchemaMismatchError(name, min(extra), problem)
         columns: list[_Values] = []
-        for column in schema.BY_NAME[name].columns:
+        for column in table.columns:
             if column.name in _LABELS:
                 text = self._run if column.name == "run" else self._source.result()
                 columns.append(_constant_text(text, rows.num_rows))
@@ -136,10 +142,18 @@ class Sink:
             elif column.name not in given:
                 columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
             elif column.type == "text" and pa.types.is_dictionary(rows.schema.field(column.name).type):
-                columns.append(rows.column(column.name).cast(_DICTIONARY))
+                columns.append(_cast_column(name, column, rows.column(column.name), _DICTIONARY))
             else:
-                columns.append(rows.column(column.name).cast(schema.ARROW_TYPES[column.type]))
-        return pa.table(columns, names=schema.BY_NAME[name].arrow.names)
+                columns.append(_cast_column(name, column, rows.column(column.name), schema.ARROW_TYPES[column.type]))
+        return pa.table(columns, names=table.arrow.names)
+
+
+def _cast_column(table: str, column: schema.Column, values: "pa.ChunkedArray[Any]", as_type: pa.DataType) -> _Values:
+    try:
+        return values.cast(as_type)
+    except pa.ArrowException as error:
+        problem = f"has type {values.type} where schema.py declares {column.type} ({error}); convert it in the reader"
+        raise SchemaMismatchError(table, column.name, problem) from error
 
 
 class _TableWriter:

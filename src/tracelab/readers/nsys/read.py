@@ -11,8 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.ingest.hashing import files_of
-from tracelab.readers.base import ReadResult
+from tracelab.readers.base import ReadResult, list_source_files
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report_export, string_table
 from tracelab.readers.nsys.column_builders import Batch, Session, build_args, count_outside_session
@@ -184,7 +183,7 @@ def _limit_parts(parts: list[Part], diagnostics: DiagnosticCounts) -> list[Part]
 def _progress_in_bytes(path: Path, tasks: list[ReadTask], progress: Callable[[int], None]) -> Callable[[int], None]:
     """Convert progress in rows to bytes: the size of the source, spread over its rows."""
     rows = sum(task.part.rows for task in tasks)
-    size_bytes = sum(file.stat().st_size for file in files_of(path))
+    size_bytes = sum(file.stat().st_size for file in list_source_files(path))
     return lambda count: progress(size_bytes * count // rows if rows else 0)
 
 

@@ -1,0 +1,18 @@
+"""A reader of the code opens few files to follow one command from the command line to its result."""
+
+from pathlib import Path
+
+from tests.modules_entered import modules_entered
+
+TRACE = Path(__file__).parents[2] / "data" / "generated" / "generated-4rank-ddp" / "rank0.pt.trace.json.gz"
+
+
+def test_one_kineto_trace_enters_at_most_25_modules_from_the_command_line_to_parquet(tmp_path: Path) -> None:
+    modules = modules_entered("ingest", TRACE, "--store", tmp_path / "lab")
+    assert len(modules) <= 25, modules
+
+
+def test_one_kineto_trace_enters_no_module_of_another_reader(tmp_path: Path) -> None:
+    modules = modules_entered("ingest", TRACE, "--store", tmp_path / "lab")
+    readers = {Path(module).parts[1] for module in modules if module.startswith("readers/")}
+    assert readers == {"base.py", "decompress.py", "diagnostics.py", "kineto"}
