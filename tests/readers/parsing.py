@@ -3,7 +3,7 @@
 import json
 import re
 
-from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import MAPPINGS
 from tracelab.readers.kineto.parser import ParsedChunk
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
@@ -15,7 +15,7 @@ ALIKE = (COMMUNICATION, KERNELS, PLAIN)
 
 _STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
-argument = arguments.column
+argument = mapping.argument_column
 
 
 def parsed(

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.parsing import ALIKE, argument, compact, one_way, parsed
-from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 TEXTS = {"ph": "ph", "source_cat": "cat", "name": "name"}
@@ -50,7 +50,7 @@ values = st.recursive(
     ),
     max_leaves=12,
 )
-known = [key for key, kind in arguments.TYPES.items() if kind != "INTEGER[3]"]
+known = [key for key, kind in mapping.ARGUMENT_TYPES.items() if kind != "INTEGER[3]"]
 keys = st.one_of(json_texts, st.sampled_from([*known, "id", "bp"]).map(json.dumps))
 times = st.tuples(st.integers(-(2**46), 2**46), st.integers(0, 6), st.sampled_from(["", "e0", "E+2", "e-2"])).map(
     lambda parts: f"{Decimal(parts[0]).scaleb(-parts[1]):f}{parts[2]}"
@@ -103,10 +103,10 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
     for column, key in TIMES.items():
         if key in event:
             row[column] = round(Decimal(event[key]) * 1_000 + (base_ns if key == "ts" else 0))
-    plan = arguments.plan(kind)
+    plan = mapping.plan_arguments(kind)
     given = [(json.loads(key), value) for key, value in event.get("args", []) if value != "null"]
     for key, value in given:
-        if key in plan.columns and (fits := fitting(value, arguments.TYPES[key])) is not None:
+        if key in plan.columns and (fits := fitting(value, mapping.ARGUMENT_TYPES[key])) is not None:
             row[argument(key)] = fits
     beside = any(json.loads(key) in mapping.COLLECTIVE_KEYS for key, _ in event.get("args", []))
     rests = (("args", plan.omitted, plan.columns), ("secondary args", plan.secondary_omitted, plan.secondary_columns))

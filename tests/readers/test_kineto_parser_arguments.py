@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parsed, rows
-from tracelab.readers.kineto import arguments, mapping
+from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
 from tracelab.readers.kineto.parser import UnfitValues
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
@@ -121,9 +121,11 @@ def test_counters_keep_their_arguments_whole() -> None:
 
 def test_all_mappings_ask_the_same_type_of_an_argument() -> None:
     targets = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)
-    asked = {(key, kind) for target in targets for key, kind in arguments.argument_types(target).items()}
-    assert sorted(asked) == sorted((key, kind) for key, kind in arguments.TYPES.items() if kind != arguments.REDUNDANT)
-    assert len(arguments.TYPES) <= 64
+    asked = {(key, kind) for target in targets for key, kind in mapping.argument_types(target).items()}
+    assert sorted(asked) == sorted(
+        (key, kind) for key, kind in mapping.ARGUMENT_TYPES.items() if kind != mapping.REDUNDANT
+    )
+    assert len(mapping.ARGUMENT_TYPES) <= 64
 
 
 def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:

@@ -74,7 +74,7 @@ def _start_hashing(paths: tuple[str, ...]) -> None:
     """Start to hash a single large file while everything else is still being imported."""
     from pathlib import Path
 
-    from tracelab.ingest.hashing import start_hashing
+    from tracelab.ingest.discovery import start_hashing
 
     path = Path(paths[0])
     with contextlib.suppress(OSError):  # reported where the path is read

@@ -23,8 +23,7 @@ from tracelab.errors import (
     wants_tracebacks,
 )
 from tracelab.ingest import run_grouping
-from tracelab.ingest.discovery import Candidate, Refused, expand_paths, probe_source, stamp_file
-from tracelab.ingest.hashing import hash_source
+from tracelab.ingest.discovery import Candidate, Refused, expand_paths, hash_source, probe_source, stamp_file
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import Diagnostic

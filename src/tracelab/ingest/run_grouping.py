@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab.errors import StoreError, escape_path
-from tracelab.ingest.discovery import Candidate
-from tracelab.ingest.hashing import hash_source
+from tracelab.ingest.discovery import Candidate, hash_source
 from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto import arguments, mapping
-from tracelab.readers.kineto.arguments import LEFTOVER, SECONDARY_LEFTOVER
-from tracelab.readers.kineto.mapping import COUNTERS, KINDS, MAPPINGS, Mapping
+from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS, SECONDARY_LEFTOVER, Mapping
 from tracelab.readers.kineto.parser import Shape
 
 _MAX_BOUND_QUERIES = 256
@@ -127,13 +126,13 @@ class Mapper:
         if kind == COUNTERS:
             rows.tables.append(("counters", self._connection.arrow(_COUNTERS_QUERY)))
             return
-        present = [key for key in arguments.TYPES if arguments.column(key) in events.column_names]
+        present = [key for key in mapping.ARGUMENT_TYPES if mapping.argument_column(key) in events.column_names]
         target = KINDS[kind]
         rows.tables.append((target.table, self._map(target, present, "true", LEFTOVER)))
-        secondary = arguments.collectives_of(target)
+        secondary = mapping.secondary_mapping(target)
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
         if secondary and (carriers or events.column(SECONDARY_LEFTOVER).null_count < len(events)):
-            columns = (*(arguments.column(key) for key in carriers), SECONDARY_LEFTOVER)
+            columns = (*(mapping.argument_column(key) for key in carriers), SECONDARY_LEFTOVER)
             where = " or ".join(f"{_quote(column)} is not null" for column in columns)
             rows.tables.append((secondary.table, self._map(secondary, present, where, SECONDARY_LEFTOVER)))
 
@@ -171,7 +170,7 @@ def _render_query(target: Mapping, present: Collection[str], where: str, leftove
     """
 
     def reference(keys: tuple[str, ...], kind: str) -> str:
-        columns = [_quote(arguments.column(key)) for key in keys if key in present]
+        columns = [_quote(mapping.argument_column(key)) for key in keys if key in present]
         if kind == "DOUBLE":
             columns = [f"try_cast({column} as double)" for column in columns]
         if not columns:

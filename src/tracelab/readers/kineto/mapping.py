@@ -1,13 +1,15 @@
-"""Kineto events to canonical tables: one mapping a table, one line a canonical column.
+"""Map Kineto events to canonical tables: one mapping a table, one line a canonical column.
 
-The expressions are DuckDB SQL over the relation `events` that `mapped.py` makes of some pieces of a trace: `source_cat`
-and `cat` (the category as it stands, and today's name of it in lower case), `ph`, `name`, `pid` and `tid` (as they
-stand), `start_ns`, `dur_ns`, and `gpu_pid`, the process to which rows of a GPU are put. Arguments are named with `_arg`
-and its siblings, so that the parser gives them as columns, and what is left over of them is kept. The conditions of
-`where` are asked of the shapes of events (`kinds.py`), which know a few names and one argument.
+The expressions are DuckDB SQL over the relation `events` that `mapper.py` registers: `source_cat` and `cat` (the
+category as the file has it, and its current name in lower case), `ph`, `name`, `pid` and `tid` (as the file has them),
+`start_ns`, `dur_ns`, and `gpu_pid`, the process to which GPU rows are assigned. Arguments are named with `_arg` and its
+siblings, so that the parser returns them as columns; the others are kept as JSON. The conditions of `where` are
+evaluated on the shapes of events (`mapper.classify_shapes`), which have only a few names and one argument.
 """
 
 from dataclasses import dataclass, field
+
+from tracelab import schema
 
 US_PER_TICK = 1_000  # Kineto times are microseconds, with up to three decimals; ours are whole nanoseconds
 
@@ -22,7 +24,7 @@ CATEGORY_ALIASES = {  # torch 1.8 to 1.11, already lower case
 
 @dataclass(frozen=True)
 class Value:
-    """An expression over events; `{0}`, `{1}` … stand for its arguments, each with its aliases and DuckDB type."""
+    """An expression over events; `{0}`, `{1}` … are its arguments, each with its aliases and DuckDB type."""
 
     template: str
     arguments: tuple[tuple[tuple[str, ...], str], ...] = ()
@@ -150,7 +152,7 @@ _OP = {
 }
 OPS = Mapping("ops", f"cat = 'cpu_op' and ph = 'X' and name is distinct from '{COMMUNICATION_OP}'", _OP)
 COMMUNICATION_OPS = Mapping("ops", "cat = 'cpu_op' and ph = 'X'", _OP)
-"""Apart from the other ops, for their many arguments would make the common ones slow to map."""
+"""Separate from the other ops, because their many arguments would make common ops slow to map."""
 
 _KERNEL = {
     **_GPU,
@@ -164,9 +166,9 @@ _KERNEL = {
 NAME_OF_COLLECTIVE = "Collective name"
 NAMES_COLLECTIVE = f"json_exists(args, '$.\"{NAME_OF_COLLECTIVE}\"')"
 COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES_COLLECTIVE}", _KERNEL)
-"""Apart from the other kernels, as the ops of communication are."""
+"""Separate from the other kernels for the same reason."""
 KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
-"""All others: an event is of the first mapping that takes it."""
+"""All other kernels: the first mapping that accepts an event takes it."""
 
 MAPPINGS: tuple[Mapping, ...] = (
     OPS,
@@ -189,7 +191,7 @@ MAPPINGS: tuple[Mapping, ...] = (
         "cat = 'gpu_memcpy' and ph = 'X'",
         {
             **_GPU,
-            # string functions, for a regular expression costs ten times as much on each row
+            # string functions: a regular expression costs ten times as much on each row
             "direction": Value(
                 f"case when split_part(name, ' ', 2) in {_DIRECTIONS} then split_part(name, ' ', 2) "
                 f"when {{0}} in {_DIRECTIONS} then {{0}} else 'unknown' end",
@@ -218,7 +220,7 @@ MAPPINGS: tuple[Mapping, ...] = (
         "cat = 'cuda_sync' and ph = 'X'",
         {
             **_GPU,
-            # since 2026-04 the track of a stream's synchronisation is its stream + 1,000,000
+            # since 2026-04 the track of a stream's synchronization is its stream + 1,000,000
             "stream": _id("stream", otherwise="try_cast(tid as bigint) % 1000000"),
             "kind": Value("coalesce({0}, name)", ((("cuda_sync_kind",), "VARCHAR"),)),
             "event_id": _id("wait_on_cuda_event_id"),
@@ -235,7 +237,7 @@ MAPPINGS: tuple[Mapping, ...] = (
             "category": _sql("cat"),
             "scope": _sql("case when cat = 'user_annotation' then 'cpu' else 'gpu' end"),
             "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
-            # the track tells, but in what `tracelab export` writes, where the arguments do
+            # the track is the device, except in what `tracelab export` writes, where the arguments have it
             "device": Value(
                 "case when cat = 'gpu_user_annotation' then nullif(coalesce({0}, try_cast(pid as bigint)), -1) end",
                 ((("device",), "BIGINT"),),
@@ -261,7 +263,7 @@ MAPPINGS: tuple[Mapping, ...] = (
     Mapping(
         "memory_events",
         f"name = '{MEMORY_EVENT}' and (cat is null or cat = 'cpu_instant_event') "
-        "and coalesce(ph, '') not in ('s', 't', 'f')",  # flows have no place in it
+        "and coalesce(ph, '') not in ('s', 't', 'f')",  # flow events carry no memory event
         {
             "pid": _sql("try_cast(pid as bigint)"),
             "tid": _TID,
@@ -280,9 +282,9 @@ MAPPINGS: tuple[Mapping, ...] = (
 """Each event becomes a row of the first table whose condition holds, else of `counters` or `other_events`."""
 
 WATCHED_NAMES = (COMMUNICATION_OP, MEMORY_EVENT)
-"""The names of events that a condition of `MAPPINGS` speaks of; of all others it must not matter what they are."""
+"""The names of events that conditions of `MAPPINGS` use; no condition may depend on any other name."""
 WATCHED_KEY = NAME_OF_COLLECTIVE
-"""The same of the keys of arguments."""
+"""The same for the keys of arguments."""
 
 KERNEL_COLLECTIVES = Mapping(
     "collectives",
@@ -307,7 +309,7 @@ OP_COLLECTIVES = Mapping(
     also_omitted=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
 COLLECTIVE_KEYS = (NAME_OF_COLLECTIVE, *_IN)
-"""Arguments that make a kernel, or an op, one that also has a row in `collectives`."""
+"""A kernel or op with one of these arguments also has a row in `collectives`."""
 
 OTHER = Mapping(
     "other_events",
@@ -328,9 +330,95 @@ OTHER = Mapping(
 )
 
 KINDS = (*MAPPINGS, OTHER)
-"""By the kind of an event, a number, the mapping that makes its row."""
+"""The mapping of each kind of event; the kind is the index."""
 COUNTERS = len(KINDS)
-"""The kind of counter events, each of which is a row for every series."""
+"""The kind of counter events, each of which becomes one row for every series."""
 
 GPU_TABLES = ("kernels", "memcpys", "memsets", "syncs", "collectives", "annotations")
-"""Tables with rows of a GPU, which name no process: their pid is the file's only process."""
+"""Tables with GPU rows, which name no process: their pid is the file's only process."""
+
+REDUNDANT = "REDUNDANT"
+"""The type of arguments without a column, for another argument repeats their value."""
+
+LEFTOVER = "args"
+"""The column of the arguments that have no column of their own, as JSON."""
+SECONDARY_LEFTOVER = "secondary args"
+"""The same for the second table that some events have a row in."""
+
+
+@dataclass(frozen=True)
+class ArgumentPlan:
+    """What becomes of the arguments of one kind of event."""
+
+    columns: frozenset[str] = frozenset()
+    """Those with a column."""
+    secondary_columns: frozenset[str] = frozenset()
+    """Those among them with a column in the second table that such events can have a row in."""
+    omitted: frozenset[str] = frozenset()
+    """Those that the leftover arguments do without."""
+    secondary_omitted: frozenset[str] = frozenset()
+    """The same for the second table."""
+    keeps_all: bool = False
+    """Whether the leftover arguments are all arguments, as they are."""
+
+
+def argument_column(key: str) -> str:
+    """Return the column of an argument; unlike keys, columns may not differ by case alone."""
+    return f"arg {ARGUMENT_NUMBERS[key]}"
+
+
+def secondary_mapping(target: Mapping) -> Mapping | None:
+    """Return the mapping that makes a second row of events that carry communication metadata."""
+    if target is COMMUNICATION_OPS:
+        return OP_COLLECTIVES
+    return KERNEL_COLLECTIVES if target.table == "kernels" else None
+
+
+def argument_keys(target: Mapping) -> frozenset[str]:
+    """Return the arguments that a mapping uses."""
+    return frozenset(key for value in target.columns.values() for keys, _ in value.arguments for key in keys)
+
+
+def argument_table(kind: int, key: str) -> str:
+    """Return the first table of a kind with a column for an argument."""
+    target = KINDS[kind]
+    secondary = secondary_mapping(target)
+    return secondary.table if secondary and key not in argument_keys(target) else target.table
+
+
+def argument_types(target: Mapping) -> dict[str, str]:
+    """Return the arguments that a mapping uses, each with the DuckDB type that its column requires."""
+    types = {column.name: column.type for column in schema.BY_NAME[target.table].columns}
+    return {
+        key: "INTEGER" if kind == "BIGINT" and types[name] == "int32" else kind
+        for name, value in target.columns.items()
+        for keys, kind in value.arguments
+        for key in keys
+    }
+
+
+def plan_arguments(kind: int) -> ArgumentPlan:
+    """Return what becomes of the arguments of a kind of event."""
+    if kind == COUNTERS:
+        return ArgumentPlan(keeps_all=True)
+    target = KINDS[kind]
+    keys, secondary = argument_keys(target), secondary_mapping(target)
+    if secondary is None:
+        return ArgumentPlan(keys, omitted=_omitted(target))
+    return ArgumentPlan(
+        keys | argument_keys(secondary), argument_keys(secondary), _omitted(target), _omitted(secondary)
+    )
+
+
+def _omitted(target: Mapping) -> frozenset[str]:
+    return argument_keys(target) | frozenset(target.also_omitted)
+
+
+_MAPPED = (*KINDS, KERNEL_COLLECTIVES, OP_COLLECTIVES)
+
+ARGUMENT_TYPES: dict[str, str] = dict.fromkeys(
+    (key for target in _MAPPED for key in target.also_omitted), REDUNDANT
+) | {key: kind for target in _MAPPED for key, kind in argument_types(target).items()}
+"""All arguments that any mapping uses, each with the one DuckDB type that all of them require."""
+
+ARGUMENT_NUMBERS = {key: number for number, key in enumerate(ARGUMENT_TYPES)}

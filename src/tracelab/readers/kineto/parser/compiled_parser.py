@@ -1,17 +1,28 @@
-"""Parse chunks of a trace with the compiled parser."""
+"""Parse chunks of a trace with the compiled parser, and copy the columns that it builds into Arrow tables."""
 
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
-from tracelab.readers.kineto import arguments, mapping
-from tracelab.readers.kineto.arguments import NUMBERS, TYPES
-from tracelab.readers.kineto.mapping import COUNTERS
-from tracelab.readers.kineto.parser.columns import ColumnReader, Module, read_array, read_text
-from tracelab.readers.kineto.parser.layout import MAX_SHAPES, NOT_WATCHED, ArgumentType
-from tracelab.readers.kineto.parser.results import KindsOf, ParsedChunk, ParserError, RefusedChunkError, Shape
-from tracelab.readers.kineto.parser.wasm_module import WasmModule
+import numpy as np
+import pyarrow as pa
+
+from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.mapping import ARGUMENT_NUMBERS, ARGUMENT_TYPES, COUNTERS
+from tracelab.readers.kineto.parser import KindsOf, ParsedChunk, ParserError, RefusedChunkError, Shape, UnfitValues
+from tracelab.readers.kineto.parser.layout import (
+    MAX_ARGUMENTS,
+    MAX_KINDS,
+    MAX_SHAPES,
+    NO_ITEM,
+    NOT_WATCHED,
+    ArgumentType,
+    Column,
+)
+from tracelab.readers.kineto.parser.wasm_module import Bytes, WasmModule, struct_type
 
 _TYPES = {
-    arguments.REDUNDANT: ArgumentType.REDUNDANT,
+    mapping.REDUNDANT: ArgumentType.REDUNDANT,
     "BIGINT": ArgumentType.INT64,
     "INTEGER": ArgumentType.INT32,
     "DOUBLE": ArgumentType.REAL,
@@ -21,6 +32,48 @@ _TYPES = {
 }
 _US_TO_NS = 3
 """The power of ten from the unit of a trace's times to nanoseconds."""
+
+
+_TEXTS = {
+    "ph": Column.PH,
+    "source_cat": Column.CAT,
+    "name": Column.NAME,
+    mapping.LEFTOVER: Column.LEFTOVER_ARGS,
+    mapping.SECONDARY_LEFTOVER: Column.SECONDARY_LEFTOVER_ARGS,
+}
+_TIMES = {"start_ns": Column.START_NS, "dur_ns": Column.DUR_NS}
+_IDS = {"pid": (Column.PID, Column.PID_TEXT), "tid": (Column.TID, Column.TID_TEXT)}
+"""Process and thread: the column of numbers, and that of texts, which has more values where an id is no number."""
+_COLUMN_COUNT = Column.FIRST_ARGUMENT + MAX_ARGUMENTS
+
+
+class Module(Protocol):
+    """A compiled parser: its functions and its memory."""
+
+    address_bytes: int
+
+    def call(self, function: str, *numbers: int) -> int:
+        """Call a function of exports.c."""
+
+    def write(self, address: int, content: "bytes | memoryview") -> None:
+        """Copy bytes into the memory."""
+
+    def read(self, address: int, size: int) -> Bytes:
+        """Return a view of bytes in memory, valid until the next call."""
+
+    def memory_bytes(self) -> int:
+        """Return how large the memory has become."""
+
+
+def read_array(module: Module, address: int, kind: str, count: int) -> "np.ndarray[Any, Any]":
+    """Return structs or numbers from memory; see `layout.STRUCTS`."""
+    dtype = struct_type(kind, module.address_bytes)
+    return module.read(address, dtype.itemsize * count).view(dtype)
+
+
+def read_text(module: Module, start: int, size: int) -> str:
+    """Return a text from memory."""
+    return module.read(start, size).tobytes().decode()
 
 
 class TooManyNamesError(ParserError):
@@ -35,12 +88,12 @@ class CompiledParser:
         self._module.call("reset")
         for name in mapping.WATCHED_NAMES:
             self._add("add_watched_name", name)
-        for key, type_name in TYPES.items():
+        for key, type_name in ARGUMENT_TYPES.items():
             self._add("add_argument", key, _TYPES[type_name])
-        self._module.call("set_watched_argument", NUMBERS[mapping.WATCHED_KEY])
+        self._module.call("set_watched_argument", ARGUMENT_NUMBERS[mapping.WATCHED_KEY])
         self._module.call("set_secondary_arguments", _bits(mapping.COLLECTIVE_KEYS))
         for kind in range(COUNTERS + 1):
-            plan = arguments.plan(kind)
+            plan = mapping.plan_arguments(kind)
             self._set("set_plan", kind, _bits(plan.columns), _bits(plan.omitted), int(plan.keeps_all))
             self._set("set_secondary_plan", kind, _bits(plan.secondary_columns), _bits(plan.secondary_omitted))
 
@@ -111,4 +164,95 @@ class CompiledParser:
 
 
 def _bits(keys: Sequence[str] | frozenset[str]) -> int:
-    return sum(1 << NUMBERS[key] for key in keys)
+    return sum(1 << ARGUMENT_NUMBERS[key] for key in keys)
+
+
+class ColumnReader:
+    """Reads the columns of the chunk that was parsed last."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._buffers = self._array("get_buffers", "ColumnBuffers", _COLUMN_COUNT).tolist()
+        fills = self._array("get_fills", "ColumnFill", MAX_KINDS * _COLUMN_COUNT)
+        self._present = fills["present"].reshape(MAX_KINDS, _COLUMN_COUNT).tolist()
+        self._starts = self._array("get_starts", "u4", MAX_KINDS).tolist()
+        self._counts = self._array("get_counts", "u4", MAX_KINDS).tolist()
+        self.kinds = [kind for kind, count in enumerate(self._counts) if count]
+
+    def read_table(self, kind: int) -> pa.Table:
+        """Return the events of a kind, with `ph` and the columns that have values."""
+        present = self._present[kind]
+        columns: dict[str, pa.Array[Any]] = {"ph": pa.nulls(self._counts[kind], pa.string())}
+        columns |= {name: self._texts(kind, column) for name, column in _TEXTS.items() if present[column]}
+        columns |= {name: self._numbers(kind, column) for name, column in _TIMES.items() if present[column]}
+        for name, (numbers, texts) in _IDS.items():
+            if present[texts] > present[numbers]:
+                columns[name] = self._texts(kind, texts)
+            elif present[numbers]:
+                columns[name] = self._numbers(kind, numbers)
+        for column, (key, type_name) in enumerate(ARGUMENT_TYPES.items(), Column.FIRST_ARGUMENT):
+            if present[column]:
+                columns[mapping.argument_column(key)] = self._argument(kind, column, type_name)
+        return pa.table(columns)
+
+    def read_unfit(self) -> list[UnfitValues]:
+        """Return the values that do not fit, each with the first table that has a column for them."""
+        values = self._array("get_unfit", "UnfitValues", MAX_KINDS * MAX_ARGUMENTS).reshape(MAX_KINDS, MAX_ARGUMENTS)
+        unfit = []
+        for kind, number in zip(*np.nonzero(values["count"]), strict=True):
+            count, (start, size) = values[kind, number].tolist()
+            key = list(ARGUMENT_TYPES)[number]
+            first = read_text(self._module, start, size)
+            unfit.append(UnfitValues(mapping.argument_table(int(kind), key), key, unquote(first), count))
+        return unfit
+
+    def read_irregular(self) -> list[bytes]:
+        """Return the text of the irregular events."""
+        texts = self._array("get_irregular", "Text", self._module.call("count_irregular")).tolist()
+        return [self._module.read(start, size).tobytes() for start, size in texts]
+
+    def _array(self, function: str, kind: str, count: int) -> "np.ndarray[Any, Any]":
+        return read_array(self._module, self._module.call(function), kind, count)
+
+    def _argument(self, kind: int, column: int, type_name: str) -> "pa.Array[Any]":
+        if type_name == "INTEGER[3]":
+            return self._lists(kind, column)
+        return self._numbers(kind, column) if type_name in ("BIGINT", "INTEGER") else self._texts(kind, column)
+
+    def _numbers(self, kind: int, column: int) -> "pa.Array[Any]":
+        values, *_ = self._buffers[column]
+        start, count = self._starts[kind], self._counts[kind]
+        content = self._copy(values + 8 * start, 8 * count)
+        return pa.Array.from_buffers(pa.int64(), count, [*self._validity(kind, column), content])
+
+    def _lists(self, kind: int, column: int) -> "pa.Array[Any]":
+        """Return three numbers for each event; those are null that are no integers."""
+        values, *_ = self._buffers[column]
+        start, count = self._starts[kind], self._counts[kind]
+        items = self._module.read(values + 24 * start, 24 * count).view(np.int64).copy()
+        numbers = pa.array(items, mask=items == NO_ITEM)
+        return pa.Array.from_buffers(pa.list_(pa.int64(), 3), count, self._validity(kind, column), children=[numbers])
+
+    def _texts(self, kind: int, column: int) -> "pa.Array[Any]":
+        values, _, offsets = self._buffers[column]
+        start, count = self._starts[kind], self._counts[kind]
+        ends = read_array(self._module, offsets + 4 * start, "u4", count + 1)
+        content = self._copy(values + int(ends[0]), int(ends[-1] - ends[0]))
+        buffers = [*self._validity(kind, column), pa.py_buffer((ends - ends[0]).tobytes()), content]
+        return pa.Array.from_buffers(pa.string(), count, buffers)
+
+    def _validity(self, kind: int, column: int) -> list[pa.Buffer | None]:
+        """Return a bit for each event that has a value; None where all have."""
+        count = self._counts[kind]
+        if self._present[kind][column] == count:
+            return [None]
+        _, validity, *_ = self._buffers[column]
+        return [self._copy(validity + self._starts[kind] // 8, (count + 7) // 8)]
+
+    def _copy(self, address: int, size: int) -> pa.Buffer:
+        return pa.py_buffer(self._module.read(address, size).tobytes())
+
+
+def unquote(value: str) -> str:
+    """Return JSON as people write it: a string without its quotes."""
+    return str(json.loads(value)) if value.startswith('"') else value

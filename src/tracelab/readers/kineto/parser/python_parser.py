@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.readers.kineto import arguments, mapping
-from tracelab.readers.kineto.arguments import TYPES, Plan
+from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.json_text import decoder, encode
-from tracelab.readers.kineto.parser.results import (
+from tracelab.readers.kineto.mapping import ARGUMENT_TYPES, ArgumentPlan
+from tracelab.readers.kineto.parser import (
     KindsOf,
     ParsedChunk,
     RefusedChunkError,
@@ -54,7 +54,7 @@ def parse_events(events: Sequence[Event], kinds_of: KindsOf) -> ParsedChunk:
     for event, shape in zip(events, shapes, strict=True):
         kind = kinds[shape]
         if kind not in builders:
-            builders[kind] = _TableBuilder(kind, arguments.plan(kind))
+            builders[kind] = _TableBuilder(kind, mapping.plan_arguments(kind))
         builders[kind].add(event)
     ordered = sorted(builders.items())
     return ParsedChunk(
@@ -76,7 +76,7 @@ class _TableBuilder:
     """Collects the rows of one kind."""
 
     kind: int
-    plan: Plan
+    plan: ArgumentPlan
     count: int = 0
     columns: dict[str, dict[int, Any]] = field(default_factory=dict)  # by column and row
     misfits: dict[str, list[str]] = field(default_factory=dict)  # by argument
@@ -91,7 +91,7 @@ class _TableBuilder:
 
     def table(self) -> pa.Table:
         columns = {"ph": self._array("ph", pa.string())}
-        for name in ("source_cat", "name", arguments.LEFTOVER, arguments.SECONDARY_LEFTOVER):
+        for name in ("source_cat", "name", mapping.LEFTOVER, mapping.SECONDARY_LEFTOVER):
             if name in self.columns:
                 columns[name] = self._array(name, pa.string())
         for name in ("start_ns", "dur_ns"):
@@ -100,15 +100,17 @@ class _TableBuilder:
         for name in ("pid", "tid"):
             if name in self.columns:
                 columns[name] = self._ids(name)
-        for key, type_name in TYPES.items():
-            if arguments.column(key) in self.columns:
-                columns[arguments.column(key)] = self._array(arguments.column(key), _ARROW_TYPES[type_name])
+        for key, type_name in ARGUMENT_TYPES.items():
+            if mapping.argument_column(key) in self.columns:
+                columns[mapping.argument_column(key)] = self._array(
+                    mapping.argument_column(key), _ARROW_TYPES[type_name]
+                )
         return pa.table(columns)
 
     def unfit(self) -> list[UnfitValues]:
         return [
-            UnfitValues(arguments.table_of(self.kind, key), key, self.misfits[key][0], len(self.misfits[key]))
-            for key in TYPES
+            UnfitValues(mapping.argument_table(self.kind, key), key, self.misfits[key][0], len(self.misfits[key]))
+            for key in ARGUMENT_TYPES
             if key in self.misfits
         ]
 
@@ -120,19 +122,19 @@ class _TableBuilder:
         args: Mapping[str, Any] | None = event.get("args")
         own_keys = {key: value for key, value in event.items() if key not in _FIELDS and value is not None}
         if self.plan.keeps_all:
-            self._set(arguments.LEFTOVER, None if args is None else encode(args))
+            self._set(mapping.LEFTOVER, None if args is None else encode(args))
             return
         present = {key: value for key, value in (args or {}).items() if value is not None}
         unfit = {key for key, value in present.items() if key in self.plan.columns and not self._store(key, value)}
-        self._set(arguments.LEFTOVER, _leftover(present, own_keys, self.plan.omitted - unfit))
+        self._set(mapping.LEFTOVER, _leftover(present, own_keys, self.plan.omitted - unfit))
         if self.plan.secondary_omitted and args and any(key in args for key in mapping.COLLECTIVE_KEYS):
             omitted = self.plan.secondary_omitted - (unfit & self.plan.secondary_columns)
-            self._set(arguments.SECONDARY_LEFTOVER, _leftover(present, own_keys, omitted))
+            self._set(mapping.SECONDARY_LEFTOVER, _leftover(present, own_keys, omitted))
 
     def _store(self, key: str, value: object) -> bool:
         """Store a value in the column of its argument; returns whether it fits."""
-        stored, fits = _READ[TYPES[key]](value)
-        self._set(arguments.column(key), stored)
+        stored, fits = _READ[ARGUMENT_TYPES[key]](value)
+        self._set(mapping.argument_column(key), stored)
         if not fits:
             self.misfits.setdefault(key, []).append(_text(value))
         return fits
