@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracelab import doctor, schema
+from tracelab import schema
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
@@ -33,13 +33,13 @@ class Lab:
             with (
                 session.connect(self.store, referenced=execute.referenced_sql(query)) as con,
                 integrity.explain_read_errors(self.store),
-                sandbox.translate_errors(),
+                session.translate_errors(),
             ):
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-                return sandbox.run_interruptible(con, lambda: execute.run(con, query, params))
-        with sandbox.connect(self.store) as con, sandbox.translate_errors():
+                return session.run_interruptible(con, lambda: execute.run(con, query, params))
+        with sandbox.connect(self.store) as con, session.translate_errors():
             sandbox.check(con, query.sql)
-            return sandbox.run_interruptible(con, lambda: execute.run(con, query, params))
+            return session.run_interruptible(con, lambda: execute.run(con, query, params))
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
@@ -57,6 +57,8 @@ class Lab:
 
     def doctor(self, run: str | None = None) -> Result:
         """Check the store, or one run of it: what may be wrong and what to do, the worst first."""
-        with session.connect(self.store) as con, integrity.explain_read_errors(self.store), sandbox.translate_errors():
+        from tracelab import doctor
+
+        with session.connect(self.store) as con, integrity.explain_read_errors(self.store), session.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()
-            return Result(sandbox.run_interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")
+            return Result(session.run_interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")

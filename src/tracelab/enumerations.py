@@ -5,8 +5,3 @@ SOURCE_FORMATS = ("kineto", "chrome", "nsys", "ncu", "nvprof", "run")
 RUN_PROFILERS = ("kineto", "nsys", "ncu", "nvprof", "none")
 PARALLELISMS = ("none", "dp", "ddp", "fsdp")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
-
-
-def format_choices(values: tuple[str, ...]) -> str:
-    """The values as a sentence: a, b or c."""
-    return f"{', '.join(values[:-1])} or {values[-1]}."

@@ -12,7 +12,6 @@ from tracelab.enumerations import (
     RUN_PROFILERS,
     RUN_STATUSES,
     SOURCE_FORMATS,
-    format_choices,
 )
 from tracelab.errors import UsageError, suggest_name
 
@@ -120,6 +119,11 @@ def _with_end(columns: Iterable[Column]) -> Iterator[Column]:
             yield Column("end_ns", "int64", "End: start_ns + dur_ns; NULL where either is.")
 
 
+def _format_choices(values: tuple[str, ...]) -> str:
+    """The values as a sentence: a, b or c."""
+    return f"{', '.join(values[:-1])} or {values[-1]}."
+
+
 def _columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(*line) for line in lines)
 
@@ -189,8 +193,8 @@ TABLES: tuple[Table, ...] = (
             ("global_batch_size", "int32", "Samples a step over all processes."),
             ("gpus", "int32", "GPUs used."),
             ("world_size", "int32", "Processes of the job."),
-            ("parallelism", "text", format_choices(PARALLELISMS)),
-            ("precision", "text", format_choices(PRECISIONS)),
+            ("parallelism", "text", _format_choices(PARALLELISMS)),
+            ("precision", "text", _format_choices(PRECISIONS)),
             ("optimizer", "text", "Optimizer name."),
             ("learning_rate", "double", "Learning rate at the start."),
             ("data_fraction", "double", "Share of the data set used, 0 to 1."),
@@ -200,11 +204,11 @@ TABLES: tuple[Table, ...] = (
             ("epochs", "int32", "Epochs asked for."),
             ("sweep", "text", "Name of the sweep this run is a cell of."),
             ("repeat", "int32", "Which repetition of the cell, from 0."),
-            ("profiler", "text", format_choices(RUN_PROFILERS)),
+            ("profiler", "text", _format_choices(RUN_PROFILERS)),
             ("parameters", "int64", "Parameters of the model."),
             ("parameter_bytes", "int64", "Bytes of the parameters."),
             ("flop_per_sample", "double", "Forward FLOPs of one sample (a multiply-add is two)."),
-            ("status", "text", format_choices(RUN_STATUSES)),
+            ("status", "text", _format_choices(RUN_STATUSES)),
             ("error", "text", "What went wrong, in one sentence."),
             ("host", "text", "Host name."),
             ("gpu", "text", "GPU model name."),
@@ -223,7 +227,7 @@ TABLES: tuple[Table, ...] = (
         "ingest a trace",
         _columns(
             ("path", "text", "Where the file was when it was ingested."),
-            ("format", "text", format_choices(SOURCE_FORMATS)),
+            ("format", "text", _format_choices(SOURCE_FORMATS)),
             ("producer", "text", "The program that wrote the file, as far as it says."),
             ("producer_version", "text", "Its version."),
             ("sha256", "text", "SHA-256 of the file's bytes."),

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests import corpus
-from tracelab.store.macros import LIBRARY
+from tracelab.store.session import MACROS
 
 NSYS = sorted((corpus.ROOT / "nsys").rglob("*.sqlite"))
 
@@ -17,7 +17,7 @@ NSYS = sorted((corpus.ROOT / "nsys").rglob("*.sqlite"))
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
-        con.execute((LIBRARY / "35_names.sql").read_text("utf-8"))
+        con.execute((MACROS / "35_names.sql").read_text("utf-8"))
         yield con
 
 

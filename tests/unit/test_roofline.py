@@ -13,7 +13,7 @@ from tests import corpus, ncu
 from tests.build import build_store
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
-from tracelab.store import macros, session
+from tracelab.store import session
 
 Row = dict[str, Any]
 Metrics = dict[str, float]
@@ -214,7 +214,7 @@ def test_kernels_that_differ_in_template_arguments_differ(signature: Any) -> Non
 def signature() -> Any:
     con = duckdb.connect()
     for name in ("35_names.sql", "45_join.sql"):
-        text = (macros.LIBRARY / name).read_text("utf-8")
+        text = (session.MACROS / name).read_text("utf-8")
         con.execute(text.split("\n\n-- shown_bytes", maxsplit=1)[0])
     return lambda name: con.execute("select kernel_signature(?)", [name]).fetchall()[0][0]
 

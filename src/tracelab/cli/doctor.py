@@ -88,19 +88,18 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
 
 def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
     from tracelab import doctor
-    from tracelab.sql import sandbox
     from tracelab.store import integrity, session
 
-    with session.connect(store) as con, integrity.explain_read_errors(store), sandbox.translate_errors():
+    with session.connect(store) as con, integrity.explain_read_errors(store), session.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        return sandbox.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
+        return session.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
 
 
 @contextlib.contextmanager
 def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
     """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
     from tracelab.store import integrity
-    from tracelab.store.commit import store_path
+    from tracelab.store.session import store_path
 
     if not paths:
         yield store_path(given), False

@@ -31,7 +31,7 @@ def command(
     """
     from tracelab.sql import sandbox
     from tracelab.store import session
-    from tracelab.store.commit import store_path
+    from tracelab.store.session import store_path
 
     if init:
         if statement is not None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tracelab.errors import TracelabError
-from tracelab.output.html import table_html
-from tracelab.output.text_table import table_lines
 
 if TYPE_CHECKING:
     import pandas
@@ -86,12 +84,16 @@ class Result:
 
     def __repr__(self) -> str:
         first = self._table.slice(0, _ROWS_OF_TEXT)
+        from tracelab.output.text_table import table_lines
+
         lines = list(table_lines(first, width=shutil.get_terminal_size((120, 24)).columns))
         if first.num_rows < self._table.num_rows:
             lines.append(f"({first.num_rows} of {self._table.num_rows:,} rows)")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        from tracelab.output.html import table_html
+
         return table_html(self._table, self.title)
 
 
@@ -99,4 +101,6 @@ class Titles(dict[str, str]):
     """Names of queries with their titles, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
+        from tracelab.output.html import table_html
+
         return table_html(pa.table({"query": list(self), "title": list(self.values())}))

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from tracelab.output.labels import escape_controls
 from tracelab.output.plain_values import exact_text, is_numeric, json_text, to_plain
-from tracelab.output.text_table import table_lines
 
 _BATCH = 10_000
 
@@ -21,6 +20,8 @@ _BATCH = 10_000
 def write(table: pa.Table, fmt: str, stream: BinaryIO, *, width: int | None = None, color: bool = False) -> None:
     """Write the table in one of `FORMATS`; `width` and `color` are for people and change no other format."""
     if fmt == "table":
+        from tracelab.output.text_table import table_lines
+
         for line in table_lines(table, width=width, color=color):
             stream.write(line.encode() + b"\n")
     else:

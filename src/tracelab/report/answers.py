@@ -14,7 +14,6 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
 from tracelab.query.spec import Query, Value
-from tracelab.sql import sandbox
 from tracelab.store import integrity, session
 
 _AT_ONCE = 2
@@ -155,7 +154,7 @@ class Asking:
 @contextmanager
 def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
     """Open the store; NoDataError where it lacks one of the runs."""
-    with session.connect(store) as con, integrity.explain_read_errors(store), sandbox.translate_errors():
+    with session.connect(store) as con, integrity.explain_read_errors(store), session.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
         known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
         for run in runs:

@@ -8,8 +8,7 @@ nodes and table functions are on lists of harmless ones.
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tracelab.errors import TracelabError, UsageError
+from tracelab.errors import UsageError
 from tracelab.store import integrity, session
 
 _ONE_SELECT = "the sandbox runs exactly one SELECT (or EXPLAIN of one)"
@@ -86,9 +85,9 @@ def run(
     if missing := sorted(parameters - set(values or {})):
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"no values for the parameters {names}; write the values into the statement")
-    with translate_errors():
+    with session.translate_errors():
         params = dict(values) if values and parameters else None
-        return run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), max_rows))
+        return session.run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), max_rows))
 
 
 def _fetch(relation: duckdb.DuckDBPyRelation, max_rows: int | None) -> pa.Table:
@@ -123,30 +122,6 @@ def check(con: duckdb.DuckDBPyConnection, text: str) -> str:
         for select in selects:
             _check_select(clean, select)
     return text
-
-
-def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
-    """Run `work` on a thread so that Ctrl-C stops it: DuckDB 2.0.0 by itself notices the signal only sometimes."""
-    with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(work)
-        try:
-            return result.result()
-        except KeyboardInterrupt:
-            con.interrupt()
-            raise
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Translate DuckDB errors: UsageError for a statement that does not bind, TracelabError for one that fails."""
-    try:
-        yield
-    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        raise UsageError(_strip_install_hints(error)) from error
-    except duckdb.PermissionException as error:
-        raise UsageError(f"the sandbox reads only the store: {_first_line(error)}") from error
-    except duckdb.Error as error:
-        raise TracelabError(_strip_install_hints(error)) from error
 
 
 def statement_kind(con: duckdb.DuckDBPyConnection, text: str) -> str:
@@ -238,15 +213,3 @@ def _walk_nodes(tree: object) -> Iterator[dict[str, Any]]:
             pending.extend(part.values())
         elif isinstance(part, list):
             pending.extend(part)
-
-
-def _strip_install_hints(error: Exception) -> str:
-    """Return DuckDB's message without its advice to install extensions, which the sandbox refuses."""
-    message, *advice = re.split(
-        r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE
-    )
-    return f"{message.strip()} The sandbox loads no extensions." if advice else message.strip()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tracelab.errors import UsageError
 from tracelab.sql import sandbox
+from tracelab.store import session
 
 _KINDS = {"table": "table", "view": "view", "macro": "macro", "function": "macro"}
 _USAGE = "write create [or replace] temp table|view|macro NAME [(…)] as …"
@@ -27,8 +28,8 @@ def create(con: duckdb.DuckDBPyConnection, text: str) -> Definition:
     definition = _parse_definition(text)
     sandbox.check(con, definition.select)
     _check_name(con, definition)
-    with sandbox.translate_errors():
-        sandbox.run_interruptible(con, lambda: _execute(con, text))
+    with session.translate_errors():
+        session.run_interruptible(con, lambda: _execute(con, text))
     return definition
 
 

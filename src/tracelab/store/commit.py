@@ -17,16 +17,10 @@ from tracelab import schema
 from tracelab.errors import StoreError
 
 COMPRESSION = "zstd"
-DEFAULT_STORE = Path("lab")
 
 _STAGING = ".staging"
 _LOCK = ".lock"
 _LOCK_SUFFIX = ".lock"
-
-
-def store_path(given: Path | str | None) -> Path:
-    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
-    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
 
 
 def table_file(store: Path, table: str, run: str, source: str) -> Path:

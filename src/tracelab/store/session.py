@@ -1,22 +1,38 @@
 """Open a store as DuckDB views and macros, through one SQL text that works in every DuckDB client."""
 
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
 import duckdb
+import pyarrow as pa
 
 from tracelab import schema
-from tracelab.errors import NoDataError, StoreError
-from tracelab.store import integrity, kernel_classes, macros
+from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
+from tracelab.resources import QUERIES
+from tracelab.store import integrity, kernel_classes
 
+DEFAULT_STORE = Path("lab")
+MACROS = QUERIES / "lib"
+
+_DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
+_PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _SETTINGS = """\
 -- For one run among many, DuckDB expects few rows and would run an ASOF join as a nested loop.
 set global asof_loop_join_threshold = 0;"""
+
+
+def store_path(given: Path | str | None) -> Path:
+    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
+    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
 
 
 def connect(store: Path, *, comments: bool = False, referenced: str | None = None) -> duckdb.DuckDBPyConnection:
@@ -45,7 +61,7 @@ def init_sql(store: Path) -> str:
 def _session_sql(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, referenced: str | None) -> list[str]:
     root = store.resolve()
     mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    library: Sequence[str] = (kernel_classes.render_rules(kernel_classes.load_rules(root)), *macros.shipped_files())
+    library: Sequence[str] = (kernel_classes.render_rules(kernel_classes.load_rules(root)), *_macro_files())
     return render_session(ParquetRows(root, mixed=mixed), library, comments=comments, referenced=referenced)
 
 
@@ -71,6 +87,30 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
             "temp_directory": str(Path(tempfile.gettempdir()) / f"tracelab-{os.getpid()}"),
         },
     )
+
+
+def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
+    """Run `work` on a thread so that Ctrl-C stops it: DuckDB 2.0.0 by itself notices the signal only sometimes."""
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(work)
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            con.interrupt()
+            raise
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Translate DuckDB errors: UsageError for a statement that does not bind, TracelabError for one that fails."""
+    try:
+        yield
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        raise UsageError(_strip_install_hints(error)) from error
+    except duckdb.PermissionException as error:
+        raise UsageError(f"the sandbox reads only the store: {_first_line(error)}") from error
+    except duckdb.Error as error:
+        raise TracelabError(_strip_install_hints(error)) from error
 
 
 def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) -> set[str]:
@@ -148,8 +188,8 @@ def render_session(
     """
     tables: Sequence[schema.Table] = schema.TABLES
     if referenced is not None:
-        library = [macros.required_definitions(library, referenced)]
-        named = macros.words(referenced, *library)
+        library = [_required_definitions(library, referenced)]
+        named = _words(referenced, *library)
         tables = [table for table in tables if table.name in named]
     views = [_create_view(stored, table) for table in tables]
     documented = [_create_comments(table) for table in tables] if comments else []
@@ -209,3 +249,52 @@ def _null_columns(columns: Iterable[schema.Column]) -> str:
 
 def _sql_literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
+
+
+@cache
+def _macro_files() -> tuple[str, ...]:
+    """Return the SQL of each file of queries/lib; a file uses only macros of earlier ones."""
+    return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(MACROS.glob("*.sql")))
+
+
+def _required_definitions(texts: Sequence[str], referenced: str) -> str:
+    """Return the definitions that the SQL `referenced` uses, directly or through others, in order.
+
+    A superset is harmless. Creating all definitions takes DuckDB several times as long as most queries run.
+    """
+    definitions = [definition for text in texts for definition in _split_definitions(text)]
+    known: dict[str, set[str]] = {}
+    for name, _, identifiers in definitions:
+        known.setdefault(name, set()).update(identifiers)
+    wanted: set[str] = set()
+    pending: set[str] = set(_words(referenced) & known.keys())
+    while pending:
+        wanted |= pending
+        pending = set().union(*(known[name] for name in pending)) & known.keys() - wanted
+    return "\n\n".join(text for name, text, _ in definitions if name in wanted)
+
+
+def _words(*texts: str) -> frozenset[str]:
+    """Return all identifiers in the texts."""
+    return frozenset(word for text in texts for word in _WORD.findall(text))
+
+
+@cache
+def _split_definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
+    """Split a text into definitions: name, SQL without comments, and the identifiers in it."""
+    plain = _PROSE.sub("", text + "\n")
+    starts = [match.start() for match in _DEFINITION.finditer(plain)]
+    parts = [plain[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    return tuple((_DEFINITION.findall(part)[0], part, _words(part)) for part in parts)
+
+
+def _strip_install_hints(error: Exception) -> str:
+    """Return DuckDB's message without its advice to install extensions, which the sandbox refuses."""
+    message, *advice = re.split(
+        r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE
+    )
+    return f"{message.strip()} The sandbox loads no extensions." if advice else message.strip()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.resources import DATA
-from tracelab.sql import sandbox
 from tracelab.store import integrity, session
 
 FIGURES = DATA / "studies"
@@ -59,7 +58,7 @@ def opened(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session; without a store over nothing, for some rows need published figures alone."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
         root = store if store is not None else _nothing(Path(folder))
-        with session.connect(root) as con, integrity.explain_read_errors(root), sandbox.translate_errors():
+        with session.connect(root) as con, integrity.explain_read_errors(root), session.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             _lay_out(con)
             yield con

@@ -11,6 +11,7 @@ from tracelab.output.labels import escape_controls
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.sql.repl.shell import Shell
+from tracelab.store import session
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def _query(shell: Shell, rest: str) -> None:
     query = library.find(name, None if like is None else str(like))
     if not library.is_shipped(query):
         sandbox.check(shell.con, query.sql)
-    with sandbox.translate_errors():
-        shell.print_table(sandbox.run_interruptible(shell.con, lambda: execute.run(shell.con, query, values)))
+    with session.translate_errors():
+        shell.print_table(session.run_interruptible(shell.con, lambda: execute.run(shell.con, query, values)))
 
 
 def _parse_options(name: str, words: list[str]) -> dict[str, spec.Value]:
