@@ -18,7 +18,7 @@ with Path(os.environ["FAKE_TRAIN_PLAN"]).with_suffix(".log").open("a") as log:
 
 
 if deed == "lost":
-    sys.stderr.write(f"tracelab: {folder}: a run is being written there; wait for it\n")
+    sys.stderr.write(f"tracelab: {folder}: another process is writing a run there; wait for it\n")
     sys.exit(2)
 
 

@@ -89,7 +89,7 @@ def test_the_time_limit_ends_a_run_and_keeps_what_was_recorded(tmp_path: Path) -
     content = described(result.folder)
     assert (result.status, content["error"]) == (
         "timeout",
-        "the time limit was reached; what was recorded until then is kept",
+        "reached the time limit; what was recorded before it is kept",
     )
     (file,) = content["capture"]["files"]
     assert (steps(result.folder), file["file"], file["events"] > 0) == (1, "rank0.pt.trace.json.gz", True)
@@ -101,8 +101,7 @@ def test_a_disk_that_fills_up_leaves_no_half_trace(tmp_path: Path) -> None:
     content = described(result.folder)
     assert (content["status"], content["error"]) == (
         "failed",
-        "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
-        "raise it (ulimit -f) and run it again",
+        "a file in the scratch folder (TMPDIR) reached the file size limit; raise it (ulimit -f) and run again",
     )
     assert [path.name for path in result.folder.iterdir() if "trace" in path.name] == []
 

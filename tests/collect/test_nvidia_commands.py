@@ -17,7 +17,7 @@ from tracelab.collect.nvidia.command import (
     unsupported_options,
 )
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "nvidia.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "guides" / "nsight.md"
 NSYS = Tool(
     "nsys",
     "/opt/nsys",

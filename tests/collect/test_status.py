@@ -38,21 +38,20 @@ FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(*FULL), "the disk is full, or the quota used up; make room and run it again"),
-        (OSError(*FULL, "/data/cache"), "the disk is full, or the quota used up; make room and run it again"),
+        (OSError(*FULL), "the disk is full or over quota; free space and run again"),
+        (OSError(*FULL, "/data/cache"), "the disk is full or over quota; free space and run again"),
         (
             OSError(*FULL, str(Path("runs/r/steps.rank0.jsonl").absolute())),
-            "the disk of the run folder (--out) is full, or the quota used up; make room and run it again",
+            "the disk of the run folder (--out) is full or over quota; free space and run again",
         ),
         (
             OSError(*FULL, "scratch/tracelab-1/0/trace.json"),
-            "the scratch disk (TMPDIR) is full, or the quota used up; make room there or set TMPDIR to another disk, "
-            "and run it again",
+            "the scratch disk (TMPDIR) is full or over quota; free space there or set TMPDIR to another disk, "
+            "and run again",
         ),
         (
             OSError(*LIMIT, "scratch/tracelab-1/0/trace.json"),
-            "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
-            "raise it (ulimit -f) and run it again",
+            "a file in the scratch folder (TMPDIR) reached the file size limit; raise it (ulimit -f) and run again",
         ),
     ],
 )
@@ -66,20 +65,20 @@ def test_a_full_disk_is_told_with_which_one_and_what_to_do(error: OSError, said:
         (
             ProcessExit(0, -signal.SIGKILL, "itself", ""),
             True,
-            ("oom", "the system killed the process, for its memory had run out"),
+            ("oom", "the system ran out of memory and killed the process"),
         ),
         (
             ProcessExit(0, -signal.SIGSEGV, "itself", "Fatal\n"),
             False,
-            ("failed", "killed by SIGSEGV; its last words: Fatal"),
+            ("failed", "killed by SIGSEGV; last line of output: Fatal"),
         ),
-        (ProcessExit(0, 3, "itself", ""), False, ("failed", "ended with exit code 3 and said nothing")),
+        (ProcessExit(0, 3, "itself", ""), False, ("failed", "ended with exit code 3 and no output")),
         (
             ProcessExit(0, 1, "itself", "a\nImportError: no torch\n\n"),
             False,
             ("failed", "ended with exit code 1: ImportError: no torch"),
         ),
-        (ProcessExit(1, -signal.SIGTERM, "others", ""), False, ("failed", "ended, for another rank had failed")),
+        (ProcessExit(1, -signal.SIGTERM, "others", ""), False, ("failed", "terminated because another rank failed")),
     ],
 )
 def test_a_process_that_could_say_nothing_has_a_status(
@@ -122,7 +121,7 @@ def test_a_run_is_ok_where_all_ranks_are() -> None:
 STOPPED = {
     "status": "timeout",
     "stopped": True,
-    "error": "stopped when told to",
+    "error": "cancelled by SIGTERM",
     "windows": 1,
     "files": [{"file": "t"}],
 }
@@ -131,12 +130,12 @@ STOPPED = {
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (STOPPED, "the time limit was reached; what was recorded until then is kept"),
+        (STOPPED, "reached the time limit; what was recorded before it is kept"),
         (
             STOPPED | {"unsaved": "OSError: No space left on device", "files": []},
-            "the time limit was reached; what was recorded could not be written: OSError: No space left on device",
+            "reached the time limit; the recording could not be written: OSError: No space left on device",
         ),
-        (STOPPED | {"windows": 0, "files": []}, "the time limit was reached; nothing had been recorded until then"),
+        (STOPPED | {"windows": 0, "files": []}, "reached the time limit; nothing was recorded before it"),
     ],
 )
 def test_the_time_limit_is_told_with_what_is_kept(answer: dict[str, object], sentence: str) -> None:
@@ -145,9 +144,9 @@ def test_the_time_limit_is_told_with_what_is_kept(answer: dict[str, object], sen
 
 
 def test_what_a_rank_knew_before_it_was_killed_is_kept() -> None:
-    known = {"status": "failed", "facts": {"torch_version": "2.13.0"}, "complexity": {"parameters": 3}}
+    known = {"status": "failed", "versions": {"torch_version": "2.13.0"}, "model_cost": {"parameters": 3}}
     found = rank_outcome(ProcessExit(0, -signal.SIGKILL, "timeout", ""), {}, known, killed_for_memory=False)
-    assert (found["status"], found["facts"], found["complexity"]) == (
+    assert (found["status"], found["versions"], found["model_cost"]) == (
         "timeout",
         {"torch_version": "2.13.0"},
         {"parameters": 3},
@@ -168,5 +167,5 @@ def test_copies_alone_are_work_of_a_gpu(outcome: dict[str, int], seen: bool) -> 
 
 
 def test_an_error_does_not_tell_who_ran_it() -> None:
-    said = f"{Path.home()}/.cache/torch/resnet18.pth: no such file of weights"
-    assert (hide_home(said), hide_home(None)) == ("~/.cache/torch/resnet18.pth: no such file of weights", None)
+    said = f"{Path.home()}/.cache/torch/resnet18.pth: no such checkpoint file"
+    assert (hide_home(said), hide_home(None)) == ("~/.cache/torch/resnet18.pth: no such checkpoint file", None)

@@ -260,7 +260,7 @@ def test_collectives_of_known_size_are_those_of_the_trace(run: Run) -> None:
 @pytest.mark.parametrize(
     ("workload", "options", "sentence"),
     [
-        ("streams", {}, "streams needs a GPU: what it shows does not exist on a processor"),
+        ("streams", {}, "streams runs on cuda only; use --device cuda"),
         ("gemm", {"window": "backward"}, "gemm has no backward pass; use --window step"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`tracelab collect`: the verb of those who run on GPU nodes; a module a command, imported when it is used."""
+"""`tracelab collect`: group of the commands that run on GPU nodes; each module is imported on use."""
 
 import importlib
 import importlib.util
@@ -8,12 +8,12 @@ import click
 from tracelab.errors import suggest_name
 
 _LINES = {
-    "train": "Run one workload, and write down what it did.",
+    "train": "Train one workload and record its run.",
     "sweep": "Run a workload with every combination of settings.",
-    "ceilings": "Measure what this machine can do at most.",
+    "ceilings": "Measure the peak rates of this machine.",
 }
 COMMANDS = {name: line for name, line in _LINES.items() if importlib.util.find_spec(f"tracelab.cli.collect_{name}")}
-"""Every command with its line of help; `tracelab.cli.collect_<name>` holds its `command`."""
+"""One-line help by command; `tracelab.cli.collect_<name>` defines its `command`."""
 
 _EPILOG = """\b
 Examples:
@@ -24,10 +24,10 @@ Examples:
 
 
 class Commands(click.Group):
-    """The group; it knows its commands' names and help without importing them."""
+    """Command group that lists its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Name the commands in the order in which people need them."""
+        """Return the command names in order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -45,7 +45,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a misspelt one is answered with the nearest."""
+        """Resolve a command name; an unknown one fails with the nearest name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(suggest_name("command", args[0], list(COMMANDS)))
         return super().resolve_command(ctx, args)
@@ -53,8 +53,8 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, epilog=_EPILOG, subcommand_metavar="COMMAND [ARGS]…", options_metavar="")
 def command() -> None:
-    """Run training on this machine, profile it, and write a run folder that tracelab ingests.
+    """Run and profile training on this machine, and write a run folder for `tracelab ingest`.
 
-    It needs Python, click and torch, and none of what tracelab otherwise needs: a checkout without an installation
-    will do (`PYTHONPATH=src python3 -m tracelab collect …`).
+    Needs only Python, click and torch; a checkout without installation works
+    (`PYTHONPATH=src python3 -m tracelab collect …`).
     """

@@ -1,4 +1,4 @@
-"""`tracelab collect ceilings`: what this machine can do at most, measured."""
+"""`tracelab collect ceilings`: measure the peak rates of this machine."""
 
 from pathlib import Path
 from typing import Any
@@ -20,31 +20,31 @@ Examples:
     type=click.Choice(("auto", "cuda", "cpu")),
     default="auto",
     show_default=True,
-    help="What to measure: the first GPU, or the processor.",
+    help="Device to measure: the first GPU or the CPU.",
 )
-@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Measure these parts, no others.")
-@click.option("--quick", is_flag=True, help="Smaller sizes, fewer repetitions.")
-@click.option("--gpus", type=click.IntRange(min=1), help="Ranks of collectives.  [default: all GPUs; 2 processes]")
+@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Measure only these parts; repeatable.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes and fewer repetitions.")
+@click.option("--gpus", type=click.IntRange(min=1), help="Ranks of the collectives.  [default: all GPUs; 2 on a CPU]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="Where the run folder stands.",
+    help="Folder for the run folder.",
 )
-@click.option("--run", help="Name of the run.  [default: ceilings and the time]")
-@click.option("--force", is_flag=True, help="Replace a run of this name.")
-def command(*, only: tuple[str, ...], gpus: int | None, **asked: Any) -> None:  # noqa: ANN401  the other fields of Asked
-    """Measure memory bandwidth, arithmetic, copies and collectives of this machine, for rooflines and comparisons.
+@click.option("--run", help="Name of the run.  [default: ceilings-<time>]")
+@click.option("--force", is_flag=True, help="Replace an existing run of this name.")
+def command(*, only: tuple[str, ...], gpus: int | None, **options: Any) -> None:  # noqa: ANN401  fields of CeilingOptions
+    """Measure memory bandwidth, arithmetic, copies and collectives of this machine.
 
-    Data are random; the best and the median repetition are kept, with the clock and the power limit. Rooflines take
-    ceilings of the same card by themselves.
+    Writes the best and the median of repeated measurements on random data, with GPU clock and power limit. Rooflines
+    use the ceilings of the same GPU model automatically.
     """
     from tracelab.collect.ceilings.run import PARTS, CeilingOptions, measure
 
-    result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **asked), lambda row: click.echo(_line(row)))
-    for what, why in result.skipped.items():
-        click.echo(f"tracelab: {what}: not measured: {why}", err=True)
+    result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **options), lambda row: click.echo(_line(row)))
+    for part, reason in result.skipped.items():
+        click.echo(f"tracelab: {part}: not measured: {reason}", err=True)
     error = f"; {result.error}" if result.error else ""
     click.echo(f"{result.folder}: {result.figures} figures, {result.status}{error}", err=True)
     if result.interrupted is not None:
@@ -54,7 +54,7 @@ def command(*, only: tuple[str, ...], gpus: int | None, **asked: Any) -> None:  
 
 
 def _line(row: dict[str, Any]) -> str:
-    """One figure as people read it."""
+    """Format one measurement as a line of text."""
     unit = {"gb_per_s": "GB/s", "gflop_per_s": "GFLOP/s"}.get(row["unit"], row["unit"])
     size = f"{row['size_bytes']:>13,} B" if row["size_bytes"] is not None else " " * 15
     return f"{row['metric']:<22}{size}  best {row['best']:>12,.2f}  median {row['median']:>12,.2f} {unit}"

@@ -1,4 +1,4 @@
-"""`tracelab collect sweep`: every cell of a matrix, where it stopped last time."""
+"""`tracelab collect sweep`: run every cell of a matrix of settings, resuming where the last call ended."""
 
 import fnmatch
 import shlex
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracelab.collect.sweep.runner import RunnerOptions
 
 CLEAR_LINE = "\r\033[K"
-"""Back to the start of a terminal's line, and wipe it."""
+"""Control sequence that returns to the start of a terminal line and erases it."""
 
 _EPILOG = """\b
 Examples:
@@ -32,21 +32,25 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("file")
-@click.option("--dry-run", is_flag=True, help="Show the cells and how far each is; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the cells and their states; run nothing.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="Where the sweep's folder stands.",
+    help="Folder for the folder of the sweep.",
 )
-@click.option("--only", type=click.Choice(RUN_STATUSES), multiple=True, help="Run the cells in this state, no others.")
-@click.option("--redo", type=click.Choice(RUN_STATUSES), multiple=True, help="Run cells again that ended so.")
-@click.option("--force", is_flag=True, help="Run cells again that ran with other settings.")
-@click.option("--fixed", metavar="NAME=VALUE", multiple=True, help="Fix an option in every cell, as data_root=DIR.")
-@click.option("--match", metavar="PATTERN", help="Look at cells with such names alone, as '*-b128-*'.")
-@click.option("--repeats", type=click.IntRange(min=1), help="Runs of every cell.  [default: the file's, or 1]")
-@click.option("--launcher", default="", metavar="WORDS", help="What starts each run, as 'srun --nodes 2'.")
+@click.option(
+    "--only", type=click.Choice(RUN_STATUSES), multiple=True, help="Run only cells in this state; repeatable."
+)
+@click.option(
+    "--redo", type=click.Choice(RUN_STATUSES), multiple=True, help="Rerun cells with this status; repeatable."
+)
+@click.option("--force", is_flag=True, help="Rerun cells that ran with other settings.")
+@click.option("--fixed", metavar="NAME=VALUE", multiple=True, help="Set an option in every cell: data_root=DIR.")
+@click.option("--match", metavar="PATTERN", help="Select cells by name, such as '*-b128-*'.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Runs per cell.  [default: from the file, or 1]")
+@click.option("--launcher", default="", metavar="WORDS", help="Command that starts each run, such as 'srun --nodes 2'.")
 def command(  # noqa: PLR0913 - one for each option
     file: str, *, dry_run: bool, out: Path, only: tuple[str, ...], redo: tuple[str, ...], force: bool,
     fixed: tuple[str, ...],
@@ -54,9 +58,9 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> None:  # fmt: skip
     """Run a workload with every combination of settings that FILE lists, one run after another.
 
-    FILE is a TOML file, or the name of a study's: S0 to S4, S0-smoke to S4-smoke. Runs stand in OUT/<sweep>/. The same
-    command again goes on where it stopped; runs that were cut off run again. Failures are results: the sweep goes on.
-    Where a cell of this name ran with other settings, as with another --fixed, nothing runs without --force.
+    FILE is a TOML file or the name of a shipped sweep: S0 to S4, S0-smoke to S4-smoke. Run folders go to OUT/<sweep>/.
+    Run the same command again to resume; interrupted runs start over. A failed run does not end the sweep: its status
+    is a result. If a cell already ran with other settings, nothing runs without --force.
     """
     from tracelab.collect.sweep import matrix, progress_table, runner, settings_diff, state, values
 
@@ -66,7 +70,7 @@ def command(  # noqa: PLR0913 - one for each option
         click.echo(f"{path}: {sentence}", err=True)
     cells = [cell for cell in sweep.cells if match is None or fnmatch.fnmatchcase(cell.run, match)]
     if not cells:
-        raise NoDataError(f"{path}: no cell is left; see --match, and [[exclude]] in the file")
+        raise NoDataError(f"{path}: no cell is left; check --match, and [[exclude]] in the file")
     states = {cell.run: state.cell_state(cell) for cell in cells}
     if dry_run:
         click.echo(progress_table.render_cells(sweep, cells, states))
@@ -78,8 +82,8 @@ def command(  # noqa: PLR0913 - one for each option
     state.write_planned_runs(sweep, path)
     chosen = runner.select_cells(cells, states, only, redo)
     interrupted = _run(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
-    states = {cell.run: state.cell_state(cell) for cell in cells}  # others may have been at some of them
-    again = "; interrupted, the same command goes on from here" if interrupted is not None else ""
+    states = {cell.run: state.cell_state(cell) for cell in cells}  # other processes may have run some of them
+    again = "; interrupted; run the same command again to resume" if interrupted is not None else ""
     click.echo(f"{progress_table.count_states(states)}{again}", err=True)
     if interrupted is not None:
         raise click.exceptions.Exit(128 + interrupted)
@@ -88,7 +92,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
-    """Run cells, and say of each what became of it. Returns the signal that broke it off, if one did."""
+    """Run cells and print the result of each; returns the signal that interrupted it, or None."""
     from tracelab.collect.process.launch import Interrupted
     from tracelab.collect.sweep import progress_table, runner
 

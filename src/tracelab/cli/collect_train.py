@@ -1,4 +1,4 @@
-"""`tracelab collect train`: one run; its options are the fields of `collect.settings.Settings`."""
+"""`tracelab collect train`: run one workload; its options are the fields of `collect.settings.Settings`."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -30,15 +30,15 @@ def _options() -> list[click.Parameter]:
 def _one(name: str, hint: Any, default: Any) -> click.Option:  # noqa: ANN401  whatever a field is
     about = OPTION_METADATA[name]
     spelled = f"--{name.replace('_', '-')}"
-    told = about["about"]
+    help_text = about["about"]
     if hint is bool:
-        return click.Option([spelled, name], is_flag=True, help=told)
+        return click.Option([spelled, name], is_flag=True, help=help_text)
     kind = _kind(hint, about)
     if isinstance(default, dict | tuple):
         metavar = "NAME=VALUE" if isinstance(default, dict) else "NAME"
-        return click.Option([spelled, name], type=str, multiple=True, metavar=metavar, help=told)
-    shown = default is not None
-    return click.Option([spelled, name], type=kind, default=default, show_default=shown, help=told)
+        return click.Option([spelled, name], type=str, multiple=True, metavar=metavar, help=help_text)
+    has_default = default is not None
+    return click.Option([spelled, name], type=kind, default=default, show_default=has_default, help=help_text)
 
 
 def _kind(hint: Any, about: Any) -> "click.ParamType[Any]":  # noqa: ANN401
@@ -57,17 +57,17 @@ def _kind(hint: Any, about: Any) -> "click.ParamType[Any]":  # noqa: ANN401
 @click.command(epilog=_EPILOG, params=_options())
 @click.argument("workload")
 def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Settings
-    """Run WORKLOAD, and write a run folder: what was varied, each step, memory, samples of the machine, and traces.
+    """Run WORKLOAD and write a run folder: settings, steps, memory, samples of the machine, and traces.
 
     WORKLOAD is one of image_classification, transformer, gemm, triad, copies, streams and collectives, or a Python file
-    of your own. Under torchrun or srun each process is a rank; otherwise the ranks are started here.
+    of your own. Under torchrun or srun each process is one rank; otherwise this command starts the ranks.
     """
     from tracelab.collect.train import train
 
     for name, default in default_options().items():
         if isinstance(default, dict):
             values[name] = _pairs(name, values[name])
-    result = train(Settings(**values), tell=lambda line: click.echo(line, err=True))
+    result = train(Settings(**values), report=lambda line: click.echo(line, err=True))
     click.echo(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
     if result.interrupted is not None:
         raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
@@ -76,8 +76,8 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
 
 
 def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
-    """Texts as name=value, taken apart."""
+    """Parse NAME=VALUE pairs; raises UsageError for anything else."""
     pairs = dict(each.partition("=")[::2] for each in given)
     if "" in pairs or any("=" not in each for each in given):
-        raise UsageError(f"--{name} wants NAME=VALUE, as --{name} width=256")
+        raise UsageError(f"--{name} needs NAME=VALUE, such as --{name} width=256")
     return pairs

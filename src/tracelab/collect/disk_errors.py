@@ -1,4 +1,4 @@
-"""A disk that is full, or a file that may grow no further: which one, in a sentence without anybody's path."""
+"""Error messages for a full disk or a file size limit, naming the folder's role and no path."""
 
 import contextlib
 import errno
@@ -13,17 +13,17 @@ _PROBE_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class WritePaths:
-    """Where a run writes."""
+    """The folders a run writes to."""
 
     folder: Path
-    """Its run folder, under --out."""
+    """The run folder, under --out."""
     scratch: Path
-    """A folder of this node's own, under TMPDIR."""
+    """A temporary folder of this node, under TMPDIR."""
 
 
 @contextlib.contextmanager
 def name_file_in_errors(path: Path) -> Iterator[None]:
-    """Name the file in what goes wrong: a failed write does not say by itself where it was."""
+    """Add the file name to an OSError raised in the block: a failed write does not carry it."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
 
 
 def missing_export_error(path: Path) -> OSError:
-    """Why torch's exporter wrote no file, of which it says nothing; what it leaves beside goes, and gives room back."""
+    """Return the error for a trace that torch's exporter silently failed to write, and delete its partial files."""
     import resource
 
     parts = list(path.parent.glob(f"{path.name}*"))
@@ -45,27 +45,27 @@ def missing_export_error(path: Path) -> OSError:
 
 
 def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str | None:
-    """What is full and what to do; None where that is not what happened."""
+    """Return what is full and what to do, or None for another error."""
     scratch = places is not None and _within(error.filename, places.scratch)
     folder = places is not None and _within(error.filename, places.folder)
     if error.errno == errno.EFBIG:
         what = (
             "a file in the scratch folder (TMPDIR)" if scratch else "a file in the run folder" if folder else "a file"
         )
-        return f"{what} reached the limit on the size of files; raise it (ulimit -f) and run it again"
+        return f"{what} reached the file size limit; raise it (ulimit -f) and run again"
     if error.errno not in _FULL:
         return None
     if scratch:
         return (
-            "the scratch disk (TMPDIR) is full, or the quota used up; make room there or set TMPDIR to another disk, "
-            "and run it again"
+            "the scratch disk (TMPDIR) is full or over quota; free space there or set TMPDIR to another disk, "
+            "and run again"
         )
     what = "the disk of the run folder (--out)" if folder else "the disk"
-    return f"{what} is full, or the quota used up; make room and run it again"
+    return f"{what} is full or over quota; free space and run again"
 
 
 def describe_full_scratch(places: WritePaths) -> str | None:
-    """The sentence where nothing can be written to the scratch folder: who is silent may have met that."""
+    """Return the error message if the scratch folder cannot be written: a rank without outcome may have hit that."""
     probe = places.scratch / ".probe"
     try:
         with name_file_in_errors(probe), probe.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Files of a run folder: one that is replaced is whole or absent, one that grows is flushed line by line."""
+"""Files of a run folder: atomic replacement, growing JSON lines, and the lock that claims the folder."""
 
 import contextlib
 import gzip
@@ -16,26 +16,26 @@ from tracelab.errors import TracelabError, UsageError
 RUN_JSON = "run.json"
 RUN_FORMAT = "run/1"
 LOCK = ".running"
-_CHANCES, _CHANCE_S = 5, 0.1
+_LOCK_ATTEMPTS, _LOCK_RETRY_S = 5, 0.1
 _RESERVE = ".reserve"
 _RESERVE_BYTES = 256 << 10
-"""Kept back while a run goes on, so that a disk that it fills still takes its last word."""
+"""Disk space reserved during a run, so that its final run.json fits on a disk that the run filled."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside, to the disk, and then under its name."""
+    """Write a file completely or not at all: to a temporary file, synced, then renamed."""
     with atomic_file(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a value as JSON, whole or not at all."""
+    """Write a value as JSON, completely or not at all."""
     write_atomically(path, (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode())
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name at the end of the block, and is gone if that fails. A kill leaves a hidden one."""
+    """Open a file that gets its name when the block succeeds and is deleted otherwise. A kill leaves a hidden file."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with name_file_in_errors(part), part.open("wb") as file:
@@ -49,7 +49,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_gzip(source: Path, target: Path) -> None:
-    """Compress a file to its place, whole or not at all."""
+    """Compress a file to the target, completely or not at all."""
     with (
         source.open("rb") as plain,
         atomic_file(target) as file,
@@ -59,7 +59,7 @@ def write_gzip(source: Path, target: Path) -> None:
 
 
 class JsonLines:
-    """A file of JSON lines that grows; what stands there survives the death of the process."""
+    """A growing file of JSON lines; complete lines survive the death of the process."""
 
     def __init__(self, path: Path, kind: str, run: str, rank: int) -> None:
         self._path = path
@@ -67,13 +67,13 @@ class JsonLines:
         self.append({"tracelab": kind, "run": run, "rank": rank})
 
     def append(self, row: dict[str, Any]) -> None:
-        """Add a line and hand it to the system."""
+        """Append a line and flush it."""
         with name_file_in_errors(self._path):
             self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             self._file.flush()
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Sync the file to disk and close it."""
         with name_file_in_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -81,7 +81,7 @@ class JsonLines:
 
 
 def read_run_json(folder: Path) -> dict[str, Any] | None:
-    """What run.json of a folder says; None where there is none that can be read."""
+    """Return run.json of a folder, or None if it is missing or unreadable."""
     try:
         content = json.loads((folder / RUN_JSON).read_bytes())
     except (OSError, ValueError):
@@ -91,14 +91,14 @@ def read_run_json(folder: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
-    """A folder for one run, empty and locked.
+    """Create, lock and empty the folder of a run, and hold it for the block.
 
-    One whose run never came to its end is taken over, and with force one whose run did; anything else is left alone.
+    Replaces a run that never ended, and with `force` one that did; refuses any other folder with files.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TracelabError(f"{folder}: cannot be made: {error.strerror}; choose another --out") from error
+        raise TracelabError(f"{folder}: cannot be created: {error.strerror}; choose another --out") from error
     with _locked(folder):
         _empty(folder, force=force)
         _reserve(folder)
@@ -109,7 +109,7 @@ def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
 
 
 def release_reserve(folder: Path) -> None:
-    """Give back the space that was kept for the last word."""
+    """Free the disk space reserved for the final run.json."""
     (folder / _RESERVE).unlink(missing_ok=True)
 
 
@@ -118,8 +118,8 @@ def _locked(folder: Path) -> Iterator[None]:
     path = folder / LOCK
     with path.open("w") as file:
         if not _lock(file):
-            raise UsageError(f"{folder}: a run is being written there; wait for it, or choose another --run")
-        os.set_inheritable(file.fileno(), True)  # noqa: FBT003  ranks that outlive this process hold the folder, too
+            raise UsageError(f"{folder}: another process is writing a run there; wait for it or choose another --run")
+        os.set_inheritable(file.fileno(), True)  # noqa: FBT003  ranks that outlive this process keep the lock
         try:
             yield
         finally:
@@ -127,14 +127,14 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(file: IO[str]) -> bool:
-    """Whether the file is this process's now. A sweep that looks how far the run is may hold it for a moment."""
+    """Return whether this process locked the file. A sweep that reads the state may hold it for a moment."""
     import fcntl
 
-    for _ in range(_CHANCES):
+    for _ in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(_CHANCE_S)
+            time.sleep(_LOCK_RETRY_S)
         except OSError:  # a file system without locks
             return True
         else:
@@ -148,9 +148,9 @@ def _empty(folder: Path, *, force: bool) -> None:
         return
     run = read_run_json(folder)
     if run is None and any(path.name != RUN_JSON and not path.name.startswith(".") for path in old):
-        raise UsageError(f"{folder}: holds files that are no run of tracelab; choose another --run")
+        raise UsageError(f"{folder}: contains files other than a tracelab run; choose another --run")
     if run is not None and run.get("status") != "not_run" and not force:
-        raise UsageError(f"{folder}: holds a run that ended ({run.get('status')}); add --force to replace it")
+        raise UsageError(f"{folder}: contains a finished run ({run.get('status')}); add --force to replace it")
     for path in old:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""run.json: what a run was asked to do, where it ran, and what became of it; what is unknown is null."""
+"""The contents of run.json: settings, machine and outcome of a run; unknown values are null."""
 
 import subprocess
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ _CLOCKS = (
 _CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "wait", "cycles")
 
 
-def initial_run_json(settings: Settings, workload: Workload, plan: Placement, run: str) -> dict[str, Any]:
-    """The description of a run that is about to begin: not run yet."""
+def initial_run_json(settings: Settings, workload: Workload, placement: Placement, run: str) -> dict[str, Any]:
+    """Return run.json of a run that is about to start, with status not_run."""
     trains = workload.trains
     learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained", "batch_size")}
     images = trains and "image_size" in workload.options
@@ -40,9 +40,9 @@ def initial_run_json(settings: Settings, workload: Workload, plan: Placement, ru
         "dataset": settings.data if trains else None,
         "image_size": settings.image_size if images else None,
         **{name: value if trains else None for name, value in learning.items()},
-        "global_batch_size": settings.batch_size * plan.world_size if trains else None,
-        "gpus": plan.gpus,
-        "world_size": plan.world_size,
+        "global_batch_size": settings.batch_size * placement.world_size if trains else None,
+        "gpus": placement.gpus,
+        "world_size": placement.world_size,
         "parallelism": settings.parallel,
         "precision": settings.precision if trains or "precision" in workload.options else None,
         "data_fraction": settings.data_fraction if trains else None,
@@ -67,32 +67,32 @@ def initial_run_json(settings: Settings, workload: Workload, plan: Placement, ru
         "versions": {"tracelab": __version__},
         "command": ["collect", "train", *options.command_words(settings)],
         "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
-        "expects": _expected(settings, plan),
-        "launch": {"token": plan.job.token} if plan.job.token else None,
+        "expects": _expected(settings, placement),
+        "launch": {"token": placement.job.token} if placement.job.token else None,
     }
 
 
 def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """The same with what the ranks found out; status and error are the caller's to add."""
-    found = next((outcome for _, outcome in sorted(outcomes.items()) if "facts" in outcome), {})
-    facts, size = dict(found.get("facts", {})), found.get("complexity") or {}
-    known = {name: size.get(name) for name in ("parameters", "parameter_bytes", "flop_per_sample")}
-    known |= {name: facts.pop(name, None) for name in ("torch_version", "cuda_version")}
-    known["gpu"] = facts.pop("gpu", None) or description["gpu"]
-    if description["pin_memory"] is not None and "pin_memory" in facts:
-        known["pin_memory"] = facts["pin_memory"]
-    facts.pop("pin_memory", None)
+    """Return run.json with the outcomes of the ranks; the caller adds status and error."""
+    first = next((outcome for _, outcome in sorted(outcomes.items()) if "versions" in outcome), {})
+    versions, cost = dict(first.get("versions", {})), first.get("model_cost") or {}
+    known = {name: cost.get(name) for name in ("parameters", "parameter_bytes", "flop_per_sample")}
+    known |= {name: versions.pop(name, None) for name in ("torch_version", "cuda_version")}
+    known["gpu"] = versions.pop("gpu", None) or description["gpu"]
+    if description["pin_memory"] is not None and "pin_memory" in versions:
+        known["pin_memory"] = versions["pin_memory"]
+    versions.pop("pin_memory", None)
     notes = {
-        name: found[name] for name in ("weights", "truth", "classes", "dataset_size") if found.get(name) is not None
+        name: first[name] for name in ("weights", "truth", "classes", "dataset_size") if first.get(name) is not None
     }
-    if size.get("problem"):
-        notes["complexity"] = size["problem"]
+    if cost.get("problem"):
+        notes["complexity"] = cost["problem"]
     files = [file for _, outcome in sorted(outcomes.items()) for file in outcome.get("files", ())]
     return {
         **description,
         **known,
         "ended_at": datetime.now(UTC).isoformat(),
-        "versions": description["versions"] | facts,
+        "versions": description["versions"] | versions,
         "capture": description["capture"] | {"files": files},
         "ranks": {str(rank): _rank(outcome) for rank, outcome in sorted(outcomes.items())},
         **notes,
@@ -100,14 +100,14 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
 
 
 def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = ("status", "error", "steps", "windows", "kernels", "copies", "seconds")
-    return {name: outcome[name] for name in wanted if outcome.get(name) is not None}
+    kept = ("status", "error", "steps", "windows", "kernels", "copies", "seconds")
+    return {name: outcome[name] for name in kept if outcome.get(name) is not None}
 
 
 def _machine() -> dict[str, Any]:
-    """Host, GPU and driver, and the clocks as the run begins; how they go on stands in host_samples."""
-    found = list_gpus()
-    first = found[0] if found else None
+    """Return host, GPU, driver, and the clocks at the start; host_samples holds the clocks during the run."""
+    gpus = list_gpus()
+    first = gpus[0] if gpus else None
     return {
         "host": read_host().name,
         "gpu": first.name if first else None,
@@ -116,8 +116,8 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _expected(settings: Settings, plan: Placement) -> dict[str, Any]:
-    ranks = list(range(plan.world_size))
+def _expected(settings: Settings, placement: Placement) -> dict[str, Any]:
+    ranks = list(range(placement.world_size))
     files = [f"steps.rank{rank}.jsonl" for rank in ranks]
     if settings.profiler == "kineto" and build_schedule(settings).files == 1:
         files += [f"rank{rank}.pt.trace.json.gz" for rank in ranks]
@@ -125,7 +125,7 @@ def _expected(settings: Settings, plan: Placement) -> dict[str, Any]:
 
 
 def _commit(path: Path) -> str | None:
-    """The commit that the workload's file is of; None where it is in no repository, or not in that commit."""
+    """Return the commit of the workload's file; None if no repository tracks it."""
 
     def git(*arguments: str) -> str | None:
         try:
@@ -139,5 +139,5 @@ def _commit(path: Path) -> str | None:
     if git("ls-files", "--error-unmatch", path.name) is None:
         return None
     commit = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--", path.name)
-    return f"{commit}-dirty" if commit and changed else commit
+    modified = git("status", "--porcelain", "--", path.name)
+    return f"{commit}-dirty" if commit and modified else commit

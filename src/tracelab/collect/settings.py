@@ -1,4 +1,4 @@
-"""What `collect train` can vary, declared once: the command line, sweeps and run.json all derive from it."""
+"""Declare the options of `collect train`; the command line, sweep files and run.json derive from this one list."""
 
 # ruff: noqa: RUF009  _option is dataclasses.field, and a dict of its metadata
 
@@ -15,89 +15,87 @@ from tracelab.run_names import check_run_name
 PROFILERS = ("kineto", "nsys", "ncu", "none")
 WINDOWS = ("step", "forward", "backward", "all")
 ACTIVE_STEPS = 3
-"""Steps that are recorded unless told otherwise: enough to see that they are alike, few enough to read."""
+"""Steps recorded by default: enough to compare, few enough to read."""
 
 
 def _option(default: Any, about: str, *, choices: tuple[str, ...] = (), least: float | None = None) -> Any:  # noqa: ANN401
-    """A field with what the command line tells of it."""
+    """Declare an option: default value, help text, choices and least value."""
     made = {"default_factory": default} if callable(default) else {"default": default}
     return field(**made, metadata={"about": about, "choices": choices, "least": least})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One run as it was asked for. Every field but the first is an option of the same name."""
+    """The settings of one run. Every field but the first is a command-line option of the same name."""
 
     workload: str
-    model: str | None = _option(None, "Model, of a workload that has several (torchvision's names).")
-    set: dict[str, str] = _option(dict, "A setting of the workload's own, as width=256; may be repeated.")
+    model: str | None = _option(None, "Model of a workload that has several (torchvision's names).")
+    set: dict[str, str] = _option(dict, "Setting of the workload itself, such as width=256; repeatable.")
     data: str = _option("synthetic", "Data set: synthetic, cifar10, cifar100 or folder.")
-    data_root: Path | None = _option(None, "Where the data set stands; nothing is downloaded.")
-    data_fraction: float = _option(1.0, "Share of the data set used, above 0 and at most 1.")
+    data_root: Path | None = _option(None, "Folder of the data set; nothing is downloaded.")
+    data_fraction: float = _option(1.0, "Share of the data set to use, above 0 and at most 1.")
     image_size: int = _option(32, "Height and width of images, in pixels.", least=1)
-    batch_size: int = _option(8, "Samples a step that one process loads.", least=1)
+    batch_size: int = _option(8, "Samples per step and process.", least=1)
     epochs: int = _option(1, "Passes over the data.", least=1)
-    steps: int | None = _option(None, "Steps of each epoch at most.  [default: 10; with --epochs all]", least=1)
-    warmup: int = _option(2, "Steps before the first epoch that are neither counted nor recorded.", least=0)
-    validate: bool = _option(default=False, about="Measure the accuracy on held-out data after each epoch.")
+    steps: int | None = _option(None, "Maximum steps per epoch.  [default: 10; all with --epochs]", least=1)
+    warmup: int = _option(2, "Warm-up steps before the first epoch, not recorded.", least=0)
+    validate: bool = _option(default=False, about="Measure accuracy on held-out data after each epoch.")
     device: str = _option("auto", "Where to train.", choices=("auto", "cuda", "cpu"))
-    gpus: int | None = _option(None, "GPUs of this node; on a processor, processes.  [default: all, or 1]", least=1)
-    parallel: str = _option("none", "How several GPUs work together.", choices=PARALLELISMS)
-    precision: str = _option("fp32", "Number format of the arithmetic.", choices=PRECISIONS)
+    gpus: int | None = _option(None, "GPUs of this node; on a CPU, processes.  [default: all, or 1]", least=1)
+    parallel: str = _option("none", "How to distribute training over GPUs.", choices=PARALLELISMS)
+    precision: str = _option("fp32", "Number format of the computation.", choices=PRECISIONS)
     optimizer: str = _option("sgd", "Optimizer.", choices=("sgd", "adam", "adamw"))
     learning_rate: float = _option(0.01, "Learning rate.", least=0)
     momentum: float = _option(0.9, "Momentum of SGD.", least=0)
     weight_decay: float = _option(0.0, "Weight decay.", least=0)
-    pretrained: bool = _option(
-        default=False, about="Begin with torchvision's weights, from torch's cache or --weights."
-    )
-    weights: Path | None = _option(None, "File of weights to begin with.")
+    pretrained: bool = _option(default=False, about="Start from torchvision's weights, in torch's cache or --weights.")
+    weights: Path | None = _option(None, "Checkpoint file to start from.")
     pin_memory: bool = _option(default=False, about="Load batches into pinned memory.")
-    workers: int = _option(0, "Processes that load data; 0: the training process itself.", least=0)
+    workers: int = _option(0, "Data loader processes; 0 loads in the training process.", least=0)
     compile: bool = _option(default=False, about="Compile the model with torch.compile.")
-    cuda_graphs: bool = _option(default=False, about="Replay forward and backward pass as CUDA graphs.")
-    channels_last: bool = _option(default=False, about="Keep images in the order height, width, channel.")
-    seed: int = _option(0, "Seed of everything random.", least=0)
-    profiler: str = _option("none", "What watches.", choices=PROFILERS)
-    window: str = _option("step", "What of the run is recorded.", choices=WINDOWS)
-    active: int | None = _option(None, f"Steps recorded in a row.  [default: {ACTIVE_STEPS}]", least=1)
-    wait: int = _option(0, "Steps left out before those.", least=0)
-    cycles: int = _option(1, "How often to wait and record; each time makes a file of its own.", least=1)
-    memory: bool = _option(default=False, about="Record allocations too (kineto).")
-    shapes: bool = _option(default=False, about="Record the shapes of inputs too (kineto).")
-    stacks: bool = _option(default=False, about="Record Python's frames too (kineto).")
-    flops: bool = _option(default=False, about="Write the FLOPs of ops beside the trace (kineto).")
-    clock_control: str = _option("none", "Clocks while ncu measures.", choices=("none", "base", "boost"))
-    metrics: tuple[str, ...] = _option((), "Metric for ncu beside those of the roofline; may be repeated.")
-    sample_s: float = _option(1.0, "Seconds between samples of GPUs and host; 0: none.", least=0)
-    timeout_s: float | None = _option(None, "End the run after so many seconds, and keep what there is.", least=0)
-    out: Path = _option(Path("runs"), "Where run folders stand.")
-    run: str | None = _option(None, "Name of the run.  [default: made from what is varied]")
-    force: bool = _option(default=False, about="Replace a run of this name.")
-    sweep: str | None = _option(None, "Sweep that this run is a cell of.")
-    repeat: int | None = _option(None, "Which repetition of the cell, from 0.", least=0)
-    tag: dict[str, str] = _option(dict, "Anything else to write down, as node=rack7; may be repeated.")
+    cuda_graphs: bool = _option(default=False, about="Replay the forward and backward pass as CUDA graphs.")
+    channels_last: bool = _option(default=False, about="Store images channels-last (height, width, channel).")
+    seed: int = _option(0, "Random seed.", least=0)
+    profiler: str = _option("none", "Profiler to run.", choices=PROFILERS)
+    window: str = _option("step", "Part of the run to record.", choices=WINDOWS)
+    active: int | None = _option(None, f"Consecutive steps to record.  [default: {ACTIVE_STEPS}]", least=1)
+    wait: int = _option(0, "Steps to skip before recording.", least=0)
+    cycles: int = _option(1, "How often to wait and record; each cycle writes its own file.", least=1)
+    memory: bool = _option(default=False, about="Also record allocations (kineto).")
+    shapes: bool = _option(default=False, about="Also record input shapes (kineto).")
+    stacks: bool = _option(default=False, about="Also record Python stacks (kineto).")
+    flops: bool = _option(default=False, about="Write FLOPs per operator next to the trace (kineto).")
+    clock_control: str = _option("none", "GPU clocks while ncu measures.", choices=("none", "base", "boost"))
+    metrics: tuple[str, ...] = _option((), "Additional ncu metric besides those of the roofline; repeatable.")
+    sample_s: float = _option(1.0, "Seconds between samples of GPUs and host; 0 disables sampling.", least=0)
+    timeout_s: float | None = _option(None, "Time limit in seconds; keeps what was recorded.", least=0)
+    out: Path = _option(Path("runs"), "Folder for run folders.")
+    run: str | None = _option(None, "Name of the run.  [default: built from the settings]")
+    force: bool = _option(default=False, about="Replace an existing run of this name.")
+    sweep: str | None = _option(None, "Sweep that this run belongs to.")
+    repeat: int | None = _option(None, "Repetition of the sweep cell, from 0.", least=0)
+    tag: dict[str, str] = _option(dict, "Additional note for run.json, such as node=rack7; repeatable.")
 
     @property
     def steps_an_epoch(self) -> int | None:
-        """Steps of each epoch at most; None is all of them."""
+        """Maximum steps per epoch; None for the whole data set."""
         return 10 if self.steps is None and self.epochs == 1 else self.steps
 
     @property
     def active_steps(self) -> int:
-        """Steps recorded in a row; no more than the run surely has."""
-        asked = self.active or ACTIVE_STEPS
+        """Consecutive steps to record, at most as many as the run has."""
+        requested = self.active or ACTIVE_STEPS
         total = self.steps_an_epoch
-        return asked if total is None else max(1, min(asked, total * self.epochs - self.wait))
+        return requested if total is None else max(1, min(requested, total * self.epochs - self.wait))
 
 
 OPTION_METADATA = {each.name: each.metadata for each in fields(Settings) if each.metadata}
-"""Of every option: its help, its choices, its least value."""
+"""Help text, choices and least value by option name."""
 
 NOT_VARIED = ("out", "run", "force", "sweep", "repeat", "tag", "timeout_s", "sample_s", "data_root", "weights")
-"""Options that say where and how long, not what."""
+"""Options about where and how long a run executes, not about what it computes."""
 PATH_OPTIONS = ("data_root", "weights", "workload")
-"""Options that are, or may be, the path of a file or folder of the user's own."""
+"""Options that are, or may be, a path of the user's."""
 CAPTURE_OPTIONS = (
     "profiler",
     "window",
@@ -111,11 +109,11 @@ CAPTURE_OPTIONS = (
     "clock_control",
     "metrics",
 )
-"""Options that say who watches: captures of one program differ in nothing else."""
+"""Options of the profiler: captures of the same program differ in these alone."""
 
 
 def default_options() -> dict[str, Any]:
-    """Every option with its default."""
+    """Return the default of every option."""
     return {
         each.name: each.default_factory() if each.default_factory is not MISSING else each.default
         for each in fields(Settings)
@@ -124,7 +122,7 @@ def default_options() -> dict[str, Any]:
 
 
 def non_default_options(settings: Settings, leaving_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The options that are not at their defaults."""
+    """Return the options that differ from their defaults."""
     known = default_options()
     return {
         name: value
@@ -134,7 +132,7 @@ def non_default_options(settings: Settings, leaving_out: tuple[str, ...] = ()) -
 
 
 def command_words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list[str]:
-    """The command line that asks for this; paths by their last part alone, for others may read it."""
+    """Return the equivalent command line. Paths keep their last part alone: run.json may be shared."""
     line = [settings.workload if not settings.workload.endswith(".py") else Path(settings.workload).name]
     for name, value in non_default_options(settings, leaving_out).items():
         option = f"--{name.replace('_', '-')}"
@@ -153,7 +151,7 @@ def command_words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list
 
 
 def json_values(settings: Settings) -> dict[str, Any]:
-    """Every option as JSON can hold it."""
+    """Return every option as a JSON value."""
     return {
         name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for name, value in asdict(settings).items()
@@ -161,25 +159,25 @@ def json_values(settings: Settings) -> dict[str, Any]:
 
 
 def recorded_options(settings: Settings) -> dict[str, Any]:
-    """Every option as it was asked for, to be written down; a path by its last part, for others may read this."""
-    asked = {name: value for name, value in json_values(settings).items() if name not in ("out", "force")}
-    return asked | {name: Path(asked[name]).name for name in PATH_OPTIONS if asked[name] is not None}
+    """Return every option for run.json. Paths keep their last part alone: run.json may be shared."""
+    values = {name: value for name, value in json_values(settings).items() if name not in ("out", "force")}
+    return values | {name: Path(values[name]).name for name in PATH_OPTIONS if values[name] is not None}
 
 
 def as_json(settings: Settings) -> str:
-    """The settings as text, for a process that is started."""
+    """Serialize the settings for a child process."""
     return json.dumps(json_values(settings))
 
 
 def from_json(text: str) -> Settings:
-    """The settings that `as_json` wrote."""
+    """Parse the settings that `as_json` wrote."""
     values = json.loads(text)
     paths = {name: Path(values[name]) for name in ("data_root", "weights", "out") if values[name] is not None}
     return Settings(**values | paths | {"metrics": tuple(values["metrics"])})
 
 
 def validate_settings(settings: Settings) -> Settings:
-    """The settings, where they do not contradict themselves; raises UsageError with what to change."""
+    """Return valid settings; raises UsageError for a bad value or options that exclude each other."""
     for name, choices in ((name, about["choices"]) for name, about in OPTION_METADATA.items() if about["choices"]):
         if getattr(settings, name) not in choices:
             raise UsageError(
@@ -194,33 +192,33 @@ def validate_settings(settings: Settings) -> Settings:
 
 
 _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
-    (lambda s: not 0 < s.data_fraction <= 1, "--data-fraction is above 0 and at most 1"),
+    (lambda s: not 0 < s.data_fraction <= 1, "--data-fraction must be above 0 and at most 1"),
     (
         lambda s: s.parallel == "dp" and s.device == "cpu",
-        "--parallel dp splits a batch over GPUs, and --device cpu has none; use ddp there",
+        "--parallel dp splits a batch over GPUs and --device cpu has none; use --parallel ddp",
     ),
     (
         lambda s: s.parallel == "none" and (s.gpus or 1) > 1,
         "--gpus above 1 needs --parallel dp, ddp or fsdp",
     ),
-    (lambda s: s.precision == "tf32" and s.device == "cpu", "tf32 is a format of GPUs; use fp32 or bf16"),
+    (lambda s: s.precision == "tf32" and s.device == "cpu", "--precision tf32 needs a GPU; use fp32 or bf16"),
     (lambda s: s.cuda_graphs and s.device == "cpu", "--cuda-graphs needs a GPU"),
     (
         lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp"),
-        "--cuda-graphs goes with --parallel none or ddp",
+        "--cuda-graphs works with --parallel none or ddp only",
     ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
     (
         lambda s: s.profiler == "ncu" and s.device == "cpu",
-        "ncu measures GPU kernels, and --device cpu runs none; use kineto or nsys",
+        "--profiler ncu measures GPU kernels and --device cpu runs none; use kineto or nsys",
     ),
     (
         lambda s: s.profiler != "kineto" and (s.memory or s.shapes or s.stacks or s.flops),
-        "--memory, --shapes, --stacks and --flops are kineto's; add --profiler kineto",
+        "--memory, --shapes, --stacks and --flops need --profiler kineto",
     ),
     (
         lambda s: s.window == "all" and (s.cycles > 1 or s.wait > 0 or s.active is not None),
-        "--window all records the whole run, so --active, --wait and --cycles have no meaning",
+        "--window all records the whole run; remove --active, --wait and --cycles",
     ),
     (
         lambda s: s.data in ("cifar10", "cifar100", "folder") and s.data_root is None,
@@ -228,7 +226,7 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
     ),
     (
         lambda s: s.steps_an_epoch is not None and s.profiler != "none" and s.wait >= s.steps_an_epoch * s.epochs,
-        "--wait leaves out every step of the run, so nothing would be recorded",
+        "--wait skips every step of the run, so nothing would be recorded; lower --wait or raise --steps",
     ),
 )
-"""What excludes each other, and the sentence that says so."""
+"""Conditions that make settings invalid, each with its error message."""

@@ -1,4 +1,4 @@
-"""`collect train`: the parent of a run. It starts the ranks, watches them, and has the last word in run.json."""
+"""`collect train`: the parent process of a run, which starts the ranks, supervises them and writes run.json."""
 
 import contextlib
 import json
@@ -41,121 +41,121 @@ from tracelab.run_names import legal_run_name
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run."""
+    """The result of a run."""
 
     folder: Path
     status: str
     error: str | None
     interrupted: int | None = None
-    """The signal that ended it, if one did."""
+    """The signal that ended it, or None."""
 
 
-def train(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> Result:
-    """Run one workload, and leave its run folder, whatever happens on the way.
+def train(settings: Settings, report: Callable[[str], None] = lambda _: None) -> Result:
+    """Run one workload and write its run folder, also for a run that fails.
 
-    Raises TracelabError where it cannot begin.
+    Raises TracelabError if the run cannot start.
     """
     workload = find_workload(settings.workload)
-    decided = place_ranks(settings)
-    folder = decided.settings.out / (decided.settings.run or _name(decided, workload))
-    watched = _watched(decided, folder)
-    tell(f"{folder}: {_summary(decided)}")
+    placement = place_ranks(settings)
+    folder = placement.settings.out / (placement.settings.run or _name(placement, workload))
+    profiler = _find_profiler(placement, folder)
+    report(f"{folder}: {_summary(placement)}")
     with contextlib.ExitStack() as held:
-        first = decided.ranks[0] == 0
-        if first:
-            held.enter_context(claim_run_folder(folder, force=decided.settings.force))
+        is_first = placement.ranks[0] == 0
+        if is_first:
+            held.enter_context(claim_run_folder(folder, force=placement.settings.force))
             description = rendezvous.gather_ranks(
-                folder, decided, initial_run_json(decided.settings, workload, decided, folder.name)
+                folder, placement, initial_run_json(placement.settings, workload, placement, folder.name)
             )
         else:
-            description = rendezvous.join_rank_zero(folder, decided)
-        came = held.enter_context(defer_signals())
-        if isinstance(watched, CaptureError):
-            outcomes, interrupted = {decided.ranks[0]: {"status": watched.status, "error": str(watched)}}, None
+            description = rendezvous.join_rank_zero(folder, placement)
+        signals = held.enter_context(defer_signals())
+        if isinstance(profiler, CaptureError):
+            outcomes, interrupted = {placement.ranks[0]: {"status": profiler.status, "error": str(profiler)}}, None
         else:
-            description["capture"] |= watched.capture_record()
-            outcomes, interrupted = _run(decided, watched, folder, came)
-        if first:
-            outcomes |= rendezvous.collect_outcomes(folder, decided, came)
-            return _concluded(folder, description, outcomes, interrupted)
+            description["capture"] |= profiler.capture_record()
+            outcomes, interrupted = _run(placement, profiler, folder, signals)
+        if is_first:
+            outcomes |= rendezvous.collect_outcomes(folder, placement, signals)
+            return _finish(folder, description, outcomes, interrupted)
         rank, own = next(iter(outcomes.items()))
         rendezvous.write_outcome(folder, rank, own)
         return Result(folder, own["status"], own.get("error"), interrupted)
 
 
-def _watched(decided: Placement, folder: Path) -> ExternalProfiler | CaptureError:
-    """The profiler, or why it cannot do its part: that is a result, for a table must show that this cannot be."""
+def _find_profiler(placement: Placement, folder: Path) -> ExternalProfiler | CaptureError:
+    """Return the profiler, or why it cannot run: that is the result of the run, which a sweep's table shows."""
     try:
-        return find_external_profiler(decided, folder)
+        return find_external_profiler(placement, folder)
     except CaptureError as error:
         return error
 
 
-def _name(decided: Placement, workload: Workload) -> str:
-    """A name that says what is varied; ranks that a launcher started agree on it without a word."""
-    settings = decided.settings
-    ranks = f"{settings.parallel}{settings.gpus or decided.world_size}" if settings.parallel != "none" else ""
+def _name(placement: Placement, workload: Workload) -> str:
+    """Return a run name built from the settings; ranks of one launcher derive the same name independently."""
+    settings = placement.settings
+    ranks = f"{settings.parallel}{settings.gpus or placement.world_size}" if settings.parallel != "none" else ""
     size = f"b{settings.batch_size}" if workload.trains else ""
-    watched = settings.profiler if settings.profiler != "none" else ""
-    parts = [workload.name, settings.model or "", size, ranks, settings.precision, watched]
-    when = decided.job.token[:8] or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    profiler = settings.profiler if settings.profiler != "none" else ""
+    parts = [workload.name, settings.model or "", size, ranks, settings.precision, profiler]
+    when = placement.job.token[:8] or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return legal_run_name("-".join([*filter(None, parts), when]))
 
 
-def _summary(decided: Placement) -> str:
-    where = f"{decided.gpus} GPUs" if decided.gpus > 1 else "GPU" if decided.gpus else "processor"
-    ranks = f", {decided.world_size} processes" if decided.world_size > 1 else ""
-    return f"{' '.join(options.command_words(decided.settings, options.NOT_VARIED))} ({where}{ranks})"
+def _summary(placement: Placement) -> str:
+    where = f"{placement.gpus} GPUs" if placement.gpus > 1 else "GPU" if placement.gpus else "CPU"
+    ranks = f", {placement.world_size} processes" if placement.world_size > 1 else ""
+    return f"{' '.join(options.command_words(placement.settings, options.NOT_VARIED))} ({where}{ranks})"
 
 
 def _run(
-    decided: Placement, watched: ExternalProfiler, folder: Path, came: list[Interrupted]
+    placement: Placement, profiler: ExternalProfiler, folder: Path, signals: list[Interrupted]
 ) -> tuple[dict[int, dict[str, Any]], int | None]:
-    """Start the ranks of this node, and learn what became of each."""
-    killed_before, interrupted, never = count_oom_kills(), None, "interrupted before it began"
-    with _scratch() as scratch:
+    """Start the ranks of this node, wait for them, and return their outcomes and the interrupting signal."""
+    killed_before, interrupted, not_started = count_oom_kills(), None, "interrupted before it started"
+    with _scratch_folder() as scratch:
         workers: list[Worker] = []
         ends: list[ProcessExit] = []
         begun_s = time.monotonic()
         try:
-            with raise_on_signals(), _sampled(decided, folder):
-                if came:
-                    raise came[0]
-                for rank in decided.ranks:
-                    workers.append(_started(decided, watched, rank, folder, scratch))  # noqa: PERF401  each as it is made
-                ends = supervise(workers, decided.settings.timeout_s)
+            with raise_on_signals(), _sample_node(placement, folder):
+                if signals:
+                    raise signals[0]
+                for rank in placement.ranks:
+                    workers.append(_start_rank(placement, profiler, rank, folder, scratch))  # noqa: PERF401  kept if a later one fails
+                ends = supervise(workers, placement.settings.timeout_s)
         except Interrupted as signal:
             interrupted = signal.number
-            came.append(signal)
+            signals.append(signal)
             shut_down(workers)
             ends = [ProcessExit(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
-        except OSError as error:  # a full disk: nothing, or not every rank, has begun
+        except OSError as error:  # a full disk: not every rank started
             shut_down(workers)
-            never = status.status_of_error(error, disk_errors.WritePaths(folder, scratch))[1]
+            not_started = status.status_of_error(error, disk_errors.WritePaths(folder, scratch))[1]
         seconds = round(time.monotonic() - begun_s, 3)
         killed = count_oom_kills() > killed_before
         outcomes: dict[int, dict[str, Any]] = {}
         for each in ends:
             own = scratch / str(each.rank)
-            answer = _said(own / OUTCOME)
-            outcome = status.rank_outcome(each, answer, _said(own / PARTIAL_OUTCOME), killed_for_memory=killed)
+            written, partial = _read_outcome(own / OUTCOME), _read_outcome(own / PARTIAL_OUTCOME)
+            outcome = status.rank_outcome(each, written, partial, killed_for_memory=killed)
             if (
-                not answer
+                not written
                 and outcome["status"] == "failed"
                 and (full := disk_errors.describe_full_scratch(disk_errors.WritePaths(folder, own)))
             ):
                 outcome["error"] = full
-            outcome |= {"seconds": seconds} | watched.export_reports(each, outcome)
+            outcome |= {"seconds": seconds} | profiler.export_reports(each, outcome)
             outcomes[each.rank] = outcome | {"error": status.hide_home(outcome.get("error"))}
         _keep_logs(outcomes, scratch, folder)
     if not outcomes:
-        outcomes = {decided.ranks[0]: {"status": "failed", "error": never}}
+        outcomes = {placement.ranks[0]: {"status": "failed", "error": not_started}}
     return outcomes, interrupted
 
 
 @contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder of this node's own; a full disk must not keep it from going."""
+def _scratch_folder() -> Iterator[Path]:
+    """Create a temporary folder on this node and delete it, even if the disk is full."""
     folder = Path(tempfile.mkdtemp(prefix="tracelab-"))
     try:
         yield folder
@@ -164,80 +164,80 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _sampled(decided: Placement, folder: Path) -> Iterator[None]:
-    """Samples of this node, taken by this process: it has nothing else to do, and disturbs no rank."""
-    if not decided.settings.sample_s or decided.job.local_rank != 0:
+def _sample_node(placement: Placement, folder: Path) -> Iterator[None]:
+    """Sample GPUs and host of this node from this process, which is idle and slows no rank."""
+    if not placement.settings.sample_s or placement.job.local_rank != 0:
         yield
         return
-    path = folder / f"host_samples.{decided.job.host_index}.jsonl"
-    with Sampler(path, decided.settings.sample_s, pid=os.getpid()):
+    path = folder / f"host_samples.{placement.job.host_index}.jsonl"
+    with Sampler(path, placement.settings.sample_s, pid=os.getpid()):
         yield
 
 
-def _started(decided: Placement, watched: ExternalProfiler, rank: int, folder: Path, scratch: Path) -> Worker:
-    job, own = decided.job_of(rank), scratch / str(rank)
+def _start_rank(placement: Placement, profiler: ExternalProfiler, rank: int, folder: Path, scratch: Path) -> Worker:
+    job, own = placement.job_of(rank), scratch / str(rank)
     own.mkdir()
-    meeting = "env://" if job.launcher else f"file://{scratch / 'meeting'}"
-    spec = {
-        "settings": options.json_values(decided.settings),
+    init_method = "env://" if job.launcher else f"file://{scratch / 'rendezvous'}"
+    task = {
+        "settings": options.json_values(placement.settings),
         "job": asdict(job),
         "folder": str(folder.absolute()),
-        "meeting": meeting,
+        "init_method": init_method,
     }
-    (own / "spec.json").write_text(json.dumps(spec))
-    environment = _environment(decided, dict(job.meeting)) | watched.environment()
-    return launch(watched.command(rank, own), environment, rank, own)
+    (own / "task.json").write_text(json.dumps(task))
+    environment = _environment(placement, dict(job.rendezvous_env)) | profiler.environment()
+    return launch(profiler.command(rank, own), environment, rank, own)
 
 
-def _environment(decided: Placement, meeting: Mapping[str, str]) -> dict[str, str]:
-    """This process's, with the checkout to import from, and a fair share of the cores for each rank."""
+def _environment(placement: Placement, rendezvous_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a rank: this process's, the checkout to import from, its share of the cores."""
     here = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH")
-    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{known}" if known else here, **meeting}
-    if decided.job.local_world_size > 1:
-        share = max(1, (os.cpu_count() or 1) // decided.job.local_world_size)
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{known}" if known else here, **rendezvous_env}
+    if placement.job.local_world_size > 1:
+        share = max(1, (os.cpu_count() or 1) // placement.job.local_world_size)
         environment.setdefault("OMP_NUM_THREADS", str(share))
-    if decided.settings.device == "cpu" and decided.job.launcher is None and Path("/sys/class/net/lo").exists():
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a laptop's own name may lead nowhere
+    if placement.settings.device == "cpu" and placement.job.launcher is None and Path("/sys/class/net/lo").exists():
+        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the host name of a laptop may not resolve
     return environment
 
 
-def _said(path: Path) -> dict[str, Any]:
-    """What a rank left for this process to read, if it came to that."""
+def _read_outcome(path: Path) -> dict[str, Any]:
+    """Read an outcome that a rank wrote; {} if it wrote none."""
     try:
-        said: dict[str, Any] = json.loads(path.read_bytes())
+        outcome: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return said
+    return outcome
 
 
 def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder: Path) -> None:
-    """What a rank printed is kept where it failed."""
+    """Keep the output of ranks that failed."""
     for rank, outcome in outcomes.items():
         if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
             with contextlib.suppress(OSError):
-                told = (scratch / str(rank) / "log").read_text("utf-8", "replace")
-                (folder / f"rank{rank}.log").write_text(status.hide_home(told) or "", "utf-8")
+                output = (scratch / str(rank) / "log").read_text("utf-8", "replace")
+                (folder / f"rank{rank}.log").write_text(status.hide_home(output) or "", "utf-8")
 
 
-def _concluded(
+def _finish(
     folder: Path, description: dict[str, Any], outcomes: dict[int, dict[str, Any]], interrupted: int | None
 ) -> Result:
-    """Write the end of it. The space for that was kept back."""
+    """Write the final run.json into the reserved disk space, and return the result."""
     release_reserve(folder)
-    verdict, error = status.run_status(outcomes)
-    if interrupted is not None and verdict == "ok":
-        interrupted = None  # it came too late
+    final_status, error = status.run_status(outcomes)
+    if interrupted is not None and final_status == "ok":
+        interrupted = None  # the signal arrived after the run had ended
     if (
-        verdict == "ok"
+        final_status == "ok"
         and description["profiler"] == "kineto"
         and description["gpus"]
         and not status.has_gpu_work(outcomes)
     ):
-        verdict, error = "no_kernels", "the trace holds no work of a GPU; does the window fall on steps that ran?"
-    final = final_run_json(description, outcomes) | {"status": verdict, "error": error}
+        final_status, error = "no_kernels", "the trace contains no GPU work; check that --window covers steps that ran"
+    final = final_run_json(description, outcomes) | {"status": final_status, "error": error}
     try:
         write_json(folder / RUN_JSON, final)
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    return Result(folder, verdict, error, interrupted)
+    return Result(folder, final_status, error, interrupted)

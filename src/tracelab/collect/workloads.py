@@ -1,10 +1,10 @@
-"""The workloads there are: every file in `collectors/` that has a `workload`, and any file of the user's own."""
+"""Find and load workloads: the files of `collectors/` that define `workload`, and any file of the user's."""
 
 import ast
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,72 +12,73 @@ from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError, suggest_name
 from tracelab.resources import COLLECTORS
 
-_OURS = frozenset((*(each.name for each in fields(Settings)), "world_size"))
-"""Fields that are filled for a workload."""
+_SHARED_OPTIONS = frozenset((*(each.name for each in fields(Settings)), "world_size"))
+"""Fields of a workload's Settings that options of `collect train` set."""
+_EXAMPLE = "collectors/gemm.py is a short example"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One file of `collectors/`, looked at without running it: that would import torch."""
+    """One workload file, inspected without running it: that would import torch."""
 
     name: str
     path: Path
     about: str
     parts: frozenset[str]
-    """What the file defines: model, data, truth …"""
+    """Names that the file defines: model, data, truth …"""
     options: frozenset[str]
-    """Fields of its Settings."""
+    """Fields of its Settings class."""
     default_model: str | None = None
 
     @property
     def own(self) -> frozenset[str]:
-        """Those of them that are no options of ours, and for --set."""
-        return self.options - _OURS
+        """Fields that only --set can set."""
+        return self.options - _SHARED_OPTIONS
 
     @property
     def trains(self) -> bool:
-        """Whether there is a model that learns; else the work has a known answer."""
+        """Whether the workload trains a model; otherwise it does a known amount of work."""
         return "model" in self.parts
 
 
 def list_workloads() -> dict[str, Workload]:
-    """Every workload of ours by its name."""
-    found = (_looked_at(path) for path in sorted(COLLECTORS.glob("*.py")))
-    return {each.name: each for each in found if "workload" in each.parts}
+    """Return every shipped workload by name."""
+    files = (_inspect(path) for path in sorted(COLLECTORS.glob("*.py")))
+    return {each.name: each for each in files if "workload" in each.parts}
 
 
 def find_workload(name: str) -> Workload:
-    """A workload by its name, or a file of one's own; raises UsageError where there is none."""
+    """Return a shipped workload by name, or one by the path of its file; raises UsageError if there is none."""
     if name.endswith(".py"):
         path = Path(name)
         if not path.is_file():
-            raise UsageError(f"{path}: no such file; a workload of your own is a Python file with a function workload")
-        found = _looked_at(path.resolve())
-        if "workload" not in found.parts:
-            raise UsageError(f"{path}: has no function workload; collectors/gemm.py is a short example")
-        return found
+            raise UsageError(f"{path}: no such file; a workload is a Python file that defines workload(); {_EXAMPLE}")
+        workload = _inspect(path.resolve())
+        if "workload" not in workload.parts:
+            raise UsageError(f"{path}: defines no function workload(); add one that returns the step; {_EXAMPLE}")
+        return workload
     known = list_workloads()
     if name not in known:
         raise UsageError(suggest_name("workload", name, tuple(known)))
     return known[name]
 
 
-def _looked_at(path: Path) -> Workload:
+def _inspect(path: Path) -> Workload:
     try:
         tree = ast.parse(path.read_bytes(), path)
     except SyntaxError as error:
-        raise UsageError(f"{path}: is no Python file: {error.msg} in line {error.lineno}") from error
+        raise UsageError(f"{path}: not valid Python: {error.msg} in line {error.lineno}") from error
     parts = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     parts |= {name.id for node in tree.body if isinstance(node, ast.Assign) for name in _names(node)}
-    given = _settings(tree)
-    model = given.get("model")
+    defaults = _settings_defaults(tree)
+    model = defaults.get("model")
     default = str(model.value) if isinstance(model, ast.Constant) and model.value is not None else None
     about = ast.get_docstring(tree) or ""
-    return Workload(path.stem, path, about, frozenset(parts), frozenset(given), default)
+    return Workload(path.stem, path, about, frozenset(parts), frozenset(defaults), default)
 
 
-def _settings(tree: ast.Module) -> dict[str, ast.expr | None]:
-    """The fields of the dataclass Settings, and what they are by default."""
+def _settings_defaults(tree: ast.Module) -> dict[str, ast.expr | None]:
+    """Return the default of each field of the class Settings."""
     return {
         field.target.id: field.value
         for node in tree.body
@@ -92,13 +93,13 @@ def _names(node: ast.Assign) -> list[ast.Name]:
 
 
 def load_module(workload: Workload) -> Any:  # noqa: ANN401  a module
-    """Import the file; what it imports beside itself is found, too."""
+    """Import the file of a workload; it can import its neighbors and the files of `collectors/`."""
     for folder in (str(COLLECTORS), str(workload.path.parent)):
         if folder not in sys.path:
             sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(workload.path.stem, workload.path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{workload.path}: cannot be imported")
+        raise UsageError(f"{workload.path}: cannot be imported; run it with python to see why")
     module = importlib.util.module_from_spec(spec)
     sys.modules[workload.path.stem] = module  # for dataclasses, and for processes that load data
     spec.loader.exec_module(module)
@@ -106,22 +107,24 @@ def load_module(workload: Workload) -> Any:  # noqa: ANN401  a module
 
 
 def build_settings(module: Any, known: dict[str, Any], own: dict[str, str]) -> Any:  # noqa: ANN401  a module's dataclass
-    """The workload's `Settings`: fields that tracelab has an option for take it, others what --set says.
+    """Build the workload's `Settings` from the options of the same names (`known`) and from --set (`own`).
 
-    Raises UsageError for a name that it does not know, and for a value of the wrong type.
+    Raises UsageError for an unknown name or a value of the wrong type.
     """
+    if not is_dataclass(getattr(module, "Settings", None)):
+        raise UsageError(f"{module.__name__}.py: defines no dataclass Settings; add one, even if empty; {_EXAMPLE}")
     names = {each.name: each for each in fields(module.Settings)}
     free = [name for name in names if name not in known]
     values = {name: known[name] for name in names if known.get(name) is not None}
     for name, text in own.items():
         if name not in free:
             raise UsageError(suggest_name("setting of the workload", name, free or ("none",)))
-        values[name] = _typed(name, text, names[name].default)
+        values[name] = _parse_value(name, text, names[name].default)
     return module.Settings(**values)
 
 
-def _typed(name: str, text: str, default: Any) -> Any:  # noqa: ANN401  the default's type
-    """The text as what the default is: a number, a text, or several numbers between commas."""
+def _parse_value(name: str, text: str, default: Any) -> Any:  # noqa: ANN401  the default's type
+    """Parse the text as the type of the default: a number, a text, or numbers separated by commas."""
     try:
         if isinstance(default, tuple):
             return tuple(type(default[0])(part) for part in text.split(","))
@@ -129,4 +132,5 @@ def _typed(name: str, text: str, default: Any) -> Any:  # noqa: ANN401  the defa
             return {"true": True, "false": False}[text.lower()]
         return type(default)(text)
     except (ValueError, KeyError) as error:
-        raise UsageError(f"--set {name}={text}: not like {default!r}, which it is without") from error
+        expected = "true or false" if isinstance(default, bool) else type(default).__name__
+        raise UsageError(f"--set {name}={text}: expected {expected}, as in the default {default!r}") from error

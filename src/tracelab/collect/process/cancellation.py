@@ -1,41 +1,41 @@
-"""Being told to stop: an exception that breaks off the training, and that waits while a profiler is at work."""
+"""Cooperative cancellation of a rank, deferred while a profiler is flushing."""
 
 import contextlib
 from collections.abc import Iterator
 
 
 class CancelledError(BaseException):
-    """The parent said to stop, or is gone; no Exception, so that no workload takes it for one of its own."""
+    """The parent cancelled this rank or is gone. Not an Exception, so that no workload catches it."""
 
 
 class Cancellation:
-    """Whether this process was told to stop, and whether that may break off what it is doing."""
+    """Whether this process was cancelled, and whether that may interrupt what it is doing."""
 
     def __init__(self) -> None:
-        self._told = False
-        self._held = 0
+        self._requested = False
+        self._deferrals = 0
 
-    def tell(self) -> None:
-        """Break off the work, at once or as soon as that may be. Once: what follows is left in peace."""
-        if not self._told:
-            self._told = True
+    def request(self) -> None:
+        """Interrupt the training, at once or as soon as no deferral is active. Only the first request counts."""
+        if not self._requested:
+            self._requested = True
             self.check()
 
     def check(self) -> None:
-        """Break off here, if that is due. A library may have taken the exception for one of its own, and gone on."""
-        if self._told and not self._held:
+        """Raise CancelledError if it is due. A library may have caught and dropped an earlier one."""
+        if self._requested and not self._deferrals:
             raise CancelledError
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """What is done within is done to its end: half a trace is none."""
-        self._held += 1
+    def deferred(self) -> Iterator[None]:
+        """Finish the block before raising CancelledError: half a trace is useless."""
+        self._deferrals += 1
         try:
             yield
         finally:
-            self._held -= 1
+            self._deferrals -= 1
         self.check()
 
-    def end(self) -> None:
-        """Say that the run is at its end: from here on nothing breaks off what it still writes."""
-        self._held += 1
+    def disable(self) -> None:
+        """Never raise again: the run is over, and its last files must be written."""
+        self._deferrals += 1

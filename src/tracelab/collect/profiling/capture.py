@@ -1,15 +1,15 @@
-"""Profilers switched on and off at the window's ends, and ranges named: the harness does it, workloads know nothing."""
+"""Start and stop the profiler at the recorded steps and annotate them, so that workloads need no profiler code."""
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from tracelab.collect.process.cancellation import Cancellation
 from tracelab.collect.profiling.schedule import Schedule
 
 DATA_LOADING = "enumerate(DataLoader)#__next__"
-"""PyTorch's own name for the wait for a batch, so that one question finds it whoever recorded it."""
+"""PyTorch's own name of the wait for a batch, so that one query finds it under every profiler."""
 
 
 class ProfilerError(Exception):
@@ -17,18 +17,18 @@ class ProfilerError(Exception):
 
 
 class Profiler(Protocol):
-    """What a profiler can be told."""
+    """The profiler as a rank controls it."""
 
     def prepare(self) -> None:
-        """Get ready, a step ahead: what beginning costs must not be recorded."""
+        """Initialize one step ahead, so that the cost of starting is not recorded."""
         ...
 
     def start(self) -> None:
-        """Record from here on."""
+        """Start recording."""
         ...
 
     def stop(self) -> None:
-        """Record no more, once the device has done what it was given."""
+        """Stop recording once the device has finished its work."""
         ...
 
     def save(self, first_step: int | None) -> None:
@@ -36,32 +36,32 @@ class Profiler(Protocol):
         ...
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """Name what happens within."""
+        """Annotate the block with a range of this name."""
         ...
 
 
 class NoProfiler:
-    """No profiler."""
+    """A run without a profiler."""
 
     def prepare(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def start(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stop(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def save(self, first_step: int | None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:  # noqa: ARG002
-        """Nothing."""
+        """Do nothing."""
         return contextlib.nullcontext()
 
 
 class NvtxRanges:
-    """nsys and ncu: they stand around the process, and hear of the window and the ranges through CUDA and NVTX."""
+    """nsys and ncu, which run this process: it signals recorded steps through the CUDA profiler API and NVTX."""
 
     def __init__(self, torch: Any, *, cuda: bool, gated: bool) -> None:  # noqa: ANN401  torch carries no types here
         self._torch = torch
@@ -70,142 +70,142 @@ class NvtxRanges:
         self._nvtx = torch.cuda.nvtx if cuda else None
 
     def prepare(self) -> None:
-        """Nothing: they are there already."""
+        """Do nothing: the profiler is already running."""
 
     def start(self) -> None:
-        """Open the gate: cudaProfilerStart, once earlier work is done, so that none of it falls in the window."""
+        """Call cudaProfilerStart after synchronizing, so that no earlier work is recorded."""
         if self._gated:
             self._torch.cuda.synchronize()
             self._torch.cuda.profiler.start()
 
     def stop(self) -> None:
-        """Close it."""
+        """Call cudaProfilerStop after synchronizing."""
         if self._cuda:
             self._torch.cuda.synchronize()
         if self._gated:
             self._torch.cuda.profiler.stop()
 
     def save(self, first_step: int | None) -> None:
-        """Nothing: they write when the process ends."""
+        """Do nothing: the profiler writes its report when this process ends."""
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """Name an NVTX range."""
+        """Annotate the block with an NVTX range."""
         if self._nvtx is None:
             return contextlib.nullcontext()
-        marked: contextlib.AbstractContextManager[Any] = self._nvtx.range(name)
-        return marked
+        nvtx_range: contextlib.AbstractContextManager[Any] = self._nvtx.range(name)
+        return nvtx_range
 
 
 class StepCapture:
-    """The windows of one run, kept by whatever recorder there is; what that does is never broken off half-way."""
+    """Applies the schedule of recorded steps to a profiler; cancellation never interrupts the profiler itself."""
 
-    def __init__(self, windows: Schedule, recorder: Profiler, stop: Cancellation) -> None:
-        self._windows = windows
-        self._recorder = recorder
-        self._stopping = stop
+    def __init__(self, schedule: Schedule, profiler: Profiler, cancellation: Cancellation) -> None:
+        self._schedule = schedule
+        self._profiler = profiler
+        self._cancellation = cancellation
         self._step = -1
         self._recording = False
-        self._unsaved: int | None = None
+        self._unsaved_step: int | None = None
         self.recorded = 0
-        """Windows that were recorded, in part at least."""
+        """Windows that were recorded, at least in part."""
         self.unsaved: Exception | None = None
-        """Why what was recorded could not be kept when the run broke off."""
-        self.apart_ns = 0
-        """Time that the recorder took between steps."""
+        """Why the recording could not be saved when the run was interrupted."""
+        self.overhead_ns = 0
+        """Time that the profiler took between steps."""
 
     @property
-    def inside(self) -> bool:
-        """Whether a window of steps is open: what the harness does for itself can wait until it is not."""
-        return self._recording and self._windows.window != "all" and not isinstance(self._recorder, NoProfiler)
+    def is_recording(self) -> bool:
+        """Whether a window of steps is being recorded; the harness postpones its own work until it closes."""
+        return self._recording and self._schedule.window != "all" and not isinstance(self._profiler, NoProfiler)
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
-        """The whole run; what is being recorded when it breaks off is kept."""
-        if self._windows.window == "all":
+        """Wrap the whole run; an interrupted run still saves what was recorded."""
+        if self._schedule.window == "all":
             self._start(0)
         try:
             yield
         except BaseException:
-            self._stopping.end()
+            self._cancellation.disable()
             try:
-                self._end()
-            except (ProfilerError, OSError) as error:  # what broke off the run is what counts
+                self._finish()
+            except (ProfilerError, OSError) as error:  # the error that ended the run is the one to raise
                 self.unsaved = error
             raise
-        self._end()
+        self._finish()
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """One step."""
+        """Wrap one step."""
         self._step = number
-        whole = self._windows.window in ("step", "all")
-        if self._windows.window == "step" and self._windows.begins(number):
-            with self._apart():
+        annotated = self._schedule.window in ("step", "all")
+        if self._schedule.window == "step" and self._schedule.begins(number):
+            with self._count_overhead():
                 self._start(number)
-        with self._recorder.mark(step_range_name(number)) if whole else contextlib.nullcontext():
+        with self._profiler.mark(step_range_name(number)) if annotated else contextlib.nullcontext():
             yield
-        if self._windows.window == "step" and self._windows.ends(number):
-            with self._apart():
+        if self._schedule.window == "step" and self._schedule.ends(number):
+            with self._count_overhead():
                 self._stop()
 
-    def between(self) -> None:
-        """Behind a step, and no part of it: write what was recorded, and get ready for the next window."""
-        with self._apart():
+    def between_steps(self) -> None:
+        """Save a finished recording and prepare the next one, outside of any step."""
+        with self._count_overhead():
             self._save()
-            if self._windows.window != "all" and not self._recording and self._windows.begins(self._step + 1):
-                self._told(self._recorder.prepare)
-        self._stopping.check()
+            if self._schedule.window != "all" and not self._recording and self._schedule.begins(self._step + 1):
+                self._call(self._profiler.prepare)
+        self._cancellation.check()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """The forward or backward pass, or another part of a step."""
-        if self._windows.window != name or not self._windows.begins(self._step):
-            with self._recorder.mark(name):
+        """Wrap one part of a step: the forward pass, the backward pass, the wait for data."""
+        if self._schedule.window != name or not self._schedule.begins(self._step):
+            with self._profiler.mark(name):
                 yield
             return
         self._start(self._step)
-        with self._recorder.mark(step_range_name(self._step)), self._recorder.mark(name):
+        with self._profiler.mark(step_range_name(self._step)), self._profiler.mark(name):
             yield
         self._stop()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         if self._recording:
             self._stop()
         self._save()
 
     def _start(self, step: int) -> None:
-        with self._stopping.held():
-            self._told(self._recorder.start)
-            self._recording, self._unsaved = True, step
+        with self._cancellation.deferred():
+            self._call(self._profiler.start)
+            self._recording, self._unsaved_step = True, step
             self.recorded += 1
 
     def _stop(self) -> None:
-        with self._stopping.held():
+        with self._cancellation.deferred():
             self._recording = False
-            self._told(self._recorder.stop)
+            self._call(self._profiler.stop)
 
     def _save(self) -> None:
-        if self._unsaved is None or self._recording:
+        if self._unsaved_step is None or self._recording:
             return
-        step, self._unsaved = self._unsaved, None
-        one = self._windows.files == 1
-        with self._stopping.held():
-            self._told(lambda: self._recorder.save(None if one else step))
+        step, self._unsaved_step = self._unsaved_step, None
+        single_file = self._schedule.files == 1
+        with self._cancellation.deferred():
+            self._call(lambda: self._profiler.save(None if single_file else step))
 
     @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
+    def _count_overhead(self) -> Iterator[None]:
         begun_ns = time.perf_counter_ns()
         yield
-        self.apart_ns += time.perf_counter_ns() - begun_ns
+        self.overhead_ns += time.perf_counter_ns() - begun_ns
 
-    def _told(self, what: Any) -> None:  # noqa: ANN401  a bound method
-        """Tell the recorder; what it answers with is the profiler's failure."""
+    def _call(self, action: Callable[[], None]) -> None:
+        """Call the profiler; a RuntimeError becomes a ProfilerError, so that training is not blamed."""
         try:
-            what()
+            action()
         except RuntimeError as error:
             raise ProfilerError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def step_range_name(number: int) -> str:
-    """The name of a step's range: PyTorch's, under every profiler."""
+    """Return the name of a step's range: PyTorch's, under every profiler."""
     return f"ProfilerStep#{number}"

@@ -1,4 +1,4 @@
-"""PyTorch's own profiler: traces written, checked, and written again where its native exporter made invalid JSON."""
+"""PyTorch's profiler: writes traces, checks them, and exports again in Python where the native JSON is invalid."""
 
 import contextlib
 import inspect
@@ -15,11 +15,11 @@ from tracelab.collect.run_folder import write_gzip, write_json
 from tracelab.collect.settings import Settings
 
 _ALPHA = 2
-"""The place of alpha among the inputs of aten::add."""
+"""Index of alpha among the inputs of aten::add."""
 
 
 class Kineto:
-    """The profiler of one process; `files` tells what it wrote and how."""
+    """The profiler of one process; `files` lists what it wrote and with which exporter."""
 
     def __init__(self, torch: Any, settings: Settings, rank: int, folder: Path, scratch: Path) -> None:  # noqa: ANN401
         self._torch = torch
@@ -35,58 +35,58 @@ class Kineto:
 
     def prepare(self) -> None:
         """Start CUPTI and set up its buffers."""
-        self._profile = self._made()
+        self._profile = self._build_profile()
         self._profile.prepare_trace()
 
     def start(self) -> None:
-        """Record, once earlier work of the device is done."""
+        """Start recording after synchronizing, so that no earlier work is recorded."""
         if self._profile is None:
             self.prepare()
         self._synchronize()
         self._profile.start_trace()
 
     def stop(self) -> None:
-        """Let the device finish, so that kernels of the window are in it."""
+        """Stop recording after synchronizing, so that every kernel of the window is recorded."""
         self._synchronize()
-        with self._busy():
+        with self._saving():
             self._profile.stop_trace()
 
     def save(self, first_step: int | None) -> None:
-        """Write the trace to its place, whole or not at all, and the FLOPs beside it."""
+        """Write the trace atomically, and the FLOPs next to it."""
         part = "" if first_step is None else f".step{first_step}"
-        with self._busy():
+        with self._saving():
             self._write(self._folder / f"rank{self._rank}{part}.pt.trace.json.gz")
         self._profile = None
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """Name a range; the loader's PyTorch names itself."""
+        """Annotate the block; PyTorch annotates the wait for data itself."""
         if name == DATA_LOADING:
             return contextlib.nullcontext()
-        marked: contextlib.AbstractContextManager[Any] = self._torch.profiler.record_function(name)
-        return marked
+        annotation: contextlib.AbstractContextManager[Any] = self._torch.profiler.record_function(name)
+        return annotation
 
     def _write(self, target: Path) -> None:
         plain = self._scratch / "trace.json"
-        seen, exporter = self._exported(plain)
+        checked, exporter = self._export(plain)
         write_gzip(plain, target)
         plain.unlink()
-        self.kernels += seen.kernels
-        self.copies += seen.copies
-        self.files.append({"file": target.name, "exporter": exporter, "events": seen.categories.total()})
+        self.kernels += checked.kernels
+        self.copies += checked.copies
+        self.files.append({"file": target.name, "exporter": exporter, "events": checked.categories.total()})
         if self._settings.flops:
             self._write_ops()
 
     @contextlib.contextmanager
-    def _busy(self) -> Iterator[None]:
-        """The parent sees that this process is writing, and gives it time."""
-        mark = self._scratch / SAVING
-        mark.touch()
+    def _saving(self) -> Iterator[None]:
+        """Signal the parent through a file that this process is saving, so that it waits longer at the time limit."""
+        flag = self._scratch / SAVING
+        flag.touch()
         try:
             yield
         finally:
-            mark.unlink(missing_ok=True)
+            flag.unlink(missing_ok=True)
 
-    def _made(self) -> Any:  # noqa: ANN401
+    def _build_profile(self) -> Any:  # noqa: ANN401
         profiler, settings = self._torch.profiler, self._settings
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and settings.device != "cpu":
@@ -99,8 +99,8 @@ class Kineto:
             with_flops=settings.flops,
         )
 
-    def _exported(self, plain: Path) -> tuple[TraceCheck, str]:
-        """Export as torch does by itself, for that says the most; where the result is no JSON, in Python.
+    def _export(self, plain: Path) -> tuple[TraceCheck, str]:
+        """Export with the native exporter, which writes the most; if its JSON is invalid, with the Python exporter.
 
         Names with a quote break the native exporter (torch 2.13), and older torch has no other.
         """
@@ -115,14 +115,14 @@ class Kineto:
         with disk_errors.name_file_in_errors(plain):
             self._profile.export_chrome_trace(str(plain), use_python_export=True)
         again = check_trace(plain)
-        found = f"native was invalid JSON: {native.problem}"
+        reason = f"native was invalid JSON: {native.problem}"
         return (
             again,
-            f"python ({found})" if again.problem is None else f"python, invalid JSON: {again.problem} ({found})",
+            f"python ({reason})" if again.problem is None else f"python, invalid JSON: {again.problem} ({reason})",
         )
 
     def _write_ops(self) -> None:
-        """What `with_flops` counted: the trace does not hold it. Several windows add up."""
+        """Write the FLOPs that `with_flops` counted, which the trace lacks; several windows add up."""
         scaled = _scaled_flop(self._profile.events())
         for average in self._profile.key_averages(group_by_input_shape=True):
             if not average.flops:
@@ -144,9 +144,9 @@ class Kineto:
 
 
 def _scaled_flop(events: Iterable[Any]) -> Counter[tuple[str, str]]:
-    """What torch leaves out of `a + alpha * b`: it counts the sum of each element, and not the product."""
-    found: Counter[tuple[str, str]] = Counter()
+    """Count the FLOPs that torch omits in `a + alpha * b`: it counts the addition, not the multiplication."""
+    flop: Counter[tuple[str, str]] = Counter()
     for event in events:
         if event.name == "aten::add" and event.flops and event.concrete_inputs[_ALPHA:][:1] not in ([], [None], [1]):
-            found[event.name, str(event.input_shapes)] += event.flops
-    return found
+            flop[event.name, str(event.input_shapes)] += event.flops
+    return flop

@@ -1,4 +1,4 @@
-"""Exported traces looked through: whether they are JSON, and what is in them, in little memory whatever their size."""
+"""Check that an exported trace is valid JSON and count its events, in constant memory."""
 
 import json
 from collections import Counter
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 _LARGEST_EVENT = 64 << 20
 _NUMBER_END = 64
-"""Characters that must follow before a number is surely whole."""
+"""Characters that must follow a number before it is certainly complete."""
 
 
 @dataclass(frozen=True)
 class TraceCheck:
-    """What a trace holds: events by category; `problem` says why it is no JSON, None where it is."""
+    """Events of a trace by category; `problem` is why it is invalid JSON, or None."""
 
     categories: Counter[str]
     problem: str | None = None
@@ -27,34 +27,34 @@ class TraceCheck:
 
     @property
     def copies(self) -> int:
-        """Copies and fills that a GPU did."""
+        """Memory copies and memsets on a GPU."""
         return self.categories["gpu_memcpy"] + self.categories["gpu_memset"]
 
 
 def check_trace(path: Path) -> TraceCheck:
-    """Read a trace of the form {…, "traceEvents": […], …} event by event."""
+    """Parse a trace of the form {…, "traceEvents": […], …} event by event."""
     categories: Counter[str] = Counter()
     try:
         with path.open(encoding="utf-8") as file:
-            for event in _events(_Text(file)):
+            for event in _events(_JsonStream(file)):
                 categories[str(event.get("cat", "")) if isinstance(event, dict) else ""] += 1
     except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         return TraceCheck(categories, " ".join(str(error).split()))
     return TraceCheck(categories)
 
 
-class _Text:
-    """A file of JSON, decoded value by value."""
+class _JsonStream:
+    """A JSON file, decoded value by value."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._text = ""
         self._at = 0
         self._ended = False
-        self._decode = json.JSONDecoder(parse_constant=_refused).raw_decode
+        self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def peek(self) -> str:
-        """The next character that is no blank; empty at the end."""
+        """Return the next character that is not white space, or "" at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -62,45 +62,45 @@ class _Text:
                 return self._text[self._at : self._at + 1]
 
     def take(self, wanted: str) -> str:
-        """The next character, one of those wanted."""
-        found = self.peek()
-        if not found or found not in wanted:
-            raise ValueError(f"{found or 'the end'!r} stands where one of {wanted!r} is due")
+        """Consume and return the next character; raises ValueError unless it is one of `wanted`."""
+        character = self.peek()
+        if not character or character not in wanted:
+            raise ValueError(f"expected one of {wanted!r}, found {character or 'the end'!r}")
         self._at += 1
-        return found
+        return character
 
     def value(self) -> Any:  # noqa: ANN401  whatever JSON holds
-        """The next value. More is read while it seems cut: a number only shows its end by what follows."""
+        """Decode the next value, reading more while it seems truncated: only what follows ends a number."""
         self.peek()
         while True:
             try:
-                found, end = self._decode(self._text, self._at)
+                value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError:
                 if len(self._text) - self._at > _LARGEST_EVENT or not self._more():
                     raise
                 continue
-            if end + _NUMBER_END > len(self._text) and not isinstance(found, dict | list) and self._more():
+            if end + _NUMBER_END > len(self._text) and not isinstance(value, dict | list) and self._more():
                 continue
             self._at = end
-            return found
+            return value
 
     def _more(self) -> bool:
         if self._ended:
             return False
-        piece = self._file.read(max(_PIECE, len(self._text) - self._at))
-        if not piece:
+        chunk = self._file.read(max(_CHUNK, len(self._text) - self._at))
+        if not chunk:
             self._ended = True
             return False
-        self._text, self._at = self._text[self._at :] + piece, 0
+        self._text, self._at = self._text[self._at :] + chunk, 0
         return True
 
 
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not valid JSON")
 
 
-def _events(text: _Text) -> Iterator[Any]:
-    """Every event; raises ValueError where the text is no JSON, also behind the last."""
+def _events(text: _JsonStream) -> Iterator[Any]:
+    """Yield every event; raises ValueError for invalid JSON anywhere in the file."""
     text.take("{")
     if text.peek() == "}":
         text.take("}")
@@ -115,10 +115,10 @@ def _events(text: _Text) -> Iterator[Any]:
             if text.take(",}") == "}":
                 break
     if text.peek():
-        raise ValueError("something stands behind the end")
+        raise ValueError("extra data after the end")
 
 
-def _elements(text: _Text) -> Iterator[Any]:
+def _elements(text: _JsonStream) -> Iterator[Any]:
     text.take("[")
     if text.peek() == "]":
         text.take("]")

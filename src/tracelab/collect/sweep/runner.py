@@ -42,7 +42,7 @@ from tracelab.errors import TracelabError, UsageError
 LEAST_FREE_BYTES = 64 << 20
 """With less on the disk no cell is begun: it would fail for no reason of its own."""
 _INTERRUPTED_CODES = tuple(128 + number for number in END_SIGNALS)
-_TAKEN = "a run is being written there"
+_LOCKED = "another process is writing a run there"
 _OF_A_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
 """Variables by which a process knows that it is a rank (process/launcher_env.py)."""
 _LOOK_S = 0.1
@@ -154,7 +154,7 @@ def _say_end(cell: Cell, end: ProcessExit) -> None:
 
     One that found its folder taken by another process has not run at all.
     """
-    if cell_state(cell) == NOT_RUN and not (end.code == UsageError.exit_code and _TAKEN in end.output):
+    if cell_state(cell) == NOT_RUN and not (end.code == UsageError.exit_code and _LOCKED in end.output):
         mark_failed(cell, *status.status_of_exit(end, killed_for_memory=False))
 
 

@@ -1,4 +1,4 @@
-"""Batches of a workload's data for one rank: its share of it, shuffled, in the loader that was asked for."""
+"""Data loaders of one rank: its share of a workload's training and validation data."""
 
 import math
 from collections.abc import Sized
@@ -11,15 +11,15 @@ from tracelab.collect.settings import Settings
 
 @dataclass(frozen=True)
 class ValidationData:
-    """What one rank validates on."""
+    """The validation data of one rank."""
 
     loader: Any
     batches: int
-    """So many first ones count; others only keep this rank in step with those that have more."""
+    """Leading batches that count; the rest only keep this rank in step with those that have more."""
 
 
 def take_fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noqa: ANN401  torch carries no types here
-    """A share of a data set, chosen at random and the same in every rank and run."""
+    """Return a random share of a data set, the same in every rank and run."""
     if share >= 1:
         return data
     generator = torch.Generator().manual_seed(seed)
@@ -28,33 +28,33 @@ def take_fraction(torch: Any, data: Any, share: float, seed: int) -> Any:  # noq
 
 
 def count_classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workload's settings, and its data set
-    """Among how many answers one guesses: the words of a vocabulary, or the classes that torchvision's data sets list.
+    """Count the labels in the data: the size of a vocabulary, or the classes of torchvision's data sets.
 
-    However many a model could name: labels that the data lacks are soon guessed no more.
+    A model may have more outputs, but it soon stops predicting labels that the data lacks.
     """
     listed = getattr(data, "classes", ())
-    known = getattr(own, "vocabulary", None) or (len(listed) if isinstance(listed, Sized) else listed)
-    return known if isinstance(known, int) and known > 0 else None
+    count = getattr(own, "vocabulary", None) or (len(listed) if isinstance(listed, Sized) else listed)
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def training_loader(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
-    """A loader over this rank's share; every rank gets as many batches as the others."""
+    """Return a loader over this rank's share; every rank has the same number of batches."""
     sampler = None
     if job.world_size > 1:
         sampler = torch.utils.data.DistributedSampler(data, job.world_size, job.rank, seed=settings.seed)
     order = {"batch_size": settings.batch_size, "sampler": sampler, "shuffle": sampler is None}
-    return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph is of one shape
+    return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph has one fixed shape
 
 
 def sample_batch(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401
-    """A batch made here and now: nothing that loads data may ask for pinned memory while a CUDA graph is captured."""
-    return torch.utils.data.default_collate([data[place % len(data)] for place in range(settings.batch_size)])
+    """Return one batch without a loader: allocating pinned memory would break the capture of a CUDA graph."""
+    return torch.utils.data.default_collate([data[index % len(data)] for index in range(settings.batch_size)])
 
 
 def validation_data(torch: Any, data: Any, settings: Settings, job: Job) -> ValidationData:  # noqa: ANN401
-    """A loader over this rank's share, in order; the shares together are every sample once.
+    """Return this rank's share of the validation data in order; the shares together hold every sample once.
 
-    Ranks must ask for as many batches as each other, for FSDP gathers weights in every forward pass, and DDP buffers.
+    Every rank loads the same number of batches, because FSDP gathers weights in each forward pass, and DDP buffers.
     """
     size, world = settings.batch_size, job.world_size
     own = range(job.rank, len(data), world)
@@ -65,7 +65,7 @@ def validation_data(torch: Any, data: Any, settings: Settings, job: Job) -> Vali
 
 
 def pins_memory(torch: Any, settings: Settings) -> bool:  # noqa: ANN401
-    """Whether batches are loaded into pinned memory: without a GPU there is none to pin it for."""
+    """Return whether batches go into pinned memory, which needs a GPU."""
     return settings.pin_memory and settings.device == "cuda" and bool(torch.cuda.is_available())
 
 

@@ -1,4 +1,4 @@
-"""The steps of a run: warm-up, epochs, validation; each is timed, and the profiler's windows fall where they should."""
+"""The training loop: warm-up, epochs and validation, each step timed and profiled on schedule."""
 
 import itertools
 import time
@@ -16,43 +16,43 @@ CALIBRATION_STEPS = 10
 
 @dataclass(frozen=True)
 class PreparedWorkload:
-    """What a step does: `step` of the workload, and what the harness does around it."""
+    """A workload's step, with the model, optimizer and data that the harness drives it with."""
 
     step: Callable[..., Any]
     network: Any = None
     optimizer: Any = None
     scaler: Any = None
     training: Any = None
-    """Loader of batches; None for a workload that needs none."""
+    """Loader of batches; None for a workload without data."""
     validation: ValidationData | None = None
 
 
 class TrainingLoop:
-    """One rank's run; steps are numbered from the first of the warm-up."""
+    """The run of one rank; steps count from the first warm-up step."""
 
-    def __init__(self, place: RankContext, work: PreparedWorkload, capture: StepCapture, record: StepLog) -> None:
-        self._place = place
+    def __init__(self, context: RankContext, work: PreparedWorkload, capture: StepCapture, log: StepLog) -> None:
+        self._context = context
         self._work = work
         self._capture = capture
-        self._record = record
+        self._log = log
         self._number = itertools.count()
 
     def run(self) -> None:
-        """Train as long as was asked for."""
-        settings = self._place.settings
-        self._pass("warmup", None, settings.warmup)
+        """Run the warm-up and every epoch."""
+        settings = self._context.settings
+        self._run_steps("warmup", None, settings.warmup)
         for epoch in range(settings.epochs):
-            self._record.finish()
-            self._record.sums = EpochTotals()
-            whole, apart_ns = self._record.begin("epoch", epoch, None), self._capture.apart_ns
-            self._pass("train", epoch, settings.steps_an_epoch)
-            self._record.end_epoch(whole, self._capture.apart_ns - apart_ns)
+            self._log.finish()
+            self._log.sums = EpochTotals()
+            whole, overhead_ns = self._log.begin("epoch", epoch, None), self._capture.overhead_ns
+            self._run_steps("train", epoch, settings.steps_an_epoch)
+            self._log.end_epoch(whole, self._capture.overhead_ns - overhead_ns)
             if settings.validate and self._work.validation is not None:
                 self._validate(epoch, self._work.validation)
-        self._record.finish()
+        self._log.finish()
 
-    def _pass(self, phase: str, epoch: int | None, most: int | None) -> None:
-        """Steps over the data from its beginning: so many, or all. A warm-up longer than the data begins again."""
+    def _run_steps(self, phase: str, epoch: int | None, most: int | None) -> None:
+        """Run at most `most` steps from the start of the data. A warm-up longer than the data starts it again."""
         loader = self._work.training
         sampler: Any = getattr(loader, "sampler", None)
         if hasattr(sampler, "set_epoch"):
@@ -65,14 +65,14 @@ class TrainingLoop:
 
     def _step(self, phase: str, epoch: int | None, number: int, batches: Iterator[Any]) -> None:
         with self._capture.step(next(self._number)):
-            step = self._record.begin(phase, epoch, number)
-            loaded = self._loaded(batches, step)
-            loss, accuracy = self._worked() if loaded is None else self._learned(loaded)
-            self._record.end(step, loss, accuracy)
-        self._record.settle(step, later=self._capture.inside)
-        self._capture.between()
+            step = self._log.begin(phase, epoch, number)
+            batch = self._load(batches, step)
+            loss, accuracy = self._work_without_data() if batch is None else self._train_on(batch)
+            self._log.end(step, loss, accuracy)
+        self._log.settle(step, later=self._capture.is_recording)
+        self._capture.between_steps()
 
-    def _loaded(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
+    def _load(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
         with self._capture.phase(DATA_LOADING):
             batch = next(batches)
         if batch is not None:
@@ -80,19 +80,19 @@ class TrainingLoop:
             step.samples = len(batch[0])
         return batch
 
-    def _worked(self) -> tuple[None, None]:
-        """A step of known work."""
+    def _work_without_data(self) -> tuple[None, None]:
+        """Run a step of a known amount of work."""
         with self._capture.phase("work"):
             self._work.step()
         return None, None
 
-    def _learned(self, batch: Any) -> tuple[Any, Any]:  # noqa: ANN401
-        """A step down the loss."""
-        work, place = self._work, self._place
-        moved = place.moved(batch)
+    def _train_on(self, batch: Any) -> tuple[Any, Any]:  # noqa: ANN401
+        """Run a training step and return loss and accuracy."""
+        work, context = self._work, self._context
+        tensors = context.to_device(batch)
         work.optimizer.zero_grad()
-        with self._capture.phase("forward"), place.autocast():
-            loss, accuracy = work.step(*moved)
+        with self._capture.phase("forward"), context.autocast():
+            loss, accuracy = work.step(*tensors)
         with self._capture.phase("backward"):
             work.scaler.scale(loss).backward()
         with self._capture.phase("optimizer"):
@@ -101,24 +101,24 @@ class TrainingLoop:
         return loss, accuracy
 
     def _validate(self, epoch: int, held_out: ValidationData) -> None:
-        """Loss and accuracy over held-out data, or as many batches of it as an epoch has steps: one row."""
-        whole = self._record.begin("validate", epoch, None)
+        """Write one row of loss and accuracy over held-out data, at most as many batches as an epoch has steps."""
+        whole = self._log.begin("validate", epoch, None)
         self._work.network.eval()
-        with self._place.torch.no_grad():
-            batches = itertools.islice(held_out.loader, self._place.settings.steps_an_epoch)
+        with self._context.torch.no_grad():
+            batches = itertools.islice(held_out.loader, self._context.settings.steps_an_epoch)
             for number, batch in enumerate(batches):
-                step = self._record.begin("validate", epoch, None)
-                with self._place.autocast():
-                    loss, accuracy = self._work.step(*self._place.moved(batch))
+                step = self._log.begin("validate", epoch, None)
+                with self._context.autocast():
+                    loss, accuracy = self._work.step(*self._context.to_device(batch))
                 step.samples = len(batch[0]) if number < held_out.batches else 0
-                self._record.end(step, loss, accuracy)
-                self._record.settle(step)
-        self._record.end_epoch(whole)
+                self._log.end(step, loss, accuracy)
+                self._log.settle(step)
+        self._log.end_epoch(whole)
         self._work.network.train()
 
 
 def _batches(loader: Iterable[Any] | None, count: int) -> Iterator[Any]:
-    """So many batches, begun again where the data is shorter; workers start with the first, which waits for them."""
+    """Yield `count` batches, starting again if the data is shorter; the first waits for the loader to start."""
     if loader is None:
         yield from itertools.repeat(None, count)
         return

@@ -1,4 +1,4 @@
-"""How large a model is and what a sample costs it, counted by torch on tensors without memory."""
+"""Count a model's parameters and its FLOPs per sample, on meta tensors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,37 +7,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ModelCost:
-    """Of one model; a multiply-add is two FLOPs."""
+    """Size and FLOPs of one model; a multiply-add is two FLOPs."""
 
     parameters: int
     parameter_bytes: int
     flop_per_sample: int | None
-    """Of the forward pass; None where torch could not count it."""
+    """FLOPs of the forward pass; None if torch could not count them."""
     problem: str | None = None
 
 
 def count_model_cost(torch: Any, build: Callable[[], Any], step_of: Callable[[Any], Any], sample: Any) -> ModelCost:  # noqa: ANN401
-    """Count parameters, and the FLOPs of one sample's forward pass. `step_of(model)` gives the step of a workload.
+    """Count parameters, and the FLOPs of one sample's forward pass; `step_of(model)` returns a workload's step.
 
-    Matrix products, convolutions and attention count; what is pointwise does not. Attention is counted as the products
-    that it consists of, the masked half too.
+    Matrix products, convolutions and attention count, pointwise operations do not. Attention counts as its matrix
+    products, including the masked half.
     """
-    network = _without_memory(torch, build)
+    network = _build_on_meta(torch, build)
     sizes = [(each.numel(), each.numel() * each.element_size()) for each in network.parameters()]
-    counted = [sum(column) for column in zip(*sizes, strict=True)] or [0, 0]
+    parameters, parameter_bytes = [sum(column) for column in zip(*sizes, strict=True)] or [0, 0]
     try:
         flop = _forward_flop(torch, step_of(network.eval()), sample)
-    except Exception as error:  # noqa: BLE001  a workload's own step, which works on real tensors
-        return ModelCost(counted[0], counted[1], None, f"FLOPs not counted: {' '.join(str(error).split())[:200]}")
-    return ModelCost(counted[0], counted[1], flop)
+    except Exception as error:  # noqa: BLE001  a workload's step may need real tensors
+        problem = f"FLOPs not counted: {' '.join(str(error).split())[:200]}"
+        return ModelCost(parameters, parameter_bytes, None, problem)
+    return ModelCost(parameters, parameter_bytes, flop)
 
 
-def _without_memory(torch: Any, build: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """The model on tensors without memory; one that looks at numbers while it is built must have been real before."""
+def _build_on_meta(torch: Any, build: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Build the model on meta tensors; one that reads values while it is built is built for real and moved."""
     try:
         with torch.device("meta"):
             return build()
-    except Exception:  # noqa: BLE001  whatever a model of somebody's raises where it finds no numbers
+    except Exception:  # noqa: BLE001  any error of a user's model that reads values
         return build().to("meta")
 
 

@@ -1,4 +1,4 @@
-"""A workload made ready: its model on its devices, in its precision, spread over its ranks."""
+"""Set up a model on its devices: precision, process group, parallelism, weights, optimizer."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 
 SHARDED_PARAMETERS = 100_000
-"""A part of a model with fewer parameters than these is not worth an all-gather of its own."""
+"""Parts of a model with fewer parameters are not worth their own all-gather."""
 
 
 @dataclass(frozen=True)
 class RankContext:
-    """Where one rank works."""
+    """Torch, settings, job and device of one rank."""
 
     torch: Any
     settings: Settings
@@ -27,28 +27,28 @@ class RankContext:
 
     @property
     def cuda(self) -> bool:
-        """Whether that is a GPU."""
+        """Whether the device is a GPU."""
         return bool(self.device.type == "cuda")
 
     @property
     def devices(self) -> list[int]:
-        """Ordinals of the GPUs that this process uses."""
+        """Ordinals of the GPUs this process uses."""
         if not self.cuda:
             return []
         return list(range(self.settings.gpus or 1)) if self.settings.parallel == "dp" else [self.device.index]
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The context of forward passes."""
-        kinds = {"fp16": self.torch.float16, "bf16": self.torch.bfloat16}
-        if self.settings.precision not in kinds:
+        """Return the autocast context of forward passes."""
+        dtypes = {"fp16": self.torch.float16, "bf16": self.torch.bfloat16}
+        if self.settings.precision not in dtypes:
             return contextlib.nullcontext()
         context: contextlib.AbstractContextManager[Any] = self.torch.autocast(
-            self.device.type, kinds[self.settings.precision], cache_enabled=not self.settings.cuda_graphs
+            self.device.type, dtypes[self.settings.precision], cache_enabled=not self.settings.cuda_graphs
         )
         return context
 
-    def moved(self, batch: Any) -> list[Any]:  # noqa: ANN401  whatever the loader yields
-        """A batch on the device."""
+    def to_device(self, batch: Any) -> list[Any]:  # noqa: ANN401  whatever the loader yields
+        """Copy a batch to the device."""
         order = {"memory_format": self.torch.channels_last} if self.settings.channels_last else {}
         return [
             tensor.to(self.device, non_blocking=True, **(order if tensor.dim() == 4 else {}))  # noqa: PLR2004  images
@@ -57,60 +57,61 @@ class RankContext:
 
 
 def set_precision(torch: Any, precision: str) -> None:  # noqa: ANN401
-    """TF32 for products and convolutions where it was asked for, and nowhere else: cuDNN uses it by default.
+    """Enable TF32 for matrix products and convolutions if requested, otherwise disable it: cuDNN uses it by default.
 
-    By the older of torch's two ways: torch.compile still reads it so, and fails where the newer one was used.
+    Uses the older of torch's two settings: torch.compile still reads it, and fails if the newer one was set.
     """
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
 @contextlib.contextmanager
-def process_group(place: RankContext, meeting: str) -> Iterator[None]:
-    """The ranks joined; `meeting` is a file that they meet at, or env:// under a launcher."""
-    if place.settings.parallel in ("none", "dp") and place.job.world_size == 1:
+def process_group(context: RankContext, init_method: str) -> Iterator[None]:
+    """Initialize the process group of the ranks; `init_method` is a file:// path, or env:// under a launcher."""
+    if context.settings.parallel in ("none", "dp") and context.job.world_size == 1:
         yield
         return
-    dist = place.torch.distributed
-    held_up = {"timeout": timedelta(days=1)} if place.settings.profiler == "ncu" else {}  # rank 0, kernel by kernel
+    dist = context.torch.distributed
+    # ncu replays rank 0 kernel by kernel, so the other ranks may wait for hours.
+    patience = {"timeout": timedelta(days=1)} if context.settings.profiler == "ncu" else {}
     dist.init_process_group(
-        "nccl" if place.cuda else "gloo",
-        init_method=meeting,
-        rank=place.job.rank,
-        world_size=place.job.world_size,
-        **({"device_id": place.device} if place.cuda else {}),
-        **held_up,
+        "nccl" if context.cuda else "gloo",
+        init_method=init_method,
+        rank=context.job.rank,
+        world_size=context.job.world_size,
+        **({"device_id": context.device} if context.cuda else {}),
+        **patience,
     )
     yield
-    dist.destroy_process_group()  # not after a failure: it would wait for ranks that are gone
+    dist.destroy_process_group()  # not after a failure: it would wait for ranks that have ended
 
 
-def parallelize(place: RankContext, network: Any, sample: Callable[[], list[Any]]) -> Any:  # noqa: ANN401
-    """The model on its devices, as its parallelism wants it; `sample` gives a batch for graphs to be captured with."""
-    torch, settings = place.torch, place.settings
-    network = network.to(place.device)
+def parallelize(context: RankContext, network: Any, sample: Callable[[], list[Any]]) -> Any:  # noqa: ANN401
+    """Move the model to its devices and wrap it for its parallelism; `sample` returns a batch for graph capture."""
+    torch, settings = context.torch, context.settings
+    network = network.to(context.device)
     if settings.channels_last:
         network = network.to(memory_format=torch.channels_last)
     if settings.cuda_graphs:
-        with place.autocast():
+        with context.autocast():
             network = torch.cuda.make_graphed_callables(network, tuple(sample()[:-1]))
     match settings.parallel:
         case "dp":
-            network = torch.nn.DataParallel(network, device_ids=place.devices)
+            network = torch.nn.DataParallel(network, device_ids=context.devices)
         case "ddp":
-            network = torch.nn.parallel.DistributedDataParallel(network, device_ids=place.devices or None)
+            network = torch.nn.parallel.DistributedDataParallel(network, device_ids=context.devices or None)
         case "fsdp":
-            network = _sharded(torch, place, network)
+            network = _shard(torch, context, network)
     if settings.compile:
         network.compile()
     return network
 
 
-def _sharded(torch: Any, place: RankContext, network: Any) -> Any:  # noqa: ANN401
-    """FSDP: each large part and the rest of the model gathered and freed by itself."""
+def _shard(torch: Any, context: RankContext, network: Any) -> Any:  # noqa: ANN401
+    """Apply FSDP: each large part, and the rest of the model, is gathered and freed separately."""
     from torch.distributed.fsdp import fully_shard
 
-    mesh = torch.distributed.init_device_mesh(place.device.type, (place.job.world_size,))
+    mesh = torch.distributed.init_device_mesh(context.device.type, (context.job.world_size,))
     for part in network.children():
         large = [part] if not isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) else list(part)
         for each in large:
@@ -120,20 +121,20 @@ def _sharded(torch: Any, place: RankContext, network: Any) -> Any:  # noqa: ANN4
 
 
 def load_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
-    """Load weights from a file; parts of another shape (a head for other classes) begin anew. Says what was loaded."""
+    """Load weights from a file and return a summary; tensors of another shape (a head for other classes) stay new."""
     if not path.is_file():
-        raise UsageError(f"{path}: no such file of weights; nothing is downloaded")
-    found = torch.load(path, map_location="cpu", weights_only=True)
+        raise UsageError(f"{path}: no such checkpoint file; download it first, or name another with --weights")
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     own = network.state_dict()
-    fitting = {name: tensor for name, tensor in found.items() if name in own and own[name].shape == tensor.shape}
-    if not fitting:
-        raise UsageError(f"{path}: holds no weight of this model; name the model that they are of with --model")
-    network.load_state_dict(fitting, strict=False)
-    return f"{len(fitting)} of {len(own)} tensors from {path.name}"
+    matching = {name: tensor for name, tensor in checkpoint.items() if name in own and own[name].shape == tensor.shape}
+    if not matching:
+        raise UsageError(f"{path}: no weight matches this model; choose the checkpoint's model with --model")
+    network.load_state_dict(matching, strict=False)
+    return f"{len(matching)} of {len(own)} tensors from {path.name}"
 
 
 def make_optimizer(torch: Any, settings: Settings, network: Any) -> Any:  # noqa: ANN401
-    """The optimizer that was asked for."""
+    """Return the optimizer of the settings."""
     common = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     match settings.optimizer:
         case "adam":

@@ -1,4 +1,4 @@
-"""What one rank writes down of each step: times, loss, accuracy, the wait for data, and the peak of memory."""
+"""Log each step of one rank: time, loss, accuracy, wait for data, and peak memory."""
 
 import contextlib
 import time
@@ -11,12 +11,12 @@ from tracelab.collect.run_folder import JsonLines
 from tracelab.collect.training.model_setup import RankContext
 
 _PATIENCE_S = 1.0
-_LOOK_S = 0.01
+_POLL_S = 0.01
 
 
 @dataclass
 class Step:
-    """A step under way. On a GPU its time is that between two events, for the host runs ahead."""
+    """A running step. On a GPU its time is that between two events, because the CPU side runs ahead."""
 
     phase: str
     epoch: int | None
@@ -28,22 +28,22 @@ class Step:
     dur_ns: int = 0
     samples: int | None = None
     data_wait_ns: int | None = None
-    """None, as `samples`, where the work needs no data."""
-    found: Any = None
-    """Loss and accuracy where they were computed, until they are fetched."""
+    """None, like `samples`, if the workload needs no data."""
+    device_figures: Any = None
+    """Loss and accuracy on the device, until they are fetched."""
     figures: Any = None
-    """Both as one tensor on the host, filled once `fetched` has happened; None where there are none."""
+    """Loss and accuracy as one tensor on the host, valid once the event `fetched` is complete; None without a loss."""
     fetched: Any = None
 
     @property
     def events(self) -> tuple[Any, Any]:
-        """What must have happened on the device before the step can be written."""
+        """Events that must complete before the step can be written."""
         return self.ended, self.fetched
 
 
 @dataclass
 class Mean:
-    """The mean of a figure over samples; steps that have none have no part in it."""
+    """The mean of a figure over samples, ignoring steps without it."""
 
     total: float = 0.0
     samples: int = 0
@@ -56,13 +56,13 @@ class Mean:
 
     @property
     def value(self) -> float | None:
-        """None where no step had the figure."""
+        """The mean; None if no step had the figure."""
         return self.total / self.samples if self.samples else None
 
 
 @dataclass
 class EpochTotals:
-    """What an epoch adds up; loss and accuracy by themselves, for a loss may be no number where hits were counted."""
+    """Totals of an epoch; loss and accuracy separately, because the loss may be NaN where the accuracy is not."""
 
     samples: int | None = None
     data_wait_ns: int | None = None
@@ -82,9 +82,9 @@ class EpochTotals:
 
 @dataclass
 class StepLog:
-    """The files of one rank; a step's row is written as soon as the device has done it."""
+    """The log files of one rank; a row is written as soon as the device finished the step."""
 
-    place: RankContext
+    context: RankContext
     folder: Path
     sums: EpochTotals = field(default_factory=EpochTotals)
     steps_written: int = 0
@@ -92,77 +92,77 @@ class StepLog:
     _pending: deque[Step] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        run, rank = self.folder.name, self.place.job.rank
+        run, rank = self.folder.name, self.context.job.rank
         self._steps = JsonLines(self.folder / f"steps.rank{rank}.jsonl", "steps/1", run, rank)
         self._peaks = None
-        if self.place.cuda:
+        if self.context.cuda:
             self._peaks = JsonLines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
 
     def begin(self, phase: str, epoch: int | None, number: int | None) -> Step:
-        """Start the clock of a step, or of an epoch where it has no number."""
+        """Start timing a step, or an epoch if `number` is None."""
         step = Step(phase, epoch, number, time.time_ns(), time.perf_counter_ns())
-        if self.place.cuda and number is not None:
+        if self.context.cuda and number is not None:
             step.begun = self._event()
         return step
 
     def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
-        """Stop the clock, and do no more: whatever is done here, a profiler takes for a part of the step."""
-        if self.place.cuda:
+        """Stop timing, and do no more: any work here would be part of the step in a profile."""
+        if self.context.cuda:
             step.ended = self._event()
         step.dur_ns = time.perf_counter_ns() - step.begun_ns
-        step.found = None if loss is None else (loss.detach(), accuracy.detach())
+        step.device_figures = None if loss is None else (loss.detach(), accuracy.detach())
         self._ended.append(step)
 
     def settle(self, step: Step, *, later: bool = False) -> None:
-        """Fetch loss and accuracy of steps that have ended, without waiting for the device, and write what is there.
+        """Fetch loss and accuracy of finished steps without waiting for the device, and write complete rows.
 
-        Later, while a profiler records: copies and questions to the driver would be in its trace.
+        `later` postpones this while a profiler records: copies and driver queries would appear in its trace.
         """
-        self.peak(step.epoch, step.number, card=not later)
+        self.peak(step.epoch, step.number, whole_gpu=not later)
         if not later:
             self._fetch()
             self._write_done()
 
-    def end_epoch(self, step: Step, apart_ns: int = 0) -> None:
-        """Write the row of a whole epoch, or of a validation, from what its steps added up.
+    def end_epoch(self, step: Step, overhead_ns: int = 0) -> None:
+        """Write the row of an epoch or a validation from the totals of its steps.
 
-        Its time is without that which the profiler took between steps.
+        Its time excludes `overhead_ns`, which the profiler took between steps.
         """
         self.finish()
-        dur_ns = time.perf_counter_ns() - step.begun_ns - apart_ns
+        dur_ns = time.perf_counter_ns() - step.begun_ns - overhead_ns
         row = _row(step, dur_ns, self.sums.loss.value, self.sums.accuracy.value)
         self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
         self.sums = EpochTotals()
 
     def finish(self) -> None:
-        """Wait for the device, and write every step that is left."""
+        """Wait for the device and write all remaining steps."""
         self._fetch()
-        if self.place.cuda and self._pending:
-            self.place.torch.cuda.synchronize()
+        if self.context.cuda and self._pending:
+            self.context.torch.cuda.synchronize()
         while self._pending:
             self._write(self._pending.popleft())
 
     def close(self) -> None:
-        """Put everything on the disk; what the device has not done is not waited for long: it may never."""
+        """Sync the files to disk; waits only briefly for unfinished steps, because a failed device never ends them."""
         until = time.monotonic() + _PATIENCE_S
         with contextlib.suppress(RuntimeError):  # of a GPU that failed
             self._fetch()
             while self._pending and time.monotonic() < until:
                 self._write_done()
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
         self._steps.close()
         if self._peaks is not None:
             self._peaks.close()
 
-    def peak(self, epoch: int | None, number: int | None, *, card: bool = True) -> None:
-        """Write the most memory that was taken since the last time, on each GPU; at failure without a step.
+    def peak(self, epoch: int | None, number: int | None, *, whole_gpu: bool = True) -> None:
+        """Write the peak memory of each GPU since the last call; after a failure without a step.
 
-        What the whole card has in use is a question to the driver, and can be left out.
+        `whole_gpu=False` omits the memory in use on the whole GPU, which needs a driver query.
         """
         if self._peaks is None:
             return
-        cuda = self.place.torch.cuda
-        for device in self.place.devices:
+        cuda = self.context.torch.cuda
+        for device in self.context.devices:
             self._peaks.append(
                 {
                     "device": device,
@@ -170,19 +170,19 @@ class StepLog:
                     "step": number,
                     "allocated_bytes": cuda.max_memory_allocated(device),
                     "reserved_bytes": cuda.max_memory_reserved(device),
-                    "used_bytes": _used_bytes(cuda, device) if card else None,
+                    "used_bytes": _used_bytes(cuda, device) if whole_gpu else None,
                 }
             )
             cuda.reset_peak_memory_stats(device)
 
     def _fetch(self) -> None:
-        torch = self.place.torch
+        torch = self.context.torch
         while self._ended:
             step = self._ended.popleft()
-            if step.found is not None:
-                figures = torch.stack([each.float() for each in step.found])
-                step.figures = torch.empty(2, pin_memory=self.place.cuda).copy_(figures, non_blocking=True)
-                step.found, step.fetched = None, self._event() if self.place.cuda else None
+            if step.device_figures is not None:
+                figures = torch.stack([each.float() for each in step.device_figures])
+                step.figures = torch.empty(2, pin_memory=self.context.cuda).copy_(figures, non_blocking=True)
+                step.device_figures, step.fetched = None, self._event() if self.context.cuda else None
             self._pending.append(step)
 
     def _write_done(self) -> None:
@@ -199,7 +199,7 @@ class StepLog:
             self.steps_written += step.phase == "train"
 
     def _event(self) -> Any:  # noqa: ANN401
-        event = self.place.torch.cuda.Event(enable_timing=True)
+        event = self.context.torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
@@ -224,5 +224,5 @@ def _used_bytes(cuda: Any, device: int) -> int:  # noqa: ANN401  torch carries n
 
 
 def _finite(value: float) -> float | None:
-    """A loss that is no number has no place in JSON, and none in a mean."""
+    """Return the value, or None for NaN and infinity, which JSON and means cannot hold."""
     return value if abs(value) < float("inf") else None

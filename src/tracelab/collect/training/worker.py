@@ -1,11 +1,12 @@
-"""The process of one rank: it trains under the profiler, and leaves word of what became of it.
+"""The process of one rank: trains under the profiler and writes its outcome.
 
     python -m tracelab.collect.training.worker SCRATCH
 
-SCRATCH is a folder of this process alone: `spec.json` says what to do, `outcome.json` is what it answers.
+SCRATCH is a folder of this process alone: it reads `task.json`, the task, and writes `outcome.json`.
 """
 
 import contextlib
+import inspect
 import json
 import os
 import random
@@ -37,210 +38,234 @@ from tracelab.errors import UsageError
 
 @dataclass(frozen=True)
 class RankTask:
-    """What one rank is to do."""
+    """The task of one rank."""
 
     settings: settings.Settings
     job: Job
     folder: Path
     scratch: Path
-    meeting: str
+    init_method: str
 
     @property
-    def places(self) -> WritePaths:
-        """Where it writes."""
+    def paths(self) -> WritePaths:
+        """The folders it writes to."""
         return WritePaths(self.folder, self.scratch)
 
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _UMASK = 0o022
-"""In place of none: nsys 2022.4 starts programs so that all may write to their files."""
+"""Umask if there is none: nsys 2022.4 starts programs with world-writable files."""
 PARTIAL_OUTCOME = "known.json"
-"""What a rank says as soon as it knows it, for it may never come to its answer."""
+"""Entries of the outcome written as soon as they are known: the rank may never write its outcome."""
 OUTCOME = "outcome.json"
 
 
 def main(scratch: Path) -> None:
-    """Do it, answer, and end: at once after a failure, for other ranks may never answer."""
+    """Run the task, write the outcome and exit; immediately after a failure, because other ranks may hang."""
     os.umask(os.umask(0) or _UMASK)
     (scratch / "pid").write_text(str(os.getpid()))
-    stop = Cancellation()
-    _end_with_parent(stop, scratch)
-    spec = read_task(scratch)
+    cancellation = Cancellation()
+    _end_with_parent(cancellation, scratch)
+    task = read_task(scratch)
     outcome: dict[str, Any] = {"status": "failed"}
     try:
-        _work(spec, outcome, stop)
+        _run_task(task, outcome, cancellation)
         outcome["status"] = "ok"
     except CancelledError:
-        outcome |= {"status": "timeout", "stopped": True, "error": "stopped when told to"}
+        outcome |= {"status": "timeout", "stopped": True, "error": "cancelled by SIGTERM"}
     except ProfilerError as error:
         outcome |= {"status": "profiler_error", "error": str(error)}
     except UsageError as error:
         outcome |= {"error": str(error), "refused": True}
-    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a workload raises is this run's result
-        outcome["status"], outcome["error"] = status.status_of_error(error, spec.places)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  any error of a workload is the result of this run
+        outcome["status"], outcome["error"] = status.status_of_error(error, task.paths)
         sys.excepthook(type(error), error, error.__traceback__)
-    stop.end()
+    cancellation.disable()
     write_json(scratch / OUTCOME, outcome | {"at": time.time()})
     sys.stdout.flush()
     sys.stderr.flush()
     if outcome["status"] != "ok":
-        if spec.job.world_size > 1:
+        if task.job.world_size > 1:
             os._exit(1)
         sys.exit(1)
 
 
 def read_task(scratch: Path) -> RankTask:
-    """The task that the parent wrote."""
-    content = json.loads((scratch / "spec.json").read_text())
-    job = Job(**content["job"] | {"meeting": tuple(map(tuple, content["job"]["meeting"]))})
-    asked = settings.from_json(json.dumps(content["settings"]))
-    return RankTask(asked, job, Path(content["folder"]), scratch, content["meeting"])
+    """Read the task that the parent wrote."""
+    content = json.loads((scratch / "task.json").read_text())
+    job = Job(**content["job"] | {"rendezvous_env": tuple(map(tuple, content["job"]["rendezvous_env"]))})
+    options = settings.from_json(json.dumps(content["settings"]))
+    return RankTask(options, job, Path(content["folder"]), scratch, content["init_method"])
 
 
-def _end_with_parent(stop: Cancellation, scratch: Path) -> None:
-    """Stop on SIGTERM, and when the pipe ends whose other end the parent holds open as long as it lives."""
+def _end_with_parent(cancellation: Cancellation, scratch: Path) -> None:
+    """Cancel on SIGTERM, and when the pipe closes that the parent keeps open as long as it lives."""
     own = os.getpid()
 
-    def stopped(_number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != own:  # a process that loads data, forked from this one
+    def on_sigterm(_number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != own:  # a data loader process, forked from this one
             os._exit(128 + signal.SIGTERM)
-        stop.tell()
+        cancellation.request()
 
     def watch() -> None:
-        while os.read(0, 1):  # sys.stdin's lock, held by this thread at the end, would abort the interpreter
+        while os.read(0, 1):  # not sys.stdin: its lock, held by this thread at exit, would abort the interpreter
             pass
         os.kill(own, signal.SIGTERM)
-        _outlast(scratch)
+        _exit_after_grace(scratch)
 
-    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGTERM, on_sigterm)
     if str(os.fstat(0).st_ino) != os.environ.get(PARENT_PIPE):
         return
     threading.Thread(target=watch, name="tracelab-parent", daemon=True).start()
 
 
-def _outlast(scratch: Path) -> None:
-    """Without a parent nobody else ends this process where it is stuck, nor clears up behind it."""
-    told = saved = time.monotonic()
+def _exit_after_grace(scratch: Path) -> None:
+    """Exit and delete the scratch folder after the grace period: without a parent nobody else ends a stuck process."""
+    cancelled = saved = time.monotonic()
     while time.monotonic() - saved < GRACE_S:
-        time.sleep(_LOOK_S)
-        if (scratch / SAVING).exists() and time.monotonic() - told < SAVE_S:
+        time.sleep(_POLL_S)
+        if (scratch / SAVING).exists() and time.monotonic() - cancelled < SAVE_S:
             saved = time.monotonic()
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(1)
 
 
-def _work(spec: RankTask, outcome: dict[str, Any], stop: Cancellation) -> None:
+def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellation) -> None:
     import torch
 
-    asked = spec.settings
-    place = _place(torch, spec)
-    outcome["facts"] = software_versions(torch, place)
-    write_json(spec.scratch / PARTIAL_OUTCOME, outcome)
-    module = workloads.load_module(workloads.find_workload(asked.workload))
-    _check(module, place)
-    torch.manual_seed(asked.seed)
-    random.seed(asked.seed)
-    model_setup.set_precision(torch, asked.precision)
-    recorder = _recorder(torch, spec)
-    capture = StepCapture(build_schedule(asked), recorder, stop)
-    record = StepLog(place, spec.folder)
+    options = task.settings
+    context = _rank_context(torch, task)
+    outcome["versions"] = software_versions(torch, context)
+    write_json(task.scratch / PARTIAL_OUTCOME, outcome)
+    module = workloads.load_module(workloads.find_workload(options.workload))
+    _check_support(module, context)
+    torch.manual_seed(options.seed)
+    random.seed(options.seed)
+    model_setup.set_precision(torch, options.precision)
+    profiler = _profiler(torch, task)
+    capture = StepCapture(build_schedule(options), profiler, cancellation)
+    log = StepLog(context, task.folder)
     try:
-        with capture.run(), model_setup.process_group(place, spec.meeting):
-            work = _prepared(module, place, outcome)
-            write_json(spec.scratch / PARTIAL_OUTCOME, outcome)
-            TrainingLoop(place, work, capture, record).run()
+        with capture.run(), model_setup.process_group(context, task.init_method):
+            work = _prepare_workload(module, context, outcome)
+            write_json(task.scratch / PARTIAL_OUTCOME, outcome)
+            TrainingLoop(context, work, capture, log).run()
     except BaseException:
-        with contextlib.suppress(RuntimeError, OSError):  # of a GPU that failed; the first error is the one to tell
-            record.peak(None, None)
+        with contextlib.suppress(RuntimeError, OSError):  # of a failed GPU; the first error is the one to report
+            log.peak(None, None)
         raise
     finally:
-        stop.end()
-        outcome |= {"steps": record.steps_written, "windows": capture.recorded, "unsaved": _why(capture.unsaved, spec)}
-        if isinstance(recorder, Kineto):
-            outcome |= {"files": recorder.files, "kernels": recorder.kernels, "copies": recorder.copies}
-        record.close()
+        cancellation.disable()
+        unsaved = _describe_unsaved(capture.unsaved, task)
+        outcome |= {"steps": log.steps_written, "windows": capture.recorded, "unsaved": unsaved}
+        if isinstance(profiler, Kineto):
+            outcome |= {"files": profiler.files, "kernels": profiler.kernels, "copies": profiler.copies}
+        log.close()
 
 
-def _why(unsaved: Exception | None, spec: RankTask) -> str | None:
-    """Why what was recorded could not be kept."""
-    full = describe_disk_error(unsaved, spec.places) if isinstance(unsaved, OSError) else None
+def _describe_unsaved(unsaved: Exception | None, task: RankTask) -> str | None:
+    """Describe why the recording could not be saved."""
+    full = describe_disk_error(unsaved, task.paths) if isinstance(unsaved, OSError) else None
     return full or (" ".join(str(unsaved).split()) if unsaved else None)
 
 
-def _place(torch: Any, spec: RankTask) -> model_setup.RankContext:  # noqa: ANN401
-    if spec.settings.device == "cpu":
-        return model_setup.RankContext(torch, spec.settings, spec.job, torch.device("cpu"))
+def _rank_context(torch: Any, task: RankTask) -> model_setup.RankContext:  # noqa: ANN401
+    if task.settings.device == "cpu":
+        return model_setup.RankContext(torch, task.settings, task.job, torch.device("cpu"))
     if not torch.cuda.is_available():
-        raise UsageError("this torch sees no GPU; use --device cpu, or look at nvidia-smi and at torch.version.cuda")
-    device = spec.job.local_rank % torch.cuda.device_count()  # srun may show each task one GPU alone
+        raise UsageError("torch sees no GPU; use --device cpu, or check nvidia-smi and torch.version.cuda")
+    device = task.job.local_rank % torch.cuda.device_count()  # srun may expose one GPU to each task
     torch.cuda.set_device(device)
-    return model_setup.RankContext(torch, spec.settings, spec.job, torch.device("cuda", device))
+    return model_setup.RankContext(torch, task.settings, task.job, torch.device("cuda", device))
 
 
-def _check(module: Any, place: model_setup.RankContext) -> None:  # noqa: ANN401
-    """Refuse what this workload cannot do, before anything is built."""
+def _check_support(module: Any, context: model_setup.RankContext) -> None:  # noqa: ANN401
+    """Refuse settings that this workload does not support, before anything is built."""
     name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
-    if place.device.type not in devices:
-        raise UsageError(f"{name} needs a GPU: what it shows does not exist on a processor")
-    if not hasattr(module, "model") and place.settings.window in ("forward", "backward"):
-        raise UsageError(f"{name} has no {place.settings.window} pass; use --window step")
+    if context.device.type not in devices:
+        raise UsageError(f"{name} runs on {' and '.join(devices)} only; use --device {devices[0]}")
+    if not hasattr(module, "model"):
+        if context.settings.window in ("forward", "backward"):
+            raise UsageError(f"{name} has no {context.settings.window} pass; use --window step")
+        _check_signature(module, "workload", ("settings",))
+        return
+    _check_signature(module, "model", ("settings",))
+    _check_signature(module, "workload", ("network",))
+    if not hasattr(module, "data"):
+        raise UsageError(f"{name}: defines model() but no data(); add data(settings, *, train), or remove model()")
+    _check_signature(module, "data", ("settings",), "train")
 
 
-def _recorder(torch: Any, spec: RankTask) -> Profiler:  # noqa: ANN401
-    match spec.settings.profiler:
+def _check_signature(module: Any, name: str, positional: tuple[str, ...], *keywords: str) -> None:  # noqa: ANN401
+    """Refuse a function of a workload file that does not accept the arguments the harness passes."""
+    try:
+        signature = inspect.signature(getattr(module, name))
+    except (TypeError, ValueError):  # no signature to check, as of some C functions
+        return
+    try:
+        signature.bind(*positional, **dict.fromkeys(keywords))
+    except TypeError as error:
+        wanted = ", ".join((*positional, *(("*", *keywords) if keywords else ())))
+        raise UsageError(f"{module.__name__}: {name}{signature} must accept {name}({wanted}): {error}") from error
+
+
+def _profiler(torch: Any, task: RankTask) -> Profiler:  # noqa: ANN401
+    match task.settings.profiler:
         case "kineto":
-            return Kineto(torch, spec.settings, spec.job.rank, spec.folder, spec.scratch)
+            return Kineto(torch, task.settings, task.job.rank, task.folder, task.scratch)
         case "nsys" | "ncu":
-            return NvtxRanges(torch, cuda=spec.settings.device == "cuda", gated=spec.settings.window != "all")
+            return NvtxRanges(torch, cuda=task.settings.device == "cuda", gated=task.settings.window != "all")
     return NoProfiler()
 
 
-def _prepared(module: Any, place: model_setup.RankContext, outcome: dict[str, Any]) -> PreparedWorkload:  # noqa: ANN401
-    """The workload with its model, its data, and what the harness adds."""
-    torch, asked = place.torch, place.settings
-    known = settings.json_values(asked) | {"device": str(place.device), "world_size": place.job.world_size}
-    own = workloads.build_settings(module, known, asked.set)
+def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: dict[str, Any]) -> PreparedWorkload:  # noqa: ANN401
+    """Build the workload's model, data, loaders and optimizer."""
+    torch, options = context.torch, context.settings
+    known = settings.json_values(options) | {"device": str(context.device), "world_size": context.job.world_size}
+    own = workloads.build_settings(module, known, options.set)
     if hasattr(module, "truth"):
         outcome["truth"] = module.truth(own)
     if not hasattr(module, "model"):
         return PreparedWorkload(module.workload(own))
     whole = module.data(own, train=True)
     outcome["classes"] = data_loading.count_classes(own, whole)
-    data = data_loading.take_fraction(torch, whole, asked.data_fraction, asked.seed)
-    size = count_model_cost(torch, lambda: module.model(own), module.workload, data[0])
-    outcome["complexity"] = size.__dict__
+    data = data_loading.take_fraction(torch, whole, options.data_fraction, options.seed)
+    cost = count_model_cost(torch, lambda: module.model(own), module.workload, data[0])
+    outcome["model_cost"] = cost.__dict__
     outcome["dataset_size"] = len(data)
-    torch.manual_seed(asked.seed)
+    torch.manual_seed(options.seed)
     network = module.model(own)
-    if asked.pretrained or asked.weights is not None:
-        path = asked.weights or module.weights(own)
+    if options.pretrained or options.weights is not None:
+        path = options.weights or module.weights(own)
         outcome["weights"] = model_setup.load_weights(torch, network, path)
-    loader = data_loading.training_loader(torch, data, asked, place.job)
+    loader = data_loading.training_loader(torch, data, options, context.job)
     network = model_setup.parallelize(
-        place, network, lambda: place.moved(data_loading.sample_batch(torch, data, asked))
+        context, network, lambda: context.to_device(data_loading.sample_batch(torch, data, options))
     )
     held_out = (
-        data_loading.validation_data(torch, module.data(own, train=False), asked, place.job) if asked.validate else None
+        data_loading.validation_data(torch, module.data(own, train=False), options, context.job)
+        if options.validate
+        else None
     )
     return PreparedWorkload(
         module.workload(network),
         network,
-        model_setup.make_optimizer(torch, asked, network),
-        torch.amp.GradScaler(place.device.type, enabled=asked.precision == "fp16"),
+        model_setup.make_optimizer(torch, options, network),
+        torch.amp.GradScaler(context.device.type, enabled=options.precision == "fp16"),
         loader,
         held_out,
     )
 
 
-def software_versions(torch: Any, place: model_setup.RankContext) -> dict[str, Any]:  # noqa: ANN401
-    """What only a process with torch can tell."""
+def software_versions(torch: Any, context: model_setup.RankContext) -> dict[str, Any]:  # noqa: ANN401
+    """Return versions and device facts that need torch."""
     return {
         "torch_version": str(torch.__version__),
-        "cuda_version": torch.version.cuda if place.cuda else None,
-        "cudnn_version": torch.backends.cudnn.version() if place.cuda else None,
-        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if place.cuda else None,
-        "gpu": torch.cuda.get_device_name(place.device) if place.cuda else None,
-        "pin_memory": data_loading.pins_memory(torch, place.settings),
+        "cuda_version": torch.version.cuda if context.cuda else None,
+        "cudnn_version": torch.backends.cudnn.version() if context.cuda else None,
+        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if context.cuda else None,
+        "gpu": torch.cuda.get_device_name(context.device) if context.cuda else None,
+        "pin_memory": data_loading.pins_memory(torch, context.settings),
         "threads": torch.get_num_threads(),
         "python_version": sys.version.split()[0],
     }

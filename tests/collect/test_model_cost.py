@@ -130,7 +130,7 @@ def test_a_setting_that_a_workload_lacks_is_answered_with_the_nearest() -> None:
 
 
 def test_a_setting_of_the_wrong_kind_is_refused() -> None:
-    with pytest.raises(UsageError, match="--set width=wide: not like 128"):
+    with pytest.raises(UsageError, match="--set width=wide: expected int, as in the default 128"):
         build_settings(load_module(find_workload("transformer")), {}, {"width": "wide"})
 
 

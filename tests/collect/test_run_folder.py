@@ -73,7 +73,7 @@ def test_a_run_that_never_ended_is_taken_over_with_all_that_it_left(tmp_path: Pa
 def test_a_run_that_ended_stays(tmp_path: Path) -> None:
     run_json(tmp_path / "r", "oom")
     with (
-        pytest.raises(UsageError, match=r"holds a run that ended \(oom\); add --force"),
+        pytest.raises(UsageError, match=r"contains a finished run \(oom\); add --force"),
         claim_run_folder(tmp_path / "r", force=False),
     ):
         pass
@@ -88,7 +88,10 @@ def test_a_run_that_ended_is_replaced_by_force(tmp_path: Path) -> None:
 
 def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match="files that are no run"), claim_run_folder(tmp_path, force=True):
+    with (
+        pytest.raises(UsageError, match="contains files other than a tracelab run"),
+        claim_run_folder(tmp_path, force=True),
+    ):
         pass
     assert (tmp_path / "thesis.tex").read_text() == "years"
 
@@ -96,7 +99,7 @@ def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
 def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
     with claim_run_folder(tmp_path / "r", force=True):
         with (
-            pytest.raises(UsageError, match="a run is being written there"),
+            pytest.raises(UsageError, match="another process is writing a run there"),
             claim_run_folder(tmp_path / "r", force=True),
         ):
             pass
@@ -122,7 +125,7 @@ def test_a_folder_is_its_run_s_as_long_as_a_rank_lives(tmp_path: Path) -> None:
     try:
         assert is_running(tmp_path / "r")
         with (
-            pytest.raises(UsageError, match="a run is being written there"),
+            pytest.raises(UsageError, match="another process is writing a run there"),
             claim_run_folder(tmp_path / "r", force=True),
         ):
             pass

@@ -27,7 +27,7 @@ def test_events_are_counted_by_category(tmp_path: Path) -> None:
 def test_a_trace_is_the_same_in_whatever_pieces_it_is_read(
     tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_check, "_PIECE", piece)
+    monkeypatch.setattr(trace_check, "_CHUNK", piece)
     text = json.dumps({"n": 1234567, "traceEvents": EVENTS, "last": -1.5e3}, indent=1)
     seen = check_trace(written(tmp_path, text))
     assert (seen.problem, seen.categories.total()) == (None, 2)

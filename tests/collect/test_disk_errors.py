@@ -27,8 +27,7 @@ def test_a_scratch_folder_that_takes_nothing_is_the_reason_of_a_rank_s_silence(t
     with small_files():
         said = describe_full_scratch(WritePaths(tmp_path / "r", tmp_path))
     assert said == (
-        "a file in the scratch folder (TMPDIR) reached the limit on the size of files; "
-        "raise it (ulimit -f) and run it again"
+        "a file in the scratch folder (TMPDIR) reached the file size limit; raise it (ulimit -f) and run again"
     )
 
 

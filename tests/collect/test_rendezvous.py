@@ -47,7 +47,7 @@ def test_a_run_of_yesterday_that_looks_the_same_is_not_taken_for_this_one(
 ) -> None:
     both(tmp_path)
     monkeypatch.setattr(rendezvous, "RANK_TIMEOUT_S", 0.5)
-    with pytest.raises(TracelabError, match="rank 0 did not begin within 0 s"):
+    with pytest.raises(TracelabError, match="rank 0 did not start within 0 s"):
         rendezvous.join_rank_zero(tmp_path, rank(1))
     assert [path.name for path in tmp_path.iterdir()] == [RUN_JSON]
 
@@ -56,17 +56,17 @@ def test_a_run_that_ended_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     write_json(tmp_path / RUN_JSON, BEGUN | {"status": "ok"})
     monkeypatch.setattr(rendezvous, "RANK_TIMEOUT_S", 0.5)
     monkeypatch.setattr(rendezvous, "write_atomically", pytest.fail)
-    with pytest.raises(TracelabError, match="rank 0 did not begin"):
+    with pytest.raises(TracelabError, match="rank 0 did not start"):
         rendezvous.join_rank_zero(tmp_path, rank(1))
 
 
 def test_a_rank_that_never_begins_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "RANK_TIMEOUT_S", 0.5)
-    with pytest.raises(TracelabError, match=r"rank 1 did not begin within 0 s; do all nodes see this folder\?"):
+    with pytest.raises(TracelabError, match=r"rank 1 did not start within 0 s; check that all nodes share this folder"):
         rendezvous.gather_ranks(tmp_path, rank(0), dict(BEGUN))
 
 
 def test_a_rank_that_stays_silent_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "RANK_TIMEOUT_S", 0.5)
     write_json(tmp_path / RUN_JSON, BEGUN)
-    assert rendezvous.collect_outcomes(tmp_path, rank(0))[1]["error"] == "its process ended without a word"
+    assert rendezvous.collect_outcomes(tmp_path, rank(0))[1]["error"] == "its process ended without writing an outcome"

@@ -35,14 +35,14 @@ def test_without_a_launcher_there_is_no_job() -> None:
 def test_torchrun_tells_the_rank() -> None:
     job = read_launcher_env(TORCHRUN)
     assert job is not None
-    assert (job.rank, job.local_rank, job.world_size, job.host_index, job.meeting) == (5, 1, 8, 1, ())
+    assert (job.rank, job.local_rank, job.world_size, job.host_index, job.rendezvous_env) == (5, 1, 8, 1, ())
 
 
 def test_srun_tells_the_rank_and_where_to_meet() -> None:
     job = read_launcher_env(SRUN)
     assert job is not None
     assert (job.rank, job.local_rank, job.world_size, job.local_world_size, job.host_index) == (6, 2, 8, 4, 1)
-    assert dict(job.meeting) == {"MASTER_ADDR": "gpu003", "MASTER_PORT": str(20_000 + 4711 * 7 % 10_000)}
+    assert dict(job.rendezvous_env) == {"MASTER_ADDR": "gpu003", "MASTER_PORT": str(20_000 + 4711 * 7 % 10_000)}
 
 
 def test_a_batch_script_is_no_rank() -> None:
@@ -87,7 +87,9 @@ def test_a_launched_process_starts_its_own_rank_alone() -> None:
 
 
 def test_ranks_without_parallelism_are_refused() -> None:
-    with pytest.raises(UsageError, match="torchrun started 8 processes, and --parallel none is for one; use ddp"):
+    with pytest.raises(
+        UsageError, match="torchrun started 8 processes, but --parallel none runs in one; use --parallel ddp"
+    ):
         place_ranks(Settings("transformer", device="cpu"), TORCHRUN)
 
 
@@ -105,12 +107,12 @@ def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
     [
         (Settings("gemm", device="cpu", parallel="dp"), "--parallel dp splits a batch over GPUs"),
         (Settings("gemm", device="cpu", gpus=2), "--gpus above 1 needs --parallel"),
-        (Settings("gemm", device="cpu", precision="tf32"), "tf32 is a format of GPUs"),
+        (Settings("gemm", device="cpu", precision="tf32"), "--precision tf32 needs a GPU"),
         (Settings("gemm", device="cpu", profiler="ncu"), "ncu measures GPU kernels"),
-        (Settings("gemm", device="cpu", shapes=True), "are kineto's; add --profiler kineto"),
+        (Settings("gemm", device="cpu", shapes=True), "need --profiler kineto"),
         (Settings("gemm", device="cpu", profiler="kineto", window="all", cycles=2), "--window all records the whole"),
         (Settings("gemm", device="cpu", data="cifar10"), "needs --data-root"),
-        (Settings("gemm", device="cpu", data_fraction=0.0), "--data-fraction is above 0"),
+        (Settings("gemm", device="cpu", data_fraction=0.0), "--data-fraction must be above 0"),
         (Settings("gemm", device="cpu", profiler="kineto", steps=2, wait=2), "nothing would be recorded"),
         (Settings("gemm", device="cpu", run="a/b"), "'a/b' is no run name .* try 'a-b'"),
     ],

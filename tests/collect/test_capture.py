@@ -68,7 +68,7 @@ def kept(windows: Schedule, steps: int) -> list[str]:
                     pass
                 with capture.phase("backward"):
                     pass
-            capture.between()
+            capture.between_steps()
     return [told for told in diary.told if not told.startswith("<") and not told.endswith(">")]
 
 
@@ -124,7 +124,7 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
 
     class Told(Diary):
         def save(self, first_step: int | None) -> None:
-            stop.tell()
+            stop.request()
             super().save(first_step)
 
     diary = Told()
@@ -132,7 +132,7 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
     with pytest.raises(CancelledError), capture.run():
         with capture.step(0):
             pass
-        capture.between()
+        capture.between_steps()
     assert diary.told[-2:] == ["stop", "save"]
 
 
@@ -141,8 +141,8 @@ def test_a_library_that_takes_the_exception_for_its_own_holds_a_run_up_by_one_st
     capture = StepCapture(Schedule("step", first=9, active=1, wait=0, cycles=1), Diary(), stop)
     with pytest.raises(CancelledError), capture.run():
         with capture.step(0), contextlib.suppress(BaseException):
-            stop.tell()
-        capture.between()
+            stop.request()
+        capture.between_steps()
 
 
 def test_the_time_that_a_profiler_takes_between_steps_is_known() -> None:
@@ -154,5 +154,5 @@ def test_the_time_that_a_profiler_takes_between_steps_is_known() -> None:
     with capture.run():
         with capture.step(0):
             time.sleep(0.2)
-        capture.between()
-    assert 50_000_000 <= capture.apart_ns < 200_000_000
+        capture.between_steps()
+    assert 50_000_000 <= capture.overhead_ns < 200_000_000
