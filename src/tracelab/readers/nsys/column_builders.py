@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import to_int32
+from tracelab.readers.nsys.combinations import number_combinations
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import ARROW, Array, Kind
 from tracelab.readers.nsys.string_table import StringTable, build_dictionary, map_distinct_coded
@@ -172,32 +172,23 @@ def build_args(batch: Batch, names: list[str], *, keep_zero: bool) -> Array:
 
     The text is made once per combination of values: most kernels of a batch share theirs.
     """
-    codes = np.zeros(batch.rows.num_rows, np.int64)
-    combinations, used_names = 1, []
-    for name in names:
-        coded = batch.column(name).dictionary_encode(null_encoding="encode")
-        if len(coded.dictionary) == 1 and _is_empty(coded.dictionary[0].as_py(), keep_zero=keep_zero):
-            continue
-        used_names.append(name)
-        if combinations * len(coded.dictionary) > _OUT_OF_RANGE:
-            codes = np.unique(codes, return_inverse=True)[1]
-            combinations = int(codes.max()) + 1
-        codes = codes * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
-        combinations *= len(coded.dictionary)
-    if not used_names:
+    coded = {name: batch.column(name).dictionary_encode(null_encoding="encode") for name in names}
+    used = {name: column for name, column in coded.items() if not _is_constantly_empty(column, keep_zero=keep_zero)}
+    if not used:
         return pa.nulls(batch.rows.num_rows, pa.string())
-    if combinations == 1:
-        places, inverse = np.zeros(1, np.int64), codes
-    else:
-        _, places, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    distinct = batch.rows.select(used_names).take(pa.array(places)).to_pylist()
+    places, numbers = number_combinations(list(used.values()))
+    distinct = batch.rows.select(list(used)).take(places).to_pylist()
     texts = pa.array([_json_object(row, keep_zero=keep_zero) for row in distinct], pa.string())
-    return build_dictionary(pa.array(inverse), texts) if len(texts) < _MAX_DICTIONARY else texts.take(pa.array(inverse))
+    return build_dictionary(numbers, texts) if len(texts) < _MAX_DICTIONARY else texts.take(numbers)
 
 
 def _json_object(row: dict[str, Any], *, keep_zero: bool) -> str | None:
     present = {name: value for name, value in row.items() if not _is_empty(value, keep_zero=keep_zero)}
     return json.dumps(present, ensure_ascii=False, separators=(",", ":")) if present else None
+
+
+def _is_constantly_empty(column: Array, *, keep_zero: bool) -> bool:
+    return len(column.dictionary) == 1 and _is_empty(column.dictionary[0].as_py(), keep_zero=keep_zero)
 
 
 def _is_empty(value: object, *, keep_zero: bool) -> bool:

@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import to_int32
 from tracelab.readers.nsys.column_builders import Batch, time
-from tracelab.readers.nsys.export import Columns, Export, read_records
+from tracelab.readers.nsys.combinations import map_combinations
+from tracelab.readers.nsys.export import Array, Columns, Export, read_records
+from tracelab.readers.nsys.string_table import map_distinct
 
 TABLE = "GPU_METRICS"
 _UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
@@ -31,18 +33,21 @@ def read_metric_names(export: Export, diagnostics: DiagnosticCounts) -> MetricNa
     }
 
 
-def build_counters(batch: Batch, names: MetricNames) -> pa.Table:
+def build_counters(batch: Batch, metric_names: MetricNames) -> pa.Table:
     """Build rows of `counters`; the device is the number of the card in the export."""
-    keys = list(zip(*(batch.column(name).to_pylist() for name in ("typeId", "metricId")), strict=True))
-    distinct = {key: names.get(key, f"metric {key[1]}") for key in set(keys)}
-    units = {key: match[1] if (match := _UNIT.search(name)) else None for key, name in distinct.items()}
+    keys = (batch.column("typeId"), batch.column("metricId"))
+    names = map_combinations(keys, lambda *key: metric_names.get(key, f"metric {key[1]}"), pa.string())
     gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_BITS)
     return pa.table(
         {
             "device": to_int32(gpu, "typeId", batch.diagnostics),
             "time_ns": time("timestamp")(batch),
-            "name": pa.array([distinct[key] for key in keys], pa.string()),
+            "name": names,
             "value": batch.column("value").cast(pa.float64()),
-            "unit": pa.array([units[key] for key in keys], pa.string()),
+            "unit": map_distinct(names, _units),
         }
     )
+
+
+def _units(names: Array) -> Array:
+    return pa.array([match and match[1] for match in map(_UNIT.search, names.to_pylist())], pa.string())

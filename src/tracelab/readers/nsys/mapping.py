@@ -24,6 +24,7 @@ from tracelab.readers.nsys.column_builders import (
     tid,
     time,
 )
+from tracelab.readers.nsys.combinations import map_combinations
 from tracelab.readers.nsys.dedup_api_calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
 from tracelab.readers.nsys.string_table import map_distinct
@@ -108,8 +109,7 @@ def _event_record_field(position: int) -> Value:
         if not records:
             return pa.nulls(batch.rows.num_rows, pa.int64())
         keys = (pid("globalPid")(batch), batch.column("eventId"), batch.column("eventSyncId"))
-        rows = zip(*(column.to_pylist() for column in keys), strict=True)
-        return pa.array([records.get(key, (None, None))[position] for key in rows], pa.int64())
+        return map_combinations(keys, lambda *key: records.get(key, (None, None))[position], pa.int64())
 
     return look_up
 

@@ -18,6 +18,7 @@ from tracelab.readers.nsys.column_builders import (
     tid,
     time,
 )
+from tracelab.readers.nsys.combinations import map_combinations
 from tracelab.readers.nsys.export import Array, Columns, Export, Part
 from tracelab.readers.nsys.nccl import build_collectives
 from tracelab.readers.nsys.string_table import StringTable, map_distinct
@@ -192,17 +193,10 @@ def _category_names(batch: Batch) -> Array:
 
 def _look_up_by_keys(batch: Batch, columns: tuple[str, ...], find: Callable[..., str | None]) -> Array:
     """Look up process and ids once per combination."""
-    keys = pa.table(
-        {
-            "process": pid("globalTid")(batch),
-            **{name: pc.coalesce(batch.column(name), pa.scalar(0, pa.int64())) for name in columns},
-        }
-    )
-    if not pc.any(pc.not_equal(keys.column(columns[-1]), 0)).as_py():
+    ids = [pc.coalesce(batch.column(name), pa.scalar(0, pa.int64())) for name in columns]
+    if not pc.any(pc.not_equal(ids[-1], 0)).as_py():
         return pa.nulls(batch.rows.num_rows, pa.string())
-    rows = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
-    names = {row: find(*row) for row in set(rows)}
-    return pa.array([names[row] for row in rows], pa.string())
+    return map_combinations([pid("globalTid")(batch), *ids], find, pa.string())
 
 
 def _payload_json(batch: Batch) -> Array:
