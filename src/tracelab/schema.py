@@ -97,11 +97,11 @@ class Table:
         return pa.schema([column.arrow for column in self.columns])
 
     def empty(self) -> pa.Table:
-        """The table without rows, as a source that has none of them would give it."""
+        """The table without rows, as of a source that has none of them."""
         return self.arrow.empty_table()
 
     def rows(self, rows: Iterable[dict[str, object]]) -> pa.Table:
-        """Literal rows as a table of this schema; columns not named are NULL. Raises KeyError on an unknown column."""
+        """Build a table of this schema from literal rows; missing columns are NULL. Unknown ones raise KeyError."""
         known = {column.name for column in self.columns}
         listed = list(rows)
         for row in listed:
@@ -132,7 +132,7 @@ _IDENTITY = (
     Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False),
     Column("source", "text", "First 16 hex digits of the SHA-256 of the input file.", nullable=False),
 )
-_RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source did not say.", nullable=False)
+_RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source does not have it.", nullable=False)
 _PID = Column("pid", "int64", "Operating-system process id.")
 _ARGS = Column(
     "args",
@@ -140,7 +140,7 @@ _ARGS = Column(
     "JSON object of the source's arguments that no column holds, fractions as doubles; NULL when there are none.",
 )
 _START = Column("start_ns", "int64", "Start, in ns on the source's clock (`sources.clock`).")
-_DUR = Column("dur_ns", "int64", "Duration in ns; below 0 only where the source says so.")
+_DUR = Column("dur_ns", "int64", "Duration in ns; below 0 only where the source has it so.")
 _TID = Column("tid", "int64", "Operating-system thread id.")
 _DEVICE = Column("device", "int32", "Ordinal of the GPU as the process sees it.")
 _STREAM = Column("stream", "int64", "Stream id within its context.")
@@ -180,11 +180,11 @@ _CAPTURE_RUN = "record a run with `tracelab collect train`, and ingest its folde
 TABLES: tuple[Table, ...] = (
     Table(
         "runs",
-        "one run and what was varied (a view: exactly one row a run)",
+        "one run and its settings (a view: exactly one row a run)",
         "plain",
         "ingest a trace",
         _columns(
-            ("program", "text", "What was executed; captures of one program by several profilers share it."),
+            ("program", "text", "The program; captures of one program by several profilers share it."),
             ("workload", "text", "The collector's workload."),
             ("model", "text", "Model name."),
             ("dataset", "text", "Data set name."),
@@ -201,7 +201,7 @@ TABLES: tuple[Table, ...] = (
             ("pin_memory", "bool", "Whether the loader pinned host memory."),
             ("workers", "int32", "Loader worker processes."),
             ("pretrained", "bool", "Whether the model began with trained weights."),
-            ("epochs", "int32", "Epochs asked for."),
+            ("epochs", "int32", "Epochs requested."),
             ("sweep", "text", "Name of the sweep this run is a cell of."),
             ("repeat", "int32", "Which repetition of the cell, from 0."),
             ("profiler", "text", _format_choices(RUN_PROFILERS)),
@@ -209,7 +209,7 @@ TABLES: tuple[Table, ...] = (
             ("parameter_bytes", "int64", "Bytes of the parameters."),
             ("flop_per_sample", "double", "Forward FLOPs of one sample (a multiply-add is two)."),
             ("status", "text", _format_choices(RUN_STATUSES)),
-            ("error", "text", "What went wrong, in one sentence."),
+            ("error", "text", "The error, in one sentence."),
             ("host", "text", "Host name."),
             ("gpu", "text", "GPU model name."),
             ("driver", "text", "GPU driver version."),
@@ -217,18 +217,18 @@ TABLES: tuple[Table, ...] = (
             ("cuda_version", "text", "CUDA version."),
             ("git_commit", "text", "Commit of the workload's repository."),
             ("started_at", "timestamp", "When the run began."),
-            ("tags", "tags", "Anything else that was written down."),
+            ("tags", "tags", "All other recorded settings."),
         ),
     ),
     Table(
         "sources",
-        "one ingested file; its row is the commit: rows of a file without one are not shown",
+        "one ingested file; its row is the commit: rows of a file without one are hidden",
         "plain",
         "ingest a trace",
         _columns(
-            ("path", "text", "Where the file was when it was ingested."),
+            ("path", "text", "Path of the file at ingest."),
             ("format", "text", _format_choices(SOURCE_FORMATS)),
-            ("producer", "text", "The program that wrote the file, as far as it says."),
+            ("producer", "text", "The program that wrote the file, where the file names it."),
             ("producer_version", "text", "Its version."),
             ("sha256", "text", "SHA-256 of the file's bytes."),
             ("size_bytes", "int64", "Size of the file."),
@@ -309,12 +309,12 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "memsets",
-        "one fill",
+        "one memset",
         "gpu",
         _CAPTURE_GPU,
         _columns(
-            ("memory", "text", "Kind of memory filled."),
-            ("size_bytes", "int64", "Bytes filled."),
+            ("memory", "text", "Kind of memory set."),
+            ("size_bytes", "int64", "Bytes set."),
             ("value", "int64", "Value written."),
             ("external_id", "int64", "Id of the framework op that was running (`ops.external_id`)."),
         ),
@@ -351,7 +351,7 @@ TABLES: tuple[Table, ...] = (
                     "broadcast, all_reduce, all_gather, reduce_scatter, reduce, all_to_all, send_recv or other.",
                 ),
                 ("raw_name", "text", "The collective's name as the source has it."),
-                ("in_elements", "int64", "Elements this rank gives."),
+                ("in_elements", "int64", "Elements this rank contributes."),
                 ("out_elements", "int64", "Elements this rank receives."),
                 ("dtype", "text", "Element type as the source has it."),
                 ("size_bytes", "int64", "Message size S of the bandwidth definitions: max(in, out) × element size."),
@@ -397,12 +397,12 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "annotations",
-        "one NVTX / record_function / profiler-step range or mark",
+        "one NVTX, record_function or profiler-step annotation: a range or a mark",
         "event",
         "mark ranges with torch.profiler.record_function while the PyTorch profiler records",
         (
             *_columns(
-                ("name", "text", "Text of the range."),
+                ("name", "text", "Text of the annotation."),
                 ("domain", "text", "NVTX domain."),
                 ("category", "text", "NVTX category, or the trace's own."),
                 ("scope", "text", "'cpu', or 'gpu' for its projection onto a device."),
@@ -411,7 +411,7 @@ TABLES: tuple[Table, ...] = (
             _DEVICE,
             _STREAM,
             _START,
-            Column("dur_ns", "int64", "Duration in ns; NULL for a mark, and for a range that was never closed."),
+            Column("dur_ns", "int64", "Duration in ns; NULL for a mark, and for a range that never ended."),
             Column("payload", "text", "Payload, as JSON."),
         ),
         summarized_by="summaries",
@@ -436,7 +436,7 @@ TABLES: tuple[Table, ...] = (
         (
             _TID,
             *_columns(
-                ("time_ns", "int64", "When, in ns on the source's clock."),
+                ("time_ns", "int64", "Time, in ns on the source's clock."),
                 ("device", "int32", "Ordinal of the GPU; NULL for host memory."),
                 ("address", "int64", "Address of the block."),
                 ("size_bytes", "int64", "Bytes: above 0 allocated, below 0 released."),
@@ -447,11 +447,11 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "syncs",
-        "one synchronisation",
+        "one synchronization",
         "gpu",
         "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
         _columns(
-            ("kind", "text", "What waited for what, in the source's words."),
+            ("kind", "text", "What waited for what, as the source names it."),
             ("event_id", "int64", "CUDA event id."),
             ("waits_for_stream", "int64", "Stream that is waited for."),
             ("waits_for_correlation", "int64", "Correlation of the event record that is waited for."),
@@ -464,7 +464,7 @@ TABLES: tuple[Table, ...] = (
         "ingest a Chrome trace that has counter events",
         _columns(
             ("device", "int32", "Ordinal of the GPU, where it is a GPU's counter."),
-            ("time_ns", "int64", "When, in ns on the source's clock."),
+            ("time_ns", "int64", "Time, in ns on the source's clock."),
             ("name", "text", "Counter name."),
             ("value", "double", "Value."),
             ("unit", "text", "Unit, where the source has one."),
@@ -487,7 +487,7 @@ TABLES: tuple[Table, ...] = (
                 ("metric", "text", "Metric name, today's."),
                 ("instance", "text", "Instance of the metric, where it has several."),
                 ("value", "double", "Value in base units."),
-                ("text", "text", "Value, where it is no number."),
+                ("text", "text", "Value, where it is not a number."),
                 ("unit", "text", "Base unit: ns, byte, Hz, % …"),
                 ("clock_control", "text", "base, boost or none; NULL where unknown."),
             ),
@@ -500,8 +500,8 @@ TABLES: tuple[Table, ...] = (
         "event",
         "ingest a summary that nvprof printed, or a run folder recorded with `tracelab collect train --flops`",
         _columns(
-            ("kind", "text", "Which summary: gpu_activities, api_calls, metrics, events, key_averages …"),
-            ("name", "text", "What is summed up."),
+            ("kind", "text", "Kind of summary: gpu_activities, api_calls, metrics, events, key_averages …"),
+            ("name", "text", "Name of the kernel, call or metric."),
             ("device", "int32", "Ordinal of the GPU, where the summary is per device."),
             ("device_name", "text", "GPU model, where the summary is per device."),
             ("calls", "int64", "Calls."),
@@ -571,7 +571,7 @@ TABLES: tuple[Table, ...] = (
             ("step", "int64", "Step; NULL at failure."),
             ("allocated_bytes", "int64", "Peak allocated by the framework."),
             ("reserved_bytes", "int64", "Peak reserved by the framework."),
-            ("used_bytes", "int64", "Used on the card by everyone, as NVML says."),
+            ("used_bytes", "int64", "Used on the card by all processes, from NVML."),
         ),
     ),
     Table(
@@ -582,10 +582,10 @@ TABLES: tuple[Table, ...] = (
         _columns(
             ("host", "text", "Host name."),
             ("device", "int32", "Ordinal of the GPU; NULL for the host."),
-            ("time_ns", "int64", "When, in unix ns."),
+            ("time_ns", "int64", "Time, in unix ns."),
             ("used_bytes", "int64", "Memory used."),
-            ("total_bytes", "int64", "Memory there is."),
-            ("util_ratio", "double", "Utilisation, 0 to 1."),
+            ("total_bytes", "int64", "Total memory."),
+            ("util_ratio", "double", "Utilization, 0 to 1."),
             ("power_w", "double", "Power draw."),
             ("sm_clock_hz", "double", "Multiprocessor clock."),
             ("memory_clock_hz", "double", "Memory clock."),
@@ -596,31 +596,31 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "other_events",
-        "an event no table maps",
+        "an event of no other table",
         "event",
         "ingest a Chrome trace that has events of other tools",
         (
             *_columns(
-                ("category", "text", "Category in the source's words."),
+                ("category", "text", "Category, as the source names it."),
                 ("phase", "text", "Chrome trace phase: X, i, B, E, s, f, M …"),
                 ("name", "text", "Event name."),
             ),
             _TID,
-            Column("track", "text", "Track in the source's words, where it is no thread id."),
+            Column("track", "text", "Track, as the source names it, where it is not a thread id."),
             _START,
             _DUR,
         ),
     ),
     Table(
         "diagnostics",
-        "something the reader noticed",
+        "one finding of a reader",
         "plain",
         "nothing to do: no reader reported anything",
         _columns(
             ("severity", "text", "info, warning or error."),
             ("code", "text", "Short stable name."),
-            ("count", "int64", "How often."),
-            ("message", "text", "What, in one sentence."),
+            ("count", "int64", "Number of occurrences."),
+            ("message", "text", "The finding, in one sentence."),
             ("how_to_fix", "text", "What to do about it."),
         ),
     ),
@@ -631,7 +631,7 @@ BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 
 
 def described(name: str | None = None) -> pa.Table:
-    """The tables with what a row of each is; or one table's columns with types and meanings, as analysts see them."""
+    """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
     if name is None:
         return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in TABLES])
     if name not in BY_NAME:

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from tests.build import build_store
 from tests.cli.conftest import QUESTION
-from tracelab.cli.query import Question
+from tracelab.cli.query import QueryCommand
 from tracelab.query import library
 
 Run = Callable[..., Result]
@@ -56,7 +56,7 @@ def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> N
 
 @pytest.mark.parametrize("name", library.library())
 def test_every_example_of_a_questions_help_parses(name: str) -> None:
-    question = Question(library.find(name))
+    question = QueryCommand(library.find(name))
     examples = [line.strip() for line in str(question.epilog).splitlines() if line.startswith("  tracelab query ")]
     assert len(examples) == 2
     for example in examples:

@@ -1,4 +1,4 @@
-"""`tracelab query`: the library's questions, each a command whose options and help come from its file's header."""
+"""`tracelab query`: every query is a command whose options and help come from the header of its file."""
 
 import shlex
 from collections.abc import Callable
@@ -28,42 +28,42 @@ Examples:
 """
 
 
-class Questions(click.Group):
-    """The library as a group of commands; a path to an .sql file is a question too."""
+class QueryGroup(click.Group):
+    """The query library as a group of commands; a path to an .sql file is a command too."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Name the library's questions."""
+        """Return the names of the library's queries."""
         from tracelab.query import library
 
         return list(library.library())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Make the command of one question."""
+        """Make the command of one query."""
         from tracelab.query import library
 
-        return Question(library.find(cmd_name))
+        return QueryCommand(library.find(cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the question; with `--like TOOL` among its options the one that this tool defines."""
+        """Find the query; with `--like TOOL` among its options, as that tool defines it."""
         name, command, rest = super().resolve_command(ctx, args)
-        tool = _tool(rest)
-        if isinstance(command, Question) and tool is not None:
+        tool = _tool_of(rest)
+        if isinstance(command, QueryCommand) and tool is not None:
             from tracelab.query import library
 
-            command = Question(library.find(args[0], tool), tools=command.tools)
+            command = QueryCommand(library.find(args[0], tool), tools=command.tools)
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the questions with their titles."""
+        """List the queries with their titles."""
         if titles := _titles():
-            with formatter.section("Questions"):
+            with formatter.section("Queries"):
                 formatter.write_dl(titles)
 
 
-class Question(click.Command):
-    """One question: its parameters are options, its columns a section of its help."""
+class QueryCommand(click.Command):
+    """One query: its parameters are options, its columns a section of its help."""
 
     def __init__(self, query: "Query", tools: tuple[str, ...] | None = None) -> None:
         from tracelab.query.library import is_shipped, variants
@@ -72,14 +72,14 @@ class Question(click.Command):
         self.tools = tools if tools is not None else tuple(variants().get(query.name, {}) if is_shipped(query) else ())
         super().__init__(
             query.name,
-            callback=partial(_ask, query),
+            callback=partial(_run, query),
             help=f"{query.title}\n\n{query.prose}",
-            params=[*map(_option, query.params), *_like(self.tools), *_answering(), *_shared()],
+            params=[*map(_option, query.params), *_like_option(self.tools), *_query_options(), *_shared_options()],
             epilog=_examples(query),
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print parameters, columns and needs before the options that all questions have."""
+        """Print parameters, columns and needs before the options that all queries have."""
         names = {param.name for param in self.query.params}
         records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
         for option in self.get_params(ctx):
@@ -88,7 +88,7 @@ class Question(click.Command):
         sections = [
             ("Parameters", records[True]),
             ("Columns of the answer", list(self.query.columns.items())),
-            ("Needs rows in one of", [(table, _row(table)) for table in self.query.needs]),
+            ("Needs rows in one of", [(table, _describe_row(table)) for table in self.query.needs]),
             ("Options", records[False]),
         ]
         for title, rows in sections:
@@ -97,22 +97,22 @@ class Question(click.Command):
                     formatter.write_dl(rows)
 
 
-def _shared() -> list[click.Parameter]:
+def _shared_options() -> list[click.Parameter]:
     return [options.STORE, *options.OUTPUT]
 
 
 @click.command(
-    cls=Questions,
+    cls=QueryGroup,
     epilog=_EPILOG,
-    params=_shared(),
+    params=_shared_options(),
     invoke_without_command=True,
     subcommand_metavar="[NAME|FILE.sql] [PARAMETERS]…",
 )
 @click.pass_context
 def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Path | None, *, force: bool) -> None:  # noqa: ARG001
-    """Answer a question of the library, or one in a file of yours; alone: list the questions.
+    """Run a query of the library or of an .sql file; without arguments, list the queries.
 
-    `tracelab query NAME --help` says what a row of the answer means, and what can be set.
+    `tracelab query NAME --help` describes a row of the answer, its columns and the parameters.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -124,36 +124,36 @@ def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Pat
         formatter.write_dl(_titles() or [("", "the library is empty")])
         click.echo(formatter.getvalue().rstrip())
     else:
-        answer.emit(pa.Table.from_pylist(_listed()))
+        answer.emit(pa.Table.from_pylist(_list_rows()))
 
 
-def _answering() -> list[click.Parameter]:
+def _query_options() -> list[click.Parameter]:
     return [
         click.Option(
             ["--plot"],
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            help="Draw the answer into a .png, .svg or .pdf; the table is printed too where --format or -o asks.",
+            help="Draw the answer into a .png, .svg or .pdf; --format or -o write the table too.",
         ),
         click.Option(
             ["--show-sql"],
             is_flag=True,
-            help="Print the SQL with the parameters filled in, and run nothing; `tracelab sql --init` gives the views.",
+            help="Print the SQL with its parameters, and do not run it; `tracelab sql --init` prints the views.",
         ),
     ]
 
 
-def _ask(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
-    """Answer one question; `values` are its options and ours."""
+def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
+    """Run one query; `values` are its parameters and the shared options."""
     inherited = click.get_current_context().parent
-    values.pop("like", None)  # it chose the question
+    values.pop("like", None)  # it chose the query
     given = {name: values.pop(name) for name in ("store", "fmt", "output", "force", "plot", "show_sql")}
     for name in ("store", "fmt", "output", "force"):  # `query --format json NAME` means the same
         given[name] = given[name] or (inherited.params.get(name) if inherited else None)
-    _answer(query, values, given)
+    _run_query(query, values, given)
 
 
-def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
+def _run_query(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
     from tracelab.query import execute
 
     if given["show_sql"]:
@@ -161,7 +161,7 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
         return
     picture: Path | None = given["plot"]
     if picture is not None:
-        _check_picture(query, picture, force=bool(given["force"]))
+        _check_plot(query, picture, force=bool(given["force"]))
     answer = None
     if picture is None or given["fmt"] or given["output"]:
         answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
@@ -182,11 +182,11 @@ def _answer(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> No
             click.echo(f"{picture}: {'; '.join(drawn.not_drawn)}", err=True)
 
 
-def _check_picture(query: "Query", path: Path, *, force: bool) -> None:
+def _check_plot(query: "Query", path: Path, *, force: bool) -> None:
     if path.suffix.lower() not in PLOT_SUFFIXES:
-        raise UsageError(f"{path}: a plot is a file that ends with {', '.join(PLOT_SUFFIXES)}")
+        raise UsageError(f"{path}: unsupported plot format; use a name that ends with {', '.join(PLOT_SUFFIXES)}")
     if not query.chart:
-        raise UsageError(f"{query.name} has no chart in its header, so there is nothing to draw")
+        raise UsageError(f"{query.name} has no chart in its header; add one to plot it")
     check_writable(path, force=force)
 
 
@@ -199,18 +199,18 @@ _KINDS: dict[str, "click.ParamType[Any]"] = {
 }
 
 
-def _tool(args: list[str]) -> str | None:
-    """What `--like` names. Options must be known before they can be read, and which there are depends on it."""
+def _tool_of(args: list[str]) -> str | None:
+    """Return the value of `--like`. It decides which options exist, so it is read before click parses them."""
     waiting = iter(args)
     tools = [word[7:] if word[6:] else next(waiting, None) for word in waiting if word.partition("=")[0] == "--like"]
     return tools[-1] if tools else None
 
 
-def _like(tools: tuple[str, ...]) -> list[click.Parameter]:
+def _like_option(tools: tuple[str, ...]) -> list[click.Parameter]:
     if not tools:
         return []
-    said = "Ask it in the definition of another tool; with --help: what differs."
-    return [click.Option(["--like"], type=click.Choice(tools), help=said)]
+    text = "Run it as another tool defines it; --help explains the difference."
+    return [click.Option(["--like"], type=click.Choice(tools), help=text)]
 
 
 def _option(param: "Param") -> click.Option:
@@ -231,7 +231,7 @@ def _titles() -> list[tuple[str, str]]:
     return [(name, library.title_with_tools(name)) for name in library.library()]
 
 
-def _listed() -> list[dict[str, str | None]]:
+def _list_rows() -> list[dict[str, str | None]]:
     from tracelab.query import library
 
     tools = library.variants()
@@ -241,7 +241,7 @@ def _listed() -> list[dict[str, str | None]]:
     ]
 
 
-def _row(table: str) -> str:
+def _describe_row(table: str) -> str:
     from tracelab import schema
 
     return f"a row is {schema.BY_NAME[table].row}" if table in schema.BY_NAME else ""
