@@ -25,14 +25,14 @@ from tracelab.readers.ncu.locale_numbers import CONTINENTAL, ENGLISH, detect_for
     ],
 )
 def test_a_number_with_a_decimal_point(text, plain):
-    assert ENGLISH.plain(text) == plain
+    assert ENGLISH.normalize(text) == plain
 
 
 @pytest.mark.parametrize(
     "text", ["65,77", "1,2345", "n/a", "nan", "inf", "", "-", ",", "0x7f", "1.2.3", "12 MB", "1e99999"]
 )
 def test_what_is_no_number_with_a_decimal_point(text):
-    assert ENGLISH.plain(text) is None
+    assert ENGLISH.normalize(text) is None
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_what_is_no_number_with_a_decimal_point(text):
     [("27.595.520", "27595520"), ("65,77", "65.77"), ("1.234,5", "1234.5"), ("1\u00a0234,5", "1234.5")],
 )
 def test_a_number_with_a_decimal_comma(text, plain):
-    assert CONTINENTAL.plain(text) == plain
+    assert CONTINENTAL.normalize(text) == plain
 
 
 @pytest.mark.parametrize(
-    ("texts", "dialect"),
+    ("texts", "number_format"),
     [
         (["65,77", "27.595.520", "1.234"], CONTINENTAL),
         (["65,77", "1.234", "12"], ENGLISH),  # one cell is no evidence
@@ -54,16 +54,17 @@ def test_a_number_with_a_decimal_comma(text, plain):
         ([], ENGLISH),
     ],
 )
-def test_the_dialect_is_guessed_from_cells_with_one_meaning(texts, dialect):
-    assert detect_format(texts) is dialect
+def test_the_number_format_is_detected_from_cells_with_one_meaning(texts, number_format):
+    assert detect_format(texts) is number_format
 
 
 @given(st.lists(st.decimals(min_value=0, max_value=10**12, places=2), min_size=2))
 def test_two_digits_behind_the_mark_are_read_back_in_either_dialect(numbers):
-    for dialect in (ENGLISH, CONTINENTAL):
-        texts = [f"{number:,}".translate(str.maketrans(",.", dialect.group + dialect.point)) for number in numbers]
-        assert detect_format(texts) is dialect
-        assert [Decimal(dialect.plain(text)) for text in texts] == numbers
+    for number_format in (ENGLISH, CONTINENTAL):
+        marks = str.maketrans(",.", number_format.group + number_format.point)
+        texts = [f"{number:,}".translate(marks) for number in numbers]
+        assert detect_format(texts) is number_format
+        assert [Decimal(number_format.normalize(text)) for text in texts] == numbers
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Nsight Compute: its CSV pages, its console text, and its reports through NVIDIA's own module.
+"""Read Nsight Compute: CSV pages, console text, and reports through NVIDIA's module.
 
-What reads a report is imported when there is one: every file is shown to this package before Kineto's.
+The modules that read a report are imported on use: every file is probed here before the Kineto reader.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ __all__ = ["DESCRIPTION", "VERSION", "probe_file", "read", "sniff", "time_span_n
 
 
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
-    """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
+    """Put the metrics of a report into a sink. Raises NotProfilerDataError if it has no launch."""
     from tracelab.readers.ncu.read_report import read as read_report
 
     return read_report(path, open_sink, workers=workers, progress=progress)

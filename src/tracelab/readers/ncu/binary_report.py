@@ -1,4 +1,4 @@
-"""Reports in ncu's own form, .ncu-rep and .ncu-repz, through NVIDIA's module (`pip install tracelab[ncu]`)."""
+"""Read binary reports, .ncu-rep and .ncu-repz, through NVIDIA's module (`pip install tracelab[ncu]`)."""
 
 import importlib
 import re
@@ -26,17 +26,17 @@ _COPIED_BYTES = 1 << 20
 
 
 def read_report(path: Path, report: ReportBuilder, progress: Callable[[int], None]) -> None:
-    """Take every launch of a report. Raises SourceError where the module is missing."""
+    """Add every launch of a report. Raises SourceError if the module is missing."""
     module = _import_ncu_report(path)
-    report.rows.dialect = ENGLISH
+    report.rows.number_format = ENGLISH
     with _readable_copy(path, report, progress) as readable:
         number = 0
-        for profiled in module.load_report(str(readable)):
-            for action in profiled:
+        for profile_range in module.load_report(str(readable)):
+            for action in profile_range:
                 _add_launch(report, action, number)
                 number += 1
     if not number:
-        raise NotProfilerDataError(path, f"is a report of ncu in which no launch can be read; try {EXPORT}")
+        raise NotProfilerDataError(path, f"no readable launch in this report of ncu; try {EXPORT}")
     report.rows.flush()
 
 
@@ -47,13 +47,13 @@ def _import_ncu_report(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module dec
             return importlib.import_module(_MODULE)
     except ImportError as error:
         raise SourceError(
-            path, f"is a report in ncu's own form: pip install 'tracelab[ncu]' to read it, or export it with {EXPORT}"
+            path, f"is a binary report of ncu; pip install 'tracelab[ncu]' to read it, or export it with {EXPORT}"
         ) from error
 
 
 @contextmanager
 def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], None]) -> Iterator[Path]:
-    """The report as a file that is not packed by gzip, and whose suffix says whether it is by zstd."""
+    """Yield the report without gzip, and with a suffix that shows whether it is zstd."""
     suffix = ".ncu-rep" if decompress.read_head(path).startswith(b"NVR\0") else ".ncu-repz"
     if path.suffix == suffix and not decompress.is_gzip(path):
         progress(path.stat().st_size)
@@ -68,7 +68,7 @@ def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], 
 
 
 def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noqa: ANN401
-    """All metrics of one launch, and what the rules said of it."""
+    """Add all metrics of one launch, and the messages of its rules."""
     metrics = {name: action.metric_by_name(name) for name in sorted(action.metric_names())}
 
     def text(name: str) -> str:
@@ -88,42 +88,45 @@ def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noq
         args=_nvtx_ranges(action),
     )
     for name, metric in metrics.items():
-        described = Metric(name, metric.unit() or "")
-        report.rows.add(launch, described, _value_text(metric))
+        definition = Metric(name, metric.unit() or "")
+        report.rows.add(launch, definition, _value_text(metric))
         ids = metric.correlation_ids() if metric.num_instances() and metric.has_correlation_ids() else None
-        for at in range(metric.num_instances()):
+        for index in range(metric.num_instances()):
             report.rows.add(
-                launch, described, _value_text(metric, at), str(at) if ids is None else _instance_name(ids.value(at))
+                launch,
+                definition,
+                _value_text(metric, index),
+                str(index) if ids is None else _instance_name(ids.value(index)),
             )
     for result in action.rule_results_as_dicts():
         _add_advice(report, launch, result)
     report.keep()
 
 
-def _value_text(metric: Any, at: int | None = None) -> str:  # noqa: ANN401
-    value = metric.value() if at is None else metric.value(at)
+def _value_text(metric: Any, index: int | None = None) -> str:  # noqa: ANN401
+    value = metric.value() if index is None else metric.value(index)
     return "no data" if value is None else str(value)
 
 
 def _instance_name(correlation: object) -> str:
-    """A correlation id as ncu prints it."""
+    """Format a correlation id as ncu prints it."""
     return hex(correlation) if isinstance(correlation, int) else str(correlation)
 
 
 def _nvtx_ranges(action: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
-    """The NVTX ranges that the launch ran in."""
+    """Return the NVTX ranges of the launch."""
     state = action.nvtx_state()
-    domains = [state.domain_by_id(at) for at in state.domains()] if state is not None else []
-    found = {
+    domains = [state.domain_by_id(index) for index in state.domains()] if state is not None else []
+    ranges = {
         "nvtx_push_pop": [f"{domain.name()}:{name}" for domain in domains for name in domain.push_pop_ranges()],
         "nvtx_start_stop": [f"{domain.name()}:{name}" for domain in domains for name in domain.start_end_ranges()],
     }
-    return tuple((key, "\n".join(names)) for key, names in found.items() if names)
+    return tuple((key, "\n".join(names)) for key, names in ranges.items() if names)
 
 
 def _add_advice(report: ReportBuilder, launch: Launch, result: dict[str, Any]) -> None:
     message = result.get("rule_message") or {}
-    gain = result.get("speedup_estimation") or message.get("speedup_estimation") or {}
+    speedup = result.get("speedup_estimation") or message.get("speedup_estimation") or {}
     kind = message.get("type", 0)
     if text := message.get("message"):
         report.advised.add(
@@ -133,7 +136,7 @@ def _add_advice(report: ReportBuilder, launch: Launch, result: dict[str, Any]) -
                 _MESSAGE_KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_MESSAGE_KINDS) else "INF",
                 str(result.get("rule_identifier", "")),
                 str(result.get("section_identifier", "")),
-                f"{gain['speedup']:g}" if isinstance(gain.get("speedup"), float | int) else "",
-                _SPEEDUPS.get(gain.get("type", 0), ""),
+                f"{speedup['speedup']:g}" if isinstance(speedup.get("speedup"), float | int) else "",
+                _SPEEDUPS.get(speedup.get("type", 0), ""),
             )
         )

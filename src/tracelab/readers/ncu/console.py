@@ -1,4 +1,4 @@
-"""What ncu prints without --csv: a line for each launch, then sections with a table between dashed rules."""
+"""Parse what ncu prints without --csv: a line per launch, then sections with a table between dashed lines."""
 
 import re
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ _LAUNCH = re.compile(
     r"(?:, Device (?P<device>-?\d+))?(?:, CC (?P<cc>\d+\.\d+))?\s*"
 )
 _SECTION = re.compile(r"\s*Section: (.*\S)\s*")
-_RULE = re.compile(r"(\s*)(-{3,})(?: (-{3,}))?(?: (-{3,}))?\s*")
-_ADVICE_RULE = re.compile(r"\s*-{5} -{20,}\s*")
+_DASHES = re.compile(r"(\s*)(-{3,})(?: (-{3,}))?(?: (-{3,}))?\s*")
+_ADVICE_DASHES = re.compile(r"\s*-{5} -{20,}\s*")
 _HEADINGS = re.compile(r"\s*Metric Name\s+Metric Unit\s+Metric Value\s*")
 _ADVICE = re.compile(r"\s+(INF|OPT|WRN|ERR)\s{2,}(\S.*?)\s*")
 _MORE_ADVICE = re.compile(r"\s{8,}(\S.*?)\s*")
 _SPEEDUP = re.compile(r"Est\. (?P<kind>Local )?Speedup: (?P<gain>[\d.,]+)%\s*")
-_UNFIXED = "Data collection happened without fixed GPU frequencies"
+_UNLOCKED_CLOCKS = "Data collection happened without fixed GPU frequencies"
 _WIDE_GAP = re.compile(r"\s{2,}")
 _UNIT = re.compile(r"%|[A-Za-z]+(?:/[A-Za-z]+)?")
 _LAST_CELL = re.compile(r"\(!\) n/a|no data|-?\S+ \([^()]*\)|\S+")
@@ -33,7 +33,7 @@ _COLUMNS = 3
 
 @dataclass
 class _Table:
-    """A table under way: where its columns begin and end."""
+    """The open table: where its columns begin and end."""
 
     indent: int
     columns: list[tuple[int, int]]
@@ -42,7 +42,7 @@ class _Table:
 
 @dataclass
 class ConsoleParser:
-    """Takes the lines of console text."""
+    """Parser of the lines of console text."""
 
     report: ReportBuilder
     _pid: int | None = None
@@ -55,17 +55,17 @@ class ConsoleParser:
     _metrics: dict[tuple[str, str, str | None], Metric] = field(default_factory=dict)
 
     def take(self, line: str) -> bool:
-        """Whether the line belongs to a launch that the console tells of."""
+        """Parse a line; return whether it belongs to console output."""
         if line.startswith("==") or not line.strip():
-            return self._blank(line)
-        return self._opens(line) or (self._launch is not None and self._inside(line))
+            return self._parse_blank(line)
+        return self._parse_opening(line) or (self._launch is not None and self._parse_inside(line))
 
     def end(self) -> None:
-        """The file is over."""
+        """Finish at the end of the file."""
         self._end_advice()
 
-    def _blank(self, line: str) -> bool:
-        """An empty line ends a table without a rule, and advice; ncu's messages may stand anywhere."""
+    def _parse_blank(self, line: str) -> bool:
+        """End a table without a closing line, and advice, at an empty line; messages of ncu may come anywhere."""
         if line.strip():
             return False
         self._end_advice()
@@ -73,68 +73,68 @@ class ConsoleParser:
             self._table = None
         return True
 
-    def _opens(self, line: str) -> bool:
-        """A process, or a launch."""
-        if found := _PROCESS.fullmatch(line):
+    def _parse_opening(self, line: str) -> bool:
+        """Parse the line of a process or of a launch."""
+        if match := _PROCESS.fullmatch(line):
             self._end_advice()
-            self._pid, self._launch = parse_id("pid", found[1]), None
+            self._pid, self._launch = parse_id("pid", match[1]), None
             return True
-        if ", Context " not in line or not (found := _LAUNCH.fullmatch(line)):
+        if ", Context " not in line or not (match := _LAUNCH.fullmatch(line)):
             return False
         self._end_advice()
         number = self._numbers.get(self._pid, 0)
         self._numbers[self._pid] = number + 1
-        date = found["date"]
+        date = match["date"]
         launch = Launch(
             pid=self._pid,
             number=number,
-            device=parse_id("device", found["device"] or ""),
-            context=parse_id("context", found["context"]),
-            stream=parse_id("stream", found["stream"] or ""),
-            kernel=found["kernel"],
-            grid=parse_shape((found["grid"] or "").split(", ")),
-            block=parse_shape((found["block"] or "").split(", ")),
+            device=parse_id("device", match["device"] or ""),
+            context=parse_id("context", match["context"]),
+            stream=parse_id("stream", match["stream"] or ""),
+            kernel=match["kernel"],
+            grid=parse_shape((match["grid"] or "").split(", ")),
+            block=parse_shape((match["block"] or "").split(", ")),
             clock_control=self.report.clock_control,
             args=(("kernel_time", date),) if date else (),
         )
-        self._launch = note_device(launch, found["cc"] or "", self.report.devices)
+        self._launch = note_device(launch, match["cc"] or "", self.report.devices)
         self._section = self._table = self._nvtx = None
         self.report.has_header = True
         return True
 
-    def _inside(self, line: str) -> bool:
-        """What stands below a launch."""
-        if found := _SECTION.fullmatch(line):
+    def _parse_inside(self, line: str) -> bool:
+        """Parse a line below a launch."""
+        if match := _SECTION.fullmatch(line):
             self._end_advice()
             self._end_nvtx()
-            self._section, self._table = found[1], None
-        elif _ADVICE_RULE.fullmatch(line) and self._advice is not None:
+            self._section, self._table = match[1], None
+        elif _ADVICE_DASHES.fullmatch(line) and self._advice is not None:
             self._end_advice()
-        elif (found := _RULE.fullmatch(line)) and found[4]:
-            self._rule(found)
+        elif (match := _DASHES.fullmatch(line)) and match[4]:
+            self._parse_dashes(match)
         elif _HEADINGS.fullmatch(line):
             self._end_nvtx()
-        elif found := _ADVICE.fullmatch(line):
-            self._begin_advice(found[1], found[2])
-        elif self._advice is not None and (found := _MORE_ADVICE.fullmatch(line)):
-            self._advice = replace(self._advice, text=f"{self._advice.text} {found[1]}")
+        elif match := _ADVICE.fullmatch(line):
+            self._begin_advice(match[1], match[2])
+        elif self._advice is not None and (match := _MORE_ADVICE.fullmatch(line)):
+            self._advice = replace(self._advice, text=f"{self._advice.text} {match[1]}")
         elif self._table is not None:
-            return self._row(self._table, line)
+            return self._parse_row(self._table, line)
         else:
-            return self._beside(line)
+            return self._parse_note(line)
         return True
 
-    def _rule(self, found: re.Match[str]) -> None:
-        """A dashed line: it opens a table, parts its headings from its rows, or closes it."""
+    def _parse_dashes(self, match: re.Match[str]) -> None:
+        """Open a table, separate its headings from its rows, or close it."""
         self._end_advice()
         if self._table is not None and self._table.rows:
             self._table = None
         else:
-            self._table = _Table(len(found[1]), [found.span(group) for group in range(2, 2 + _COLUMNS)])
+            self._table = _Table(len(match[1]), [match.span(group) for group in range(2, 2 + _COLUMNS)])
 
-    def _beside(self, line: str) -> bool:
-        """Words between a launch and its first table: a warning about clocks, the ranges it ran in."""
-        if _UNFIXED in line and self._launch is not None:
+    def _parse_note(self, line: str) -> bool:
+        """Parse text between a launch and its first table: a warning about clocks, NVTX ranges."""
+        if _UNLOCKED_CLOCKS in line and self._launch is not None:
             self._launch = replace(self._launch, clock_control="none")
         elif line.lstrip().startswith("NVTX "):
             self._nvtx = [*(self._nvtx or []), line.strip()]
@@ -149,8 +149,8 @@ class ConsoleParser:
             args = (*self._launch.args, ("nvtx", "\n".join(self._nvtx)))
             self._launch, self._nvtx = replace(self._launch, args=args), None
 
-    def _row(self, table: _Table, line: str) -> bool:
-        """A metric, or the rest of a cell that was too long for its line."""
+    def _parse_row(self, table: _Table, line: str) -> bool:
+        """Parse a metric, or the rest of a cell too long for its line."""
         cells = _split_row(table, line)
         if cells is None or self._launch is None:
             return False
@@ -162,7 +162,7 @@ class ConsoleParser:
             self.report.keep()
             table.rows += 1
         elif table.rows and value:
-            self.report.rows.amend(value)
+            self.report.rows.extend_last(value)
         return True
 
     def _begin_advice(self, kind: str, text: str) -> None:
@@ -174,20 +174,20 @@ class ConsoleParser:
         advice, self._advice = self._advice, None
         if advice is None:
             return
-        if found := _SPEEDUP.match(advice.text):
-            kind = "local" if found["kind"] else "global"
-            advice = replace(advice, text=advice.text[found.end() :], speedup=found["gain"], speedup_kind=kind)
+        if match := _SPEEDUP.match(advice.text):
+            kind = "local" if match["kind"] else "global"
+            advice = replace(advice, text=advice.text[match.end() :], speedup=match["gain"], speedup_kind=kind)
         self.report.advised.add(advice)
         self.report.keep()
 
 
 def _split_row(table: _Table, line: str) -> Sequence[str] | None:
-    """Name, unit and value of a row; None where the line is no row of this table."""
+    """Return name, unit and value of a row; None if the line is not a row of this table."""
     (name_start, name_end), (unit_start, unit_end), (value_start, value_end) = table.columns
-    between = line[name_end:unit_start] + line[unit_end:value_start] + line[value_end:]
+    gaps = line[name_end:unit_start] + line[unit_end:value_start] + line[value_end:]
     if line[:name_start].strip():
         return None
-    if not between.strip():
+    if not gaps.strip():
         name, unit, value = line[name_start:name_end], line[unit_start:unit_end], line[value_start:]
         if not name.startswith(" ") and " " not in unit.strip():
             return name.strip(), unit.strip(), value.strip()
@@ -196,7 +196,7 @@ def _split_row(table: _Table, line: str) -> Sequence[str] | None:
 
 
 def _split_overflowing_row(text: str) -> Sequence[str] | None:
-    """A row whose name or value is wider than its column: the cells by the gaps between them."""
+    """Split a row whose name or value is wider than its column at its gaps."""
     if text.startswith(" "):
         return None
     cells = _WIDE_GAP.split(text.strip())
@@ -208,10 +208,10 @@ def _split_overflowing_row(text: str) -> Sequence[str] | None:
             return rest, unit_and_value[1], unit_and_value[2]
         name, _, unit = rest.rpartition(" ")
         return (name, unit, last) if name and "__" in name and _UNIT.fullmatch(unit) else (rest, "", last)
-    found = re.fullmatch(rf"(\S*__\S+)(?: ({_UNIT.pattern}))? ({_LAST_CELL.pattern})", text.strip())
-    return (found[1], found[2] or "", found[3]) if found else None
+    match = re.fullmatch(rf"(\S*__\S+)(?: ({_UNIT.pattern}))? ({_LAST_CELL.pattern})", text.strip())
+    return (match[1], match[2] or "", match[3]) if match else None
 
 
 def is_launch_line(line: str) -> bool:
-    """Whether a line can only be one of ncu's console: a launch."""
+    """Return whether a line can only be a launch in ncu's console output."""
     return ", Context " in line and bool(_LAUNCH.fullmatch(line))

@@ -1,4 +1,4 @@
-"""The columns of a CSV page, found by their names, and one row's text as its fields."""
+"""Find the columns of a CSV page by name, and split rows into fields."""
 
 import csv
 import re
@@ -25,148 +25,160 @@ _KNOWN = {*IDENTITY, *DETAILS, *RULE}
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """What the columns of one table are."""
+    """Columns of one table."""
 
     separator: str
     header: tuple[str, ...]
 
     @cached_property
-    def at(self) -> Mapping[str, int]:
-        """Where each column stands, by its name in lower case; of a name that stands twice the first."""
-        places: dict[str, int] = {}
-        for place, name in enumerate(self.header):
-            places.setdefault(" ".join(name.split()).lower(), place)
-        return places
+    def position_of(self) -> Mapping[str, int]:
+        """Position of each column by lower-case name; for a repeated name, the first."""
+        positions: dict[str, int] = {}
+        for position, name in enumerate(self.header):
+            positions.setdefault(" ".join(name.split()).lower(), position)
+        return positions
 
     @cached_property
     def details(self) -> bool:
-        """Whether a row is one metric, not a launch with all its metrics."""
-        return "metric name" in self.at and "metric value" in self.at
+        """Whether a row is one metric rather than a launch with all its metrics."""
+        return "metric name" in self.position_of and "metric value" in self.position_of
 
     @cached_property
-    def least(self) -> int:
-        """The fewest fields that say something: rows are ragged where rules have columns, and where they are cut."""
+    def min_fields(self) -> int:
+        """Fewest fields of a complete row: rows are ragged if rules have columns, or if they are cut."""
         names = [*IDENTITY, *DETAILS[2:]] if self.details else IDENTITY
-        return 1 + max(self.at[name] for name in names if name in self.at) + (not self.details)
+        return 1 + max(self.position_of[name] for name in names if name in self.position_of) + (not self.details)
 
     @cached_property
     def nvtx(self) -> tuple[tuple[str, int], ...]:
-        """The columns of NVTX ranges, with the key their text gets in args."""
-        found = [(name, place) for place, name in enumerate(self.header) if "Domain:" in name and "Range" in name]
-        return tuple(("nvtx_push_pop" if "Push" in name else "nvtx_start_stop", place) for name, place in found)
+        """NVTX columns, with the keys of their texts in args."""
+        ranges = [
+            (name, position) for position, name in enumerate(self.header) if "Domain:" in name and "Range" in name
+        ]
+        return tuple(("nvtx_push_pop" if "Push" in name else "nvtx_start_stop", position) for name, position in ranges)
 
     @cached_property
-    def of_launch(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
-        """The cells that tell one launch from another."""
+    def launch_key(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """Cells that identify a launch."""
         people = ("process name", "host name")
-        named = [self.at[name] for name in IDENTITY if name in self.at and name not in people]
-        places = [*named, *(place for _, place in self.nvtx)]
-        return itemgetter(*places)
+        key_columns = [self.position_of[name] for name in IDENTITY if name in self.position_of and name not in people]
+        positions = [*key_columns, *(position for _, position in self.nvtx)]
+        return itemgetter(*positions)
 
     @cached_property
-    def of_metric(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
-        """The cells of a details page that tell one metric from another."""
-        named = [self.at[name] for name in DETAILS if name in self.at and name != "metric value"]
-        places = [*named, named[0], *(place for _, place in self.others)]  # of one alone it makes no tuple
-        return itemgetter(*places)
+    def metric_key(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """Cells of a details page that identify a metric."""
+        key_columns = [
+            self.position_of[name] for name in DETAILS if name in self.position_of and name != "metric value"
+        ]
+        positions = [
+            *key_columns,
+            key_columns[0],
+            *(position for _, position in self.other_columns),
+        ]  # of one alone it makes no tuple
+        return itemgetter(*positions)
 
     @cached_property
-    def nvtx_within(self) -> bool:
-        """Whether the columns of ranges stand where every row has cells."""
-        return all(place < self.least for _, place in self.nvtx)
+    def nvtx_in_every_row(self) -> bool:
+        """Whether the NVTX columns are among those that every row has."""
+        return all(position < self.min_fields for _, position in self.nvtx)
 
     @cached_property
-    def others(self) -> tuple[tuple[str, int], ...]:
-        """Every other column: the metrics of a raw page, what nobody foresaw on a details page."""
-        ranges = {place for _, place in self.nvtx}
+    def other_columns(self) -> tuple[tuple[str, int], ...]:
+        """All other columns: metrics of a raw page, unknown columns of a details page."""
+        ranges = {position for _, position in self.nvtx}
         return tuple(
-            (name, place)
-            for place, name in enumerate(self.header)
-            if place not in ranges and " ".join(name.split()).lower() not in _KNOWN and name.strip()
+            (name, position)
+            for position, name in enumerate(self.header)
+            if position not in ranges and " ".join(name.split()).lower() not in _KNOWN and name.strip()
         )
 
     @cached_property
-    def starts(self) -> re.Pattern[str]:
-        """How a row begins: numbers stand where a launch's and a process's stand."""
-        last = max(self.at["id"], self.at.get("process id", 0))
-        numbers = {self.at["id"], self.at.get("process id")}
+    def row_start(self) -> re.Pattern[str]:
+        """Pattern of the beginning of a row: numbers in place of the ids of launch and process."""
+        last = max(self.position_of["id"], self.position_of.get("process id", 0))
+        numbers = {self.position_of["id"], self.position_of.get("process id")}
         text = rf'(?:"(?:[^"]|"")*"|[^"{self.separator}]*)'
-        parts = [r'\s*"?\d+"?' if place in numbers else text for place in range(last + 1)]
+        parts = [r'\s*"?\d+"?' if position in numbers else text for position in range(last + 1)]
         return re.compile(f"{self.separator.join(parts)}(?:{self.separator}|$)")
 
     @cached_property
-    def inside(self) -> re.Pattern[str] | None:
-        """How a row begins behind a program's unfinished line."""
-        if self.at["id"] == 0 and self.at.get("process id") == 1:
+    def embedded_row_start(self) -> re.Pattern[str] | None:
+        """Pattern of the beginning of a row after the program's unfinished line."""
+        if self.position_of["id"] == 0 and self.position_of.get("process id") == 1:
             return re.compile(rf'"\d+"{self.separator}"\d+"{self.separator}"(?!\()')
         return None
 
-    def fields(self, record: str, known: Container[tuple[str, ...]] = ()) -> list[str] | None:
-        """The fields of a row; None where they are not those of the header. Launches that are known are sound."""
-        found = None if record.count('"') % 2 else self._sound(split_fields(record, self.separator), known)
-        if found is None:
-            found = self._sound(self._between_marks(record), known)
-        cut = self.details and found is not None and len(found) == self.least and self._ends_open(record)
-        return None if cut else found
+    def fields(self, record: str, known_launches: Container[tuple[str, ...]] = ()) -> list[str] | None:
+        """Return the fields of a row; None if they do not match the header. Known launches need no further check."""
+        parsed = (
+            None
+            if record.count('"') % 2
+            else self._checked_fields(split_fields(record, self.separator), known_launches)
+        )
+        if parsed is None:
+            parsed = self._checked_fields(self._between_marks(record), known_launches)
+        cut = self.details and parsed is not None and len(parsed) == self.min_fields and self._ends_open(record)
+        return None if cut else parsed
 
     def _ends_open(self, record: str) -> bool:
-        """Whether a row whose fields all stand in quotes ends before one."""
+        """Return whether a row of quoted fields ends before a field."""
         return record.startswith('"') and record.endswith(self.separator)
 
     def _between_marks(self, record: str) -> list[str] | None:
-        """The fields of a row in which a quote was not doubled: what stands between `","`."""
+        """Split a row with an undoubled quote at `","`."""
         bare = record.rstrip(self.separator)
         if not bare.startswith('"') or not bare.endswith('"') or bare.endswith(f'{self.separator}"'):
             return None
         return [part.replace('""', '"') for part in bare[1:-1].split(f'"{self.separator}"')]
 
     def cut(self, record: str, fields: list[str]) -> bool:
-        """Whether a raw page's row lacks metrics; the last that it has may then lack digits, unless it is closed."""
+        """Return whether a raw page's row lacks metrics; its last field may then lack digits, unless it is closed."""
         if self.details or len(fields) - self._ends_open(record) >= len(self.header):
             return False
         if not record.endswith(('"', self.separator)):
             fields.pop()
         return True
 
-    def _sound(self, fields: list[str] | None, known: Container[tuple[str, ...]]) -> list[str] | None:
-        if fields is None or not self.least <= len(fields) <= len(self.header) + 1:
+    def _checked_fields(self, fields: list[str] | None, known_launches: Container[tuple[str, ...]]) -> list[str] | None:
+        if fields is None or not self.min_fields <= len(fields) <= len(self.header) + 1:
             return None
-        if self.nvtx_within and self.of_launch(fields) in known:
+        if self.nvtx_in_every_row and self.launch_key(fields) in known_launches:
             return fields
-        if not fields[self.at["id"]].strip().isdecimal():
+        if not fields[self.position_of["id"]].strip().isdecimal():
             return None
         for name, pattern in _CHECKED.items():
-            place = self.at.get(name)
-            if place is not None and place < len(fields) and not pattern.fullmatch(fields[place]):
+            position = self.position_of.get(name)
+            if position is not None and position < len(fields) and not pattern.fullmatch(fields[position]):
                 return None
         return fields
 
 
 def parse_header(line: str) -> ColumnLayout | None:
-    """The layout that a line declares, if it is the header of a page."""
+    """Return the layout if the line is the header of a page."""
     if "ID" not in line or "Kernel Name" not in line:
         return None
     start = line.find('"ID"')
-    whole = line if start < 0 or line[:start].endswith((",", ";", "\t")) else line[start:]
+    header_line = line if start < 0 or line[:start].endswith((",", ";", "\t")) else line[start:]
     for separator in _SEPARATORS:
-        names = split_fields(whole, separator) or []
+        names = split_fields(header_line, separator) or []
         if {"ID", "Kernel Name"} <= {name.strip() for name in names}:
             return ColumnLayout(separator, tuple(name.strip() for name in names))
     return None
 
 
 def parse_units(layout: ColumnLayout, line: str) -> tuple[str, ...] | None:
-    """The units of a raw page's columns, if the line is that row: no launch, and a cell for every column."""
+    """Return the units of a raw page's columns if the line is that row: no launch, and a cell for every column."""
     fields = split_fields(line, layout.separator)
     if fields is None or not len(layout.header) - 1 <= len(fields) <= len(layout.header) + 1:
         return None
-    if any(fields[layout.at[name]].strip() for name in ("id", _KERNEL)):
+    if any(fields[layout.position_of[name]].strip() for name in ("id", _KERNEL)):
         return None
     return tuple(field.strip() for field in [*fields, ""][: len(layout.header)])
 
 
 def split_fields(record: str, separator: str) -> list[str] | None:
-    """The fields of a line; None where its quotes are not closed."""
+    """Split a line; None if its quotes are not closed."""
     try:
         return next(csv.reader([record], delimiter=separator), None)
     except csv.Error:  # a field beyond csv's limit: hundreds of thousands of instances

@@ -1,4 +1,4 @@
-"""The CSV pages `raw` and `details`: lines put together to rows, rows taken apart into launches and metrics."""
+"""Parse the CSV pages `raw` and `details`: join lines into rows, split rows into launches and metrics."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _LONGEST_ROW = 8 << 20
 _FIRST_INTEGER = re.compile(r"-?\d+")
 _ABSENT = (-1, 4294967295)
 _LIMITS = {"device": 1 << 31, "context": 1 << 63, "stream": 1 << 63, "pid": 1 << 63, "number": 1 << 63}
-_NO_DEVICE = (255, "0.0")  # what ncu writes of a device it knows nothing of
+_NO_DEVICE = (255, "0.0")  # dimension ncu writes of a device it knows nothing of
 _AXES = "xyz"
 _SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.0*)?")
 _POINTS = re.compile(r"(?<=\d)\.(?=\d{3}\b)")  # of thousands, as continental locales write them: (1.024, 1, 1)
@@ -22,7 +22,7 @@ _POINTS = re.compile(r"(?<=\d)\.(?=\d{3}\b)")  # of thousands, as continental lo
 
 @dataclass
 class PageParser:
-    """Takes the lines of CSV pages; a row that is not closed waits for its next line."""
+    """Parser of the lines of CSV pages; an unclosed row waits for its next line."""
 
     report: ReportBuilder
     _layout: ColumnLayout | None = None
@@ -34,73 +34,73 @@ class PageParser:
     _columns: list[tuple[int, Metric]] = field(default_factory=list)
 
     def take(self, line: str) -> bool:
-        """Whether the line belongs to a page."""
+        """Parse a line; return whether it belongs to a page."""
         layout = self._layout
         if self._open:
-            if self._goes_on(line):
+            if self._continue_row(line):
                 return True
-            self._give_up()
-        if layout is not None and layout.starts.match(line):
-            self._begin(line)
+            self._abandon_row()
+        if layout is not None and layout.row_start.match(line):
+            self._begin_row(line)
             return True
-        if (found := parse_header(line)) is not None:
-            self._layout, self._units = found, None
+        if (match := parse_header(line)) is not None:
+            self._layout, self._units = match, None
             self._launches, self._metrics, self._columns = {}, {}, []
             self.report.has_header = True
             return True
-        return layout is not None and self._takes_odd(layout, line)
+        return layout is not None and self._parse_irregular(layout, line)
 
     def end(self) -> None:
-        """The file is over; a row that is still open was cut."""
+        """Finish at the end of the file; a row that is still open was cut."""
         if self._open:
             self.report.note_here("cut_off")
-            self._give_up()
+            self._abandon_row()
 
-    def _takes_odd(self, layout: ColumnLayout, line: str) -> bool:
-        """A row of units, or a row behind the unfinished line of a program."""
+    def _parse_irregular(self, layout: ColumnLayout, line: str) -> bool:
+        """Parse a row of units, or a row after a program's unfinished line."""
         if not layout.details and self._units is None and (units := parse_units(layout, line)):
             self._units = units
             return True
-        if layout.inside and (found := layout.inside.search(line)):
-            row = line[found.start() :]
+        if layout.embedded_row_start and (match := layout.embedded_row_start.search(line)):
+            row = line[match.start() :]
             if row.count('"') % 2 or layout.fields(row) is not None:
                 self.report.note_here("stray_line")
-                self._begin(row)
+                self._begin_row(row)
                 return True
         if (
-            line.count(f'"{layout.separator}"') >= layout.least - 1
-        ):  # as many cells as a row has, behind a broken number
+            line.count(f'"{layout.separator}"') >= layout.min_fields - 1
+        ):  # as many cells as a row, after a broken number
             self.report.skip()
             return True
         return False
 
-    def _begin(self, line: str) -> None:
+    def _begin_row(self, line: str) -> None:
         if line.count('"') % 2:
             self._open, self._open_length = [line], len(line)
         else:
-            self._row(line)
+            self._parse_row(line)
 
-    def _goes_on(self, line: str) -> bool:
-        """Put a line to the open row, unless it begins something else: then a quote was lost."""
+    def _continue_row(self, line: str) -> bool:
+        """Append a line to the open row, unless it begins something else: then a quote is missing."""
         layout = self._layout
         self._open_length += len(line)
-        begins = layout is not None and layout.starts.match(line)
+        begins = layout is not None and layout.row_start.match(line)
         if begins or line.startswith("==") or self._open_length > _LONGEST_ROW or parse_header(line):
             return False
         self._open.append(line)
         if line.count('"') % 2:
-            whole, self._open = "\n".join(self._open), []
-            self._row(whole)
+            row_text, self._open = "\n".join(self._open), []
+            self._parse_row(row_text)
         return True
 
-    def _give_up(self) -> None:
-        """Take what the first line of the open row says, if that is enough; the others were no part of it."""
-        (first, *others), self._open = self._open, []
-        self._row(first)
-        for other in others:
+    def _abandon_row(self) -> None:
+        """Parse the first line of the open row alone; the other lines were no part of it."""
+        (first, *other_cells), self._open = self._open, []
+        self._parse_row(first)
+        for other in other_cells:
             self.report.stray(other)
 
-    def _row(self, record: str) -> None:
+    def _parse_row(self, record: str) -> None:
         layout = self._layout
         fields = layout.fields(record, self._launches) if layout else None
         if layout is None or fields is None:
@@ -109,61 +109,63 @@ class PageParser:
         if layout.cut(record, fields):
             self.report.note_here("row_short")
         fields += [""] * (len(layout.header) - len(fields))
-        launch = self._launch(layout, fields)
+        launch = self._get_launch(layout, fields)
         if layout.details:
-            self._details(layout, fields, launch)
+            self._add_detail(layout, fields, launch)
         else:
-            self._raw(layout, fields, launch)
+            self._add_raw_metrics(layout, fields, launch)
         self.report.keep()
 
-    def _details(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
-        """A metric, or the advice of a rule."""
-        at = layout.at
+    def _add_detail(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
+        """Add a metric, or the advice of a rule."""
+        position_of = layout.position_of
 
         def cell(column: str) -> str:
-            return fields[at[column]].strip() if column in at else ""
+            return fields[position_of[column]].strip() if column in position_of else ""
 
-        if fields[at["metric name"]].strip():
-            key = layout.of_metric(fields)
+        if fields[position_of["metric name"]].strip():
+            key = layout.metric_key(fields)
             metric = self._metrics.get(key)
             if metric is None:
                 item = (("item", cell("body item label")),) if cell("body item label") else ()
-                others = tuple((text, fields[place]) for text, place in layout.others if fields[place])
-                metric = Metric(cell("metric name"), cell("metric unit"), cell("section name") or None, item + others)
+                other_cells = tuple((text, fields[place]) for text, place in layout.other_columns if fields[place])
+                metric = Metric(
+                    cell("metric name"), cell("metric unit"), cell("section name") or None, item + other_cells
+                )
                 if len(self._metrics) > _MAX_CACHED:
                     self._metrics = {}
                 self._metrics[key] = metric
-            self.report.rows.add(launch, metric, fields[at["metric value"]].strip())
+            self.report.rows.add(launch, metric, fields[position_of["metric value"]].strip())
             return
         if cell("rule description") or cell("rule name"):
-            words = [cell(column) for column in ("rule description", "rule type", "rule name", "section name")]
-            gain = [cell(column) for column in ("estimated speedup", "estimated speedup type")]
-            self.report.advised.add(Advice(launch, *words, *gain))
+            texts = [cell(column) for column in ("rule description", "rule type", "rule name", "section name")]
+            speedup = [cell(column) for column in ("estimated speedup", "estimated speedup type")]
+            self.report.advised.add(Advice(launch, *texts, *speedup))
 
-    def _raw(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
-        """All metrics of a launch; an empty cell is a metric that this launch does not have."""
+    def _add_raw_metrics(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
+        """Add all metrics of a launch; an empty cell is a metric that the launch does not have."""
         if not self._columns:
             if self._units is None:
                 self.report.note_here("units_missing")
             units = self._units or ("",) * len(layout.header)
-            self._columns = [(place, Metric(name, units[place])) for name, place in layout.others]
-        launch = _complete_launch(launch, {name: fields[place] for name, place in layout.others})
+            self._columns = [(place, Metric(name, units[place])) for name, place in layout.other_columns]
+        launch = _complete_launch(launch, {name: fields[place] for name, place in layout.other_columns})
         for place, metric in self._columns:
             if text := fields[place].strip():
                 self.report.rows.add(launch, metric, text)
 
-    def _launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
-        key = layout.of_launch(fields)
+    def _get_launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
+        key = layout.launch_key(fields)
         launch = self._launches.get(key)
         if launch is None:
             if len(self._launches) > _MAX_CACHED:
                 self._launches = {}
-            launch = self._launches[key] = self._new_launch(layout, fields)
+            launch = self._launches[key] = self._build_launch(layout, fields)
         return launch
 
-    def _new_launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
+    def _build_launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
         def cell(column: str) -> str:
-            return fields[layout.at[column]].strip() if column in layout.at else ""
+            return fields[layout.position_of[column]].strip() if column in layout.position_of else ""
 
         ranges = [(key, fields[place].strip()) for key, place in layout.nvtx]
         args = [("kernel_time", cell("kernel time")), *ranges]
@@ -182,11 +184,11 @@ class PageParser:
         return note_device(launch, cell("cc"), self.report.devices)
 
 
-_MAX_CACHED = 4096  # launches and metrics that are remembered; they come one after the other, over and over
+_MAX_CACHED = 4096  # cached launches and metrics; they recur in sequence
 
 
 def note_device(launch: Launch, cc: str, devices: DeviceAttributes) -> Launch:
-    """The launch, with what it says of its device taken note of; a device that ncu does not know is absent."""
+    """Record the compute capability of the launch's device; set a device that ncu does not know to None."""
     if (launch.device, cc) == _NO_DEVICE:
         return replace(launch, device=None)
     if cc and cc != _NO_DEVICE[1]:
@@ -195,7 +197,7 @@ def note_device(launch: Launch, cc: str, devices: DeviceAttributes) -> Launch:
 
 
 def parse_id(name: str, text: str) -> int | None:
-    """The number that a cell begins with; NULL where it is none, or one that means none."""
+    """Parse the number at the beginning of a cell; None if there is none, or if it means absence."""
     if not (match := _FIRST_INTEGER.match(text)):
         return None
     value = int(match[0][:20])
@@ -203,19 +205,19 @@ def parse_id(name: str, text: str) -> int | None:
 
 
 def parse_shape(sizes: Sequence[str]) -> Shape:
-    """Three sizes as numbers; all NULL where one is none: "(640, 1280, 1)" in parts, or metrics as 256.000000."""
-    found = [_SIZE.fullmatch(size.strip(" ()")) for size in sizes]
-    whole = [int(match[1].replace(",", "")) for match in found if match]
-    if len(whole) != len(_AXES) or max(whole) >= 1 << 31:
+    """Parse three sizes; all None if one is not a number: "(640, 1280, 1)" in parts, or metrics as 256.000000."""
+    match = [_SIZE.fullmatch(size.strip(" ()")) for size in sizes]
+    row_text = [int(match[1].replace(",", "")) for match in match if match]
+    if len(row_text) != len(_AXES) or max(row_text) >= 1 << 31:
         return (None, None, None)
-    return whole[0], whole[1], whole[2]
+    return row_text[0], row_text[1], row_text[2]
 
 
 def _complete_launch(launch: Launch, metrics: dict[str, str]) -> Launch:
-    """What the launch's own columns do not say in old versions, from its metrics, which always do."""
+    """Complete a launch from its metrics, which have in all versions what its columns lack in old ones."""
 
-    def sizes(what: str) -> Shape:
-        return parse_shape([metrics.get(f"launch__{what}_dim_{axis}", "") for axis in _AXES])
+    def sizes(dimension: str) -> Shape:
+        return parse_shape([metrics.get(f"launch__{dimension}_dim_{axis}", "") for axis in _AXES])
 
     if launch.grid[0] is not None and launch.device is not None:
         return launch

@@ -1,4 +1,4 @@
-"""The GPUs a report describes: what their attributes say, as rows of `devices`."""
+"""Map the device attributes in a report to rows of `devices`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _COLUMNS: Mapping[str, str] = {
 }
 _OTHERS = ("clock_rate", "compute_capability_major", "compute_capability_minor")
 _OTHERS_OF_MEMORY = ("memory_clock_rate", "global_memory_bus_width")
-_KEPT = {*_COLUMNS, *_OTHERS, *_OTHERS_OF_MEMORY}
+_RECORDED = {*_COLUMNS, *_OTHERS, *_OTHERS_OF_MEMORY}
 
 Key = tuple[int | None, int | None]
 """Process and device."""
@@ -31,22 +31,22 @@ Key = tuple[int | None, int | None]
 
 @dataclass
 class DeviceAttributes:
-    """What is known of each GPU, the first word on each attribute."""
+    """Attributes of each GPU; the first value of each attribute counts."""
 
-    found: dict[Key, dict[str, str]] = field(default_factory=dict)
+    attributes_of: dict[Key, dict[str, str]] = field(default_factory=dict)
 
     def note(self, key: Key, attribute: str, value: str) -> None:
-        """Take one attribute, with ncu's prefix or without it."""
+        """Record one attribute, with or without ncu's prefix."""
         name = attribute.removeprefix(_PREFIX)
-        if value and (name in _KEPT or name == "compute_capability"):
-            self.found.setdefault(key, {}).setdefault(name, value)
+        if value and (name in _RECORDED or name == "compute_capability"):
+            self.attributes_of.setdefault(key, {}).setdefault(name, value)
 
     def table(self, rank_of: Callable[[int | None], int]) -> pa.Table | None:
-        """The rows, of every device that something is known of."""
+        """Build the rows of all devices with attributes."""
         known = schema.BY_NAME["devices"].columns
         rows = [
             {"rank": rank_of(pid), "device": device, **_build_row(attributes)}
-            for (pid, device), attributes in self.found.items()
+            for (pid, device), attributes in self.attributes_of.items()
         ]
         if not rows:
             return None
@@ -72,9 +72,9 @@ def _build_row(attributes: Mapping[str, str]) -> dict[str, object]:
 
 
 def _parse_int(text: str | None) -> int | None:
-    """An attribute's value; ncu writes these without marks, and some exports with a fraction of zeros."""
-    found = _WHOLE.fullmatch(text.replace(",", "")) if text is not None else None
-    return int(found[1]) if found and int(found[1]) < 1 << 63 else None
+    """Parse the value of an attribute; ncu writes these without separators, some exports with a fraction of zeros."""
+    attributes_of = _WHOLE.fullmatch(text.replace(",", "")) if text is not None else None
+    return int(attributes_of[1]) if attributes_of and int(attributes_of[1]) < 1 << 63 else None
 
 
 def _fits_column(column: str, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers as people's locales write them: 1,234.5 or 1.234,5, and values that list their instances."""
+"""Parse numbers in the formats of locales, 1,234.5 or 1.234,5, and values with a list of instances."""
 
 import re
 from collections.abc import Iterable
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 _SPACED = re.compile(r"(?<=\d)[\u00a0\u202f\u2009'\u2019 ](?=\d{3}(?!\d))")
 _SPACES = re.compile(r"[\u00a0\u202f\u2009'\u2019 ]")
 _NUMBER_LIKE = re.compile(r"[-+]?\d[\d.,'\u2019 \u00a0\u202f\u2009]*(?:[eE][-+]?\d+)?")
-_INSTANCES = re.compile(r"(?P<whole>[^()]*|\(!\) n/a)\((?P<parts>[^()]*)\)")
+_INSTANCES = re.compile(r"(?P<total>[^()]*|\(!\) n/a)\((?P<parts>[^()]*)\)")
 _NO_NUMBER = ("nan", "-nan", "inf", "-inf", "+inf", "n/a", "(!) n/a", "no data", "")
 _LEAST_EVIDENCE = 2  # one cell can be anything: a typing error, a program's output
 
 
 def _number_pattern(group: str, point: str) -> re.Pattern[str]:
-    """A number with these marks; groups of two are Indian ones."""
+    """Build the pattern of a number with these separators; groups of two digits are Indian."""
     digits = rf"(?:\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}|\d+)"
     return re.compile(rf"[-+]?(?:{digits}(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d{{1,4}})?")
 
 
 def _unambiguous_pattern(group: str, point: str) -> re.Pattern[str]:
-    """A number that has one meaning only: two groups or more, or digits behind the point that make no group."""
+    """Build the pattern of unambiguous numbers: two groups or more, or a fraction that is no group."""
     fraction = rf"(?:\d{{4,}}|0\d*|[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}){point}\d+"
     short = rf"\d*{point}(?:\d{{1,2}}|\d{{4,}})"
     groups = rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{2,3}}{group}\d{{3}}(?:{point}\d*)?"
@@ -28,17 +28,17 @@ def _unambiguous_pattern(group: str, point: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a file are written."""
+    """Number format of a file."""
 
     group: str
     point: str
-    written: re.Pattern[str]
+    pattern: re.Pattern[str]
 
-    def plain(self, text: str) -> str | None:
-        """The number as float() and Decimal() take it; None where the text is no number."""
+    def normalize(self, text: str) -> str | None:
+        """Return the number as float() and Decimal() parse it; None if the text is not a number."""
         if _SPACES.search(text):
             text = _SPACED.sub("", text)
-        if not self.written.fullmatch(text):
+        if not self.pattern.fullmatch(text):
             return None
         return text.replace(self.group, "").replace(self.point, ".")
 
@@ -50,7 +50,7 @@ _CERTAINLY_CONTINENTAL = _unambiguous_pattern(r"\.", ",")
 
 
 def detect_format(texts: Iterable[str]) -> NumberFormat:
-    """How these numbers are written: with a point, unless several cells can only mean a decimal comma."""
+    """Detect the format of numbers: a decimal point, unless several cells can only have a decimal comma."""
     english = continental = 0
     for text in texts:
         if text.isdecimal():
@@ -61,19 +61,19 @@ def detect_format(texts: Iterable[str]) -> NumberFormat:
 
 
 def looks_like_number(text: str) -> bool:
-    """Whether a text that is no number in the file's dialect was probably meant as one."""
+    """Return whether a text that is not a number in the file's format is probably meant as one."""
     return bool(_NUMBER_LIKE.fullmatch(text))
 
 
-def parse_instances(text: str, dialect: NumberFormat) -> tuple[str, list[tuple[str, str]]] | None:
-    """A value and its instances, by name or else by place: "60 (0x10: 20; 0x20: 40)", "60 (20; 40)"."""
+def parse_instances(text: str, number_format: NumberFormat) -> tuple[str, list[tuple[str, str]]] | None:
+    """Parse a value and its instances, by name or else by index: "60 (0x10: 20; 0x20: 40)", "60 (20; 40)"."""
     if not text.endswith(")") or not (match := _INSTANCES.fullmatch(text)):
         return None
-    whole, parts = match["whole"].strip(), []
-    for place, part in enumerate(match["parts"].split(";")):
+    total, parts = match["total"].strip(), []
+    for index, part in enumerate(match["parts"].split(";")):
         name, _, value = part.strip().rpartition(": ")
-        parts.append((name or str(place), value.strip()))
-    values = [whole, *(value for _, value in parts)]
-    if all(value.lower() in _NO_NUMBER or dialect.plain(value) is not None for value in values):
-        return whole, parts
+        parts.append((name or str(index), value.strip()))
+    values = [total, *(value for _, value in parts)]
+    if all(value.lower() in _NO_NUMBER or number_format.normalize(value) is not None for value in values):
+        return total, parts
     return None

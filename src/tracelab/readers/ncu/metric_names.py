@@ -1,4 +1,4 @@
-"""What metrics are called: today's name for a label of the details page, and for a name of an earlier tool."""
+"""Map labels of the details page, and names of earlier tools, to current metric names."""
 
 import re
 from collections.abc import Mapping
@@ -146,14 +146,15 @@ LABELS: Mapping[str, Mapping[str, str]] = {
         "Warp Cycles Per Issued Instruction": "smsp__average_warp_latency_per_inst_issued.ratio",
     },
 }
-"""By section: the metric behind a label, where it is the same in the versions we know (2022.3, 2024.1). The others
-keep their label: what 2019's "SOL L2" measured, say, depends on the version."""
+"""By section: the metric of a label, if it is the same in the known versions (2022.3, 2024.1). Other labels stay:
+what 2019's "SOL L2" measured, for example, depends on the version.
+"""
 
 _FREQUENCY_OF_CURVE = {
     "Roofline": "sm__cycles_elapsed.avg.per_second",
     "Achieved Value": "smsp__cycles_elapsed.avg.per_second",
 }
-"""By the end of a roofline's curve: the clock that its "SM Frequency" is."""
+"""By the end of the name of a roofline's curve: the clock of its "SM Frequency"."""
 
 FORMER_NAMES: Mapping[str, str] = {
     "gpu__time_duration": "gpu__time_duration.sum",
@@ -178,21 +179,25 @@ FORMER_NAMES: Mapping[str, str] = {
     "flop_count_hp_mul": f"smsp__{_INST}hmul_pred_on.sum",
     "flop_count_hp_fma": f"smsp__{_INST}hfma_pred_on.sum",
 }
-"""By nvprof's name, or one of 2018 to 2020: today's, where it counts the very same. nvprof's ratios in 0 to 1 and its
-sums of several counters have no such name."""
+"""By name of nvprof or of ncu 2018 to 2020: the current name, if it counts exactly the same. nvprof's ratios in 0 to 1
+and its sums of several counters have no such name.
+"""
 
 
 def current_name(section: str | None, written: str, item: str = "") -> tuple[str, dict[str, str]]:
-    """Today's name of a metric, and what was written instead where that differs; `item` is the curve of a chart."""
+    """Return the current name of a metric, and the written form if that differs.
+
+    `item` is the curve of a chart.
+    """
     if match := _LABEL_AND_NAME.fullmatch(written):  # --print-metric-name label-name
-        metric, said = current_name(None, match["name"])
-        return metric, said if match["label"] == match["name"] else {"label": match["label"], **said}
+        metric, written_as = current_name(None, match["name"])
+        return metric, written_as if match["label"] == match["name"] else {"label": match["label"], **written_as}
     bare = written.removesuffix(".sum") if "__" not in written else written
-    if today := FORMER_NAMES.get(written) or FORMER_NAMES.get(bare):
-        return today, {"earlier_name": written}
-    today = LABELS.get(section or "", {}).get(written)
-    if written == "SM Frequency" and not today:
-        today = next((name for end, name in _FREQUENCY_OF_CURVE.items() if item.endswith(end)), None)
-    if today:
-        return today, {"label": written}
+    if current := FORMER_NAMES.get(written) or FORMER_NAMES.get(bare):
+        return current, {"earlier_name": written}
+    current = LABELS.get(section or "", {}).get(written)
+    if written == "SM Frequency" and not current:
+        current = next((name for end, name in _FREQUENCY_OF_CURVE.items() if item.endswith(end)), None)
+    if current:
+        return current, {"label": written}
     return written, {}

@@ -1,4 +1,4 @@
-"""Metrics of launches as rows of `kernel_metrics`, gathered and put into the sink some ten thousand at a time."""
+"""Collect metrics of launches as rows of `kernel_metrics`, and put them into the sink in large blocks."""
 
 import json
 import math
@@ -23,7 +23,7 @@ _NO_SHAPE: Shape = (None, None, None)
 
 @dataclass(frozen=True)
 class Launch:
-    """One profiled launch, as the rows of its metrics name it."""
+    """One profiled launch, with the columns that all rows of its metrics share."""
 
     pid: int | None = None
     number: int | None = None
@@ -39,7 +39,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as a section of the report writes it."""
+    """A metric as a section of the report has it."""
 
     written: str
     unit: str = ""
@@ -48,89 +48,89 @@ class Metric:
 
     @cached_property
     def name(self) -> str:
-        """Today's name."""
-        return self._named[0]
+        """Current name."""
+        return self._name_and_args[0]
 
     @cached_property
     def scale(self) -> Scale:
-        """How its values are put into base units."""
+        """Conversion of its values to base units."""
         return parse_unit("" if self.unit in ("(!) n/a", "n/a") else self.unit)
 
     @cached_property
     def shift(self) -> str | None:
-        """The scale as the exponent of a decimal number, where it is one: the value is then rounded once."""
+        """The scale as the exponent of a decimal number, if it is one: the value is then rounded only once."""
         factor = self.scale.factor
         exponent = factor.adjusted()
         return (f"e{exponent}" if exponent else "") if factor == Decimal(1).scaleb(exponent) else None
 
     @cached_property
     def all_args(self) -> tuple[tuple[str, str], ...]:
-        """What no column holds: label or earlier name, and what else stood in the row."""
-        return (*self._named[1].items(), *self.args)
+        """What no column holds: label or former name, and other cells of the row."""
+        return (*self._name_and_args[1].items(), *self.args)
 
     @cached_property
-    def _named(self) -> tuple[str, dict[str, str]]:
+    def _name_and_args(self) -> tuple[str, dict[str, str]]:
         return current_name(self.section, self.written, dict(self.args).get("item", ""))
 
 
 @dataclass
 class MetricRows:
-    """Takes metrics one by one, with their values as written; `put` gets them as tables, in their order."""
+    """Collector of metrics with their values as written; `put` receives them as tables, in order."""
 
     put: Callable[[str, pa.Table], None]
     diagnostics: DiagnosticCounts
-    seen: Callable[[Launch, Metric, str], None]
-    """Told of every metric that describes a device."""
+    on_device_metric: Callable[[Launch, Metric, str], None]
+    """Callback for every metric that describes a device."""
     pids: set[int | None] = field(default_factory=set)
     kept: int = 0
-    dialect: NumberFormat | None = None
+    number_format: NumberFormat | None = None
     _launches: list[Launch] = field(default_factory=list)
     _metrics: list[Metric] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _instances: list[str | None] = field(default_factory=list)
 
     def add(self, launch: Launch, metric: Metric, text: str, instance: str | None = None) -> None:
-        """One metric of one launch, or one of its instances."""
-        if len(self._texts) >= _BLOCK_ROWS:  # not behind the row: its cell may go on
+        """Add one metric of one launch, or one of its instances."""
+        if len(self._texts) >= _BLOCK_ROWS:  # not after the row: its cell may continue
             self.flush()
         self._launches.append(launch)
         self._instances.append(instance)
         self._metrics.append(metric)
         self._texts.append(text)
 
-    def amend(self, more: str) -> None:
-        """Put a text behind the last value: a table's cell that went on in the next line."""
+    def extend_last(self, more: str) -> None:
+        """Append to the last value: a cell that continues in the next line."""
         self._texts[-1] = f"{self._texts[-1]} {more}"
 
     def flush(self) -> None:
-        """Put what was gathered."""
+        """Put the collected rows."""
         if not self._texts:
             return
-        if self.dialect is None:
-            self.dialect = detect_format(self._texts)
-        if self.dialect is not ENGLISH:
+        if self.number_format is None:
+            self.number_format = detect_format(self._texts)
+        if self.number_format is not ENGLISH:
             self.diagnostics.note("decimal_comma", self._texts[0])
-        self.put("kernel_metrics", _build_table(list(self._valued(self.dialect))))
+        self.put("kernel_metrics", _build_table(list(self._iter_valued(self.number_format))))
         self._launches, self._metrics, self._texts, self._instances = [], [], [], []
 
-    def _valued(self, dialect: NumberFormat) -> Iterator["_Row"]:
-        gathered = zip(self._launches, self._metrics, self._texts, self._instances, strict=True)
-        for launch, metric, text, instance in gathered:
+    def _iter_valued(self, number_format: NumberFormat) -> Iterator["_Row"]:
+        collected = zip(self._launches, self._metrics, self._texts, self._instances, strict=True)
+        for launch, metric, text, instance in collected:
             self.pids.add(launch.pid)
             if metric.name.startswith("device__attribute_"):
-                self.seen(launch, metric, text)
-            value, rest = self._value(metric, text, dialect)
-            if rest and instance is None and (found := parse_instances(rest, dialect)):
-                whole, parts = found
-                yield launch, metric, None, *self._value(metric, whole, dialect)
+                self.on_device_metric(launch, metric, text)
+            value, rest = self._value(metric, text, number_format)
+            if rest and instance is None and (texts := parse_instances(rest, number_format)):
+                total, parts = texts
+                yield launch, metric, None, *self._value(metric, total, number_format)
                 for name, part in parts:
-                    yield launch, metric, name, *self._value(metric, part, dialect)
+                    yield launch, metric, name, *self._value(metric, part, number_format)
             else:
                 yield launch, metric, instance, value, rest
 
-    def _value(self, metric: Metric, text: str, dialect: NumberFormat) -> tuple[float | None, str | None]:
-        """The value in base units, or the text that is no number."""
-        plain = dialect.plain(text)
+    def _value(self, metric: Metric, text: str, number_format: NumberFormat) -> tuple[float | None, str | None]:
+        """Return the value in base units, or the text if it is not a number."""
+        plain = number_format.normalize(text)
         if plain is None:
             if looks_like_number(text):
                 self.diagnostics.note("number_unreadable", f"{metric.written}: {text}")
@@ -174,11 +174,11 @@ def _build_table(rows: list[_Row]) -> pa.Table:
 
 
 def _build_args(launches: list[Launch], metrics: list[Metric]) -> list[str | None]:
-    known: dict[tuple[tuple[str, str], ...], str | None] = {}
-    found = []
+    cached: dict[tuple[tuple[str, str], ...], str | None] = {}
+    texts = []
     for launch, metric in zip(launches, metrics, strict=True):
         args = launch.args + metric.all_args
-        if args not in known:
-            known[args] = json.dumps(dict(args), ensure_ascii=False) if args else None
-        found.append(known[args])
-    return found
+        if args not in cached:
+            cached[args] = json.dumps(dict(args), ensure_ascii=False) if args else None
+        texts.append(cached[args])
+    return texts

@@ -1,4 +1,4 @@
-"""What the first bytes of a file tell: whether ncu wrote it, and for which rank."""
+"""Detect files of ncu by their first bytes, and read their rank."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ _SESSION = re.compile(r'"?(?:Launch|Session|Device) Attribute(?:","|  )')
 
 
 def sniff(head: bytes) -> bool:
-    """Whether unpacked content that begins like this may be ncu's."""
+    """Return whether the decompressed content may be of ncu."""
     if is_report(head):
         return True
     if head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n") or head.startswith(b"SQLite format 3"):
@@ -27,28 +27,28 @@ def sniff(head: bytes) -> bool:
     from tracelab.readers.ncu.csv_columns import parse_header
     from tracelab.readers.text_lines import lines_of_head
 
-    messages = False
+    has_messages = False
     for line in lines_of_head(head):
         if _NVPROF.match(line):
             return False
         if parse_header(line) or _SESSION.match(line) or console.is_launch_line(line):
             return True
-        messages = messages or bool(_OWN_MESSAGE.match(line))
-    return messages
+        has_messages = has_messages or bool(_OWN_MESSAGE.match(line))
+    return has_messages
 
 
 def probe_file(path: Path) -> Probe:
-    """The rank that the file's name says; a report names only processes."""
+    """Return the rank in the file's name; a report names only processes."""
     return Probe(format="ncu", rank=rank_from_name(path))
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:  # noqa: ARG001 - the contract of readers
-    """Unknown: launches are serialised and replayed, so a report has no times of its own."""
+    """Return None: launches are serialized and replayed, so a report has no times of its own."""
     return None
 
 
 def is_report(head: bytes) -> bool:
-    """Whether these are the first bytes of a .ncu-rep, or of a .ncu-repz, which is one packed with zstd."""
+    """Return whether these are the first bytes of a .ncu-rep, or of a .ncu-repz, which is compressed with zstd."""
     if head.startswith(REPORT_MAGIC):
         return True
     if not head.startswith(ZSTD_MAGIC):

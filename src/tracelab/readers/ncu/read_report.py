@@ -1,4 +1,4 @@
-"""A whole report into a sink, from text or through NVIDIA's module."""
+"""Read a whole report into a sink, from text or through NVIDIA's module."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -29,9 +29,9 @@ def read(
     workers: int,  # noqa: ARG001 - one thread: what a row means hangs on the rows before it
     progress: Callable[[int], None],
 ) -> ReadResult:
-    """Put the metrics of a report into a sink. Raises NotProfilerDataError where it holds no launch."""
-    named = rank_from_name(path)
-    sink = open_sink(named or 0)
+    """Put the metrics of a report into a sink. Raises NotProfilerDataError if it has no launch."""
+    rank_of_name = rank_from_name(path)
+    sink = open_sink(rank_of_name or 0)
     report = ReportBuilder(sink.put)
     if is_report(decompress.read_head(path)):
         binary_report.read_report(path, report, progress)
@@ -42,8 +42,8 @@ def read(
         raise NotProfilerDataError(
             path, explain_empty_report(set(report.diagnostics.counts), report.error, has_header=report.has_header)
         )
-    ranks = _assign_ranks(report, named)
-    if (devices := report.devices.table(lambda pid: ranks.get(pid, named or 0))) is not None:
+    ranks = _assign_ranks(report, rank_of_name)
+    if (devices := report.devices.table(lambda pid: ranks.get(pid, rank_of_name or 0))) is not None:
         sink.put("devices", devices)
     sink.close()
     if len(ranks) > 1:
@@ -52,7 +52,7 @@ def read(
 
 
 def parse_lines(lines: Iterable[str], report: ReportBuilder) -> None:
-    """Let each line be taken by what it belongs to: a CSV page, the session page, the console's tables, or none."""
+    """Pass each line to the parser it belongs to: CSV page, session page, console; others are stray."""
     pages, session, console = PageParser(report), SessionPageParser(report), ConsoleParser(report)
     for line in lines:
         report.line += 1
@@ -63,27 +63,30 @@ def parse_lines(lines: Iterable[str], report: ReportBuilder) -> None:
     report.rows.flush()
 
 
-def _assign_ranks(report: ReportBuilder, named: int | None) -> Mapping[int | None, int]:
+def _assign_ranks(report: ReportBuilder, rank_of_name: int | None) -> Mapping[int | None, int]:
     """The rank of each process: several get one each, by process id; the only one that of the file's name."""
     pids = sorted(pid for pid in report.rows.pids if pid is not None)
     if len(pids) > 1:
         report.diagnostics.note("ranks_by_pid", f"{len(pids):,}")
         return {pid: rank for rank, pid in enumerate(pids)}
-    if named is None:
+    if rank_of_name is None:
         report.diagnostics.note("rank_assumed")
-    return dict.fromkeys(pids, named or 0)
+    return dict.fromkeys(pids, rank_of_name or 0)
 
 
 def _set_ranks(rows: pa.Table, *, ranks: Mapping[int | None, int]) -> pa.Table:
     keys = pa.array(list(ranks), pa.int64())
     by_key = pa.array([*ranks.values()], pa.int32())
-    found = pc.fill_null(by_key.take(pc.index_in(rows.column("pid"), keys).combine_chunks()), 0)
-    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
+    ranks_of_rows = pc.fill_null(by_key.take(pc.index_in(rows.column("pid"), keys).combine_chunks()), 0)
+    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), ranks_of_rows)
 
 
 def _facts(report: ReportBuilder) -> ReadResult:
-    """Events are rows of the report: launches of a raw page, metrics and advice of the others, device attributes."""
-    told = build_diagnostics(report.diagnostics, MESSAGES)
+    """Return the row in `sources`.
+
+    Events are rows of the report: launches of a raw page, metrics and advice of others, device attributes.
+    """
+    noted = build_diagnostics(report.diagnostics, MESSAGES)
     return ReadResult(
         source={
             "format": "ncu",
@@ -92,7 +95,7 @@ def _facts(report: ReportBuilder) -> ReadResult:
             "events_read": report.kept + report.skipped,
             "events_kept": report.kept,
             "events_skipped": report.skipped,
-            "complete": not any(row.severity == "error" for row in told),
+            "complete": not any(row.severity == "error" for row in noted),
         },
-        diagnostics=(*told, *report.advised.messages),
+        diagnostics=(*noted, *report.advised.messages),
     )

@@ -1,4 +1,4 @@
-"""What is known of a report while it is read: its rows, its devices, ncu's own messages, what could not be read."""
+"""Collect a report while it is parsed: metrics, devices, messages of ncu, unreadable rows."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 @dataclass
 class ReportBuilder:
-    """The state of one file's reading."""
+    """State of reading one file."""
 
     put: Callable[[str, pa.Table], None]
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
@@ -30,34 +30,34 @@ class ReportBuilder:
     kept: int = 0
     skipped: int = 0
     line: int = 0
-    """The line that is being read, from 1."""
+    """Number of the current line, from 1."""
     error: str = ""
-    """The first error of ncu itself."""
+    """First error of ncu."""
 
     def __post_init__(self) -> None:
         self.advised = AdviceList(self.diagnostics)
         self.rows = MetricRows(self.put, self.diagnostics, self._describe)
 
     def keep(self, rows: int = 1) -> None:
-        """Count rows that were taken."""
+        """Count rows that were parsed."""
         self.kept += rows
 
     def skip(self) -> None:
-        """Count a row that could not be told apart from its surroundings."""
+        """Count a row that could not be parsed."""
         self.skipped += 1
         self.note_here("row_lost")
 
     def note_here(self, code: str) -> None:
-        """Count something; the sample is its place, for a row names hosts and people's programs."""
+        """Count an event; the sample is its line number, as a row may name hosts and programs."""
         self.diagnostics.note(code, f"line {self.line:,}")
 
     def note_command(self, line: str) -> None:
-        """Learn from a command line of ncu's how clocks were set; nothing else of it is kept."""
-        if found := _CLOCK.search(line):
-            self.clock_control = found[1]
+        """Read the clock setting from a command line of ncu; nothing else of it is kept."""
+        if match := _CLOCK.search(line):
+            self.clock_control = match[1]
 
     def stray(self, line: str) -> None:
-        """A line of no table: ncu's own message, or the output of the program."""
+        """Handle a line of no table: a message of ncu, or output of the program."""
         if not line.strip():
             return
         self.note_command(line)
@@ -65,9 +65,9 @@ class ReportBuilder:
         if status is None:
             self.note_here("stray_line")
         elif status[1] in ("ERROR", "WARNING"):
-            self._told(status[1], status[2].strip())
+            self._note_message(status[1], status[2].strip())
 
-    def _told(self, severity: str, text: str) -> None:
+    def _note_message(self, severity: str, text: str) -> None:
         if _NO_PERMISSION in text:
             self.diagnostics.note("no_permission", text)
         elif _NO_KERNELS in text:

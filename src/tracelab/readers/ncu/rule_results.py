@@ -1,11 +1,11 @@
-"""What ncu's own rules say of a launch: rows of `diagnostics`."""
+"""Map messages of ncu's rules to rows of `diagnostics`."""
 
 from dataclasses import dataclass, field
 
 from tracelab.readers.diagnostics import Diagnostic, DiagnosticCounts
 from tracelab.readers.ncu.metric_rows import Launch
 
-_KEPT = 10_000  # a report of a whole training run repeats the same advice some hundred thousand times
+_MAX_MESSAGES = 10_000  # a report of a whole training run repeats the same advice some hundred thousand times
 _KERNEL_LENGTH = 120
 _WARNINGS = ("OPT", "WRN", "WARNING", "ERR", "OPTIMIZATION")
 
@@ -25,14 +25,14 @@ class Advice:
 
 @dataclass
 class AdviceList:
-    """All advice of a report, up to a limit; the rest is counted."""
+    """Advice of a report, up to a limit; the rest is counted."""
 
     diagnostics: DiagnosticCounts
     messages: list[Diagnostic] = field(default_factory=list)
 
     def add(self, advice: Advice) -> None:
-        """Take one message."""
-        if len(self.messages) >= _KEPT:
+        """Add one message."""
+        if len(self.messages) >= _MAX_MESSAGES:
             self.diagnostics.note("advice_beyond_limit", advice.text)
             return
         severity = "warning" if advice.kind.upper() in _WARNINGS else "info"
@@ -47,5 +47,5 @@ def _format_advice(advice: Advice) -> str:
     rule = " ".join(word for word in (advice.rule, f"({advice.section})" if advice.section else "") if word)
     text = " ".join(advice.text.split())
     kind = f" ({advice.speedup_kind})" if advice.speedup_kind else ""
-    gain = f" Estimated speedup: {advice.speedup.removesuffix('%')} %{kind}." if advice.speedup else ""
-    return f"{number}, {short}: {advice.kind}{' ' + rule if rule else ''}: {text}{gain}"
+    speedup = f" Estimated speedup: {advice.speedup.removesuffix('%')} %{kind}." if advice.speedup else ""
+    return f"{number}, {short}: {advice.kind}{' ' + rule if rule else ''}: {text}{speedup}"

@@ -1,4 +1,4 @@
-"""The page `session`: the command line's clock setting, ncu's version, and the attributes of the devices."""
+"""Parse the page `session`: clock setting of the command line, version of ncu, attributes of devices."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from tracelab.readers.ncu.csv_columns import split_fields
 from tracelab.readers.ncu.report_builder import ReportBuilder
 
 _TITLES = ("Launch Settings", "Session Info", "Processes", "Device Attributes")
-_RULE = re.compile(r"-+(?: -+)*\s*")
+_DASHES = re.compile(r"-+(?: -+)*\s*")
 _DEVICE = re.compile(r"Device (\d+)")
 _COMMAND_LINE = "Profiler Command Line"
 
 
 @dataclass
 class SessionPageParser:
-    """Takes the lines of a session page."""
+    """Parser of the lines of a session page."""
 
     report: ReportBuilder
     _title: str = ""
@@ -23,7 +23,7 @@ class SessionPageParser:
     _pids: set[int] = field(default_factory=set)
 
     def take(self, line: str) -> bool:
-        """Whether the line belongs to a session page."""
+        """Parse a line; return whether it belongs to a session page."""
         text = line.strip()
         if text in _TITLES:
             self._title, self._header, self._columns = text, [], []
@@ -31,19 +31,19 @@ class SessionPageParser:
         if not self._title or not text:
             self._title = "" if self._header and not text else self._title
             return False
-        if _RULE.fullmatch(line):
-            self._columns = [found.start() for found in re.finditer(r"-+", line)]
+        if _DASHES.fullmatch(line):
+            self._columns = [match.start() for match in re.finditer(r"-+", line)]
             return True
-        cells = self._cells(line)
+        cells = self._split_row(line)
         if len(cells) < 2:  # noqa: PLR2004 - a name and a value
             return False
         if not self._header:
             self._header = cells
             return True
-        self._row(cells)
+        self._parse_row(cells)
         return True
 
-    def _cells(self, line: str) -> list[str]:
+    def _split_row(self, line: str) -> list[str]:
         if line.startswith('"'):
             return split_fields(line, ",") or []
         if self._columns:
@@ -51,12 +51,12 @@ class SessionPageParser:
             return [line[start:end].strip() for start, end in zip(self._columns, ends, strict=True)]
         return []
 
-    def _row(self, cells: list[str]) -> None:
+    def _parse_row(self, cells: list[str]) -> None:
         if self._title == "Device Attributes":
             pid = next(iter(self._pids)) if len(self._pids) == 1 else None
             for heading, value in zip(self._header[1:], cells[1:], strict=False):
-                if found := _DEVICE.fullmatch(heading):
-                    self.report.devices.note((pid, int(found[1][:9])), cells[0], value)
+                if match := _DEVICE.fullmatch(heading):
+                    self.report.devices.note((pid, int(match[1][:9])), cells[0], value)
             self.report.keep()
         elif self._title == "Processes" and cells[0].isdecimal():
             self._pids.add(int(cells[0][:18]))

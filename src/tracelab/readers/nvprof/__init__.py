@@ -1,4 +1,4 @@
-"""What nvprof wrote: its database, its traces and summaries as CSV, and what it printed on a console."""
+"""Read nvprof: databases, traces and summaries as CSV, and console output."""
 
 from tracelab.readers.nvprof.probe import DESCRIPTION, probe_file, sniff, time_span_ns
 from tracelab.readers.nvprof.read import VERSION, read

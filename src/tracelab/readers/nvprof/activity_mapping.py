@@ -1,7 +1,7 @@
-"""CUPTI activity tables to canonical tables: one mapping a table, one line a canonical column.
+"""Map CUPTI activity tables to canonical tables: one mapping per table, one line per canonical column.
 
-The expressions are DuckDB SQL over the rows of one activity table, whose columns stand in double quotes, with names in
-place of ids of the string table and bytes in hex. What no expression names is kept in `args`.
+The expressions are DuckDB SQL over the rows of one activity table. Its columns are in double quotes; ids of the string
+table are replaced by their texts, and bytes by hex. Columns that no expression names go into `args`.
 """
 
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ PREFIX = "CUPTI_ACTIVITY_KIND_"
 
 @dataclass(frozen=True)
 class Mapping:
-    """How rows of an activity table that pass `where` become rows of one canonical table."""
+    """Mapping of the rows of an activity table that pass `where` to one canonical table."""
 
     table: str
     columns: dict[str, str] = field(default_factory=dict)
     where: str = "true"
-    also_held: tuple[str, ...] = ()  # columns that a column of ours says again, or that say nothing
+    also_mapped: tuple[str, ...] = ()  # columns that a mapped column repeats, or without information
 
 
 def _id_or_null(name: str) -> str:
-    """An id whose -1 or 4294967295 (the unsigned 32-bit -1) means that there is none."""
+    """Return SQL of an id for which -1 and 4294967295 (the unsigned 32-bit -1) mean absence."""
     return f'nullif(nullif("{name}", -1), 4294967295)'
 
 
 def _case_names(name: str, *texts: str) -> str:
-    """The text that a number from 1 on stands for; a number without a text as it is."""
+    """Return SQL of the text of a number that counts from 1; other numbers become NULL."""
     whens = " ".join(f"when {number} then '{text}'" for number, text in enumerate(texts, 1))
     return f'case "{name}" {whens} end'
 
@@ -50,9 +50,9 @@ _GPU = {
     **_TIMES,
     "correlation": _id_or_null("correlationId"),
 }
-_SHAPE = {f"{what}_{axis.lower()}": f'"{what}{axis}"' for what in ("grid", "block") for axis in "XYZ"}
+_SHAPE = {f"{dimension}_{axis.lower()}": f'"{dimension}{axis}"' for dimension in ("grid", "block") for axis in "XYZ"}
 _API = {"pid": '"processId"', "tid": '"threadId"', **_TIMES}
-_OBJECT = {  # whose event it is: a process and a thread of it, or a device
+_OBJECT = {  # the owner of an event: a process and its thread, or a device
     "pid": 'case when "objectKind" <= 2 then int_at("objectId", 0) else gpu_pid() end',
     "tid": 'case when "objectKind" = 2 then nullif(int_at("objectId", 1), 0) end',
 }
@@ -105,10 +105,10 @@ _METRIC = {
 }
 
 
-def _map_metric(what: str, value: str, *, instance: str = "null") -> Mapping:
+def _map_metric(dimension: str, value: str, *, instance: str = "null") -> Mapping:
     return Mapping(
         "kernel_metrics",
-        _METRIC | {"metric": f"'{what} ' || \"id\"", "value": value, "instance": f"{instance}::varchar"},
+        _METRIC | {"metric": f"'{dimension} ' || \"id\"", "value": value, "instance": f"{instance}::varchar"},
     )
 
 
@@ -168,7 +168,7 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
                 "size_bytes": '"value"',
             },
             where=_MIGRATED,
-            also_held=("counterKind",),
+            also_mapped=("counterKind",),
         ),
         Mapping(
             "counters",
@@ -205,7 +205,7 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
                 "payload": 'payload("payload_kind", "payload")',
             },
             where='"flags" & 4 = 0',
-            also_held=("id",),
+            also_mapped=("id",),
         ),
         Mapping(
             "other_events",
@@ -235,13 +235,13 @@ MAPPINGS: dict[str, tuple[Mapping, ...]] = {
         Mapping("other_events", OTHER_EVENT | {"category": "'environment'"}, '"environmentKind" not in (1, 2, 3, 4)'),
     ),
 }
-"""By activity kind; the rows of any other become `other_events`."""
+"""By activity kind; rows of all other kinds become `other_events`."""
 
 NOT_EVENTS = {"DEVICE", "MARKER_DATA"}
-"""Activity kinds whose rows become part of others' rows, or rows of `devices`."""
+"""Activity kinds whose rows become part of other rows, or rows of `devices`."""
 
 TEXT_IDS = {"name", "fileName", "srcFile", "funcName", "varName"}
-"""Columns that hold ids of the string table, wherever they occur; `domain` does of markers only."""
+"""Columns with ids of the string table, wherever they occur; `domain` has them in markers only."""
 
 FILE_NAMES = {"fileName", "srcFile"}
-"""Of which the folders are not kept: they name users."""
+"""Columns of paths, whose folders are not kept: they name users."""

@@ -1,4 +1,4 @@
-"""nvprof's own lines between its tables: whose result follows, and what went wrong."""
+"""Parse nvprof's own lines between its tables: headings and problems."""
 
 import re
 from dataclasses import replace
@@ -7,9 +7,9 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof.summary_mapping import TableContext
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
-"""What nvprof's lines begin with: their process between equals signs, or none."""
+"""Prefix of nvprof's lines: the process between equals signs, or equals signs alone."""
 
-_RESULTS = {  # what a heading says the next table is; those with a column of types need none
+_RESULTS = {  # the next table by its heading; tables with a column of types need none
     "Profiling result:": "gpu_activities",
     "API calls:": "api_calls",
     "Metric result:": "metrics",
@@ -21,7 +21,7 @@ _RESULTS = {  # what a heading says the next table is; those with a column of ty
 _OF_DEVICE = re.compile(r'\s*"*Device "+(.*\S)"+\s*')
 _OF_KERNEL = re.compile(r"\s+Kernel:\s+(.*\S)\s*")
 _OF_RANGE = re.compile(r'\s*Range "(.*)"\s*')
-_TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
+_PROBLEMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("permission_denied", re.compile(r"ERR_NVGPUCTRPERM|not have permission", re.IGNORECASE)),
     ("failed", re.compile(r"Application (?:returned non-zero code -?\d+|received signal \d+)")),
     ("timeout", re.compile(r"Execution timeout")),
@@ -38,32 +38,32 @@ _STATUS = {
     "timeout": "timeout",
     "failed": "failed",
 }
-"""Status of the run by what was noticed; the first that was counts."""
+"""Status of the run by diagnostic code, the first match counts."""
 
 
-def parse_heading(text: str, pid: int | None, where: TableContext) -> TableContext | None:
-    """What holds for the tables behind this line, where the line says so."""
+def parse_heading(text: str, pid: int | None, context: TableContext) -> TableContext | None:
+    """Return the context of the tables after this line, if the line is a heading."""
     stripped = text.strip(' \t,;"')
     if result := _RESULTS.get(stripped):
         scope = "" if stripped.startswith("NVTX") else None
-        return TableContext(pid=where.pid if pid is None else pid, heading=result, scope=scope)
+        return TableContext(pid=context.pid if pid is None else pid, heading=result, scope=scope)
     if device := _OF_DEVICE.fullmatch(text):
-        return replace(where, device=device[1], kernel=None)
+        return replace(context, device=device[1], kernel=None)
     if kernel := _OF_KERNEL.fullmatch(text):
-        return replace(where, kernel=kernel[1])
-    if (within := _OF_RANGE.fullmatch(text)) and where.scope is not None:
-        return replace(where, scope=within[1])
+        return replace(context, kernel=kernel[1])
+    if (nvtx_range := _OF_RANGE.fullmatch(text)) and context.scope is not None:
+        return replace(context, scope=nvtx_range[1])
     return None
 
 
 def note_problem(text: str, diagnostics: DiagnosticCounts) -> None:
-    """Count what nvprof says that went wrong; paths in it are not kept."""
-    for code, pattern in _TROUBLE:
-        if found := pattern.search(text):
-            diagnostics.note(code, _PATH.sub("…", found[found.lastindex or 0]))
+    """Count a problem that nvprof reports; paths in it are not kept."""
+    for code, pattern in _PROBLEMS:
+        if match := pattern.search(text):
+            diagnostics.note(code, _PATH.sub("…", match[match.lastindex or 0]))
             return
 
 
 def run_status(diagnostics: DiagnosticCounts) -> str | None:
-    """The run's status, where something went wrong."""
+    """Return the status of the run if there was a problem."""
     return next((status for code, status in _STATUS.items() if diagnostics.counts[code]), None)

@@ -8,7 +8,7 @@ create macro hex_at(text, byte, length) as
 -- int_at(text, place): the unsigned 32-bit number at a place of a union, as CUPTI puts process, thread and device there.
 create macro int_at(text, place) as hex_at(text, 4 * place, 4)::bigint;
 
--- metric_value(text): the value of a union of a double and 64-bit integers, whose kind the file does not say. A whole
+-- metric_value(text): the value of a union of a double and 64-bit integers, whose kind is not in the file. A whole
 -- number below 2^52 would be a double too small to be measured; a negative one would be no number.
 create macro metric_value(text) as (
     select case

@@ -1,4 +1,4 @@
-"""What an nvprof database says beside its events: devices, contexts, the process, the version of its layout."""
+"""Read the metadata of an nvprof database: devices, contexts, process, version of its layout."""
 
 import sqlite3
 
@@ -7,23 +7,23 @@ import pyarrow as pa
 from tracelab.readers.nvprof.activity_mapping import PREFIX
 
 Tables = dict[str, dict[str, str]]
-"""The columns of each table, with their declared types."""
+"""Columns of each table, with their declared types."""
 
 
 def read_contexts(con: sqlite3.Connection, tables: Tables) -> pa.Table:
-    """The device of each context."""
+    """Read the device of each context."""
     rows = query_columns(con, tables, "CONTEXT", "contextId", "deviceId")
-    whole = [row for row in rows if all(isinstance(value, int) for value in row)]
+    complete = [row for row in rows if all(isinstance(value, int) for value in row)]
     return pa.table(
         {
-            "context": pa.array([row[0] for row in whole], pa.int64()),
-            "device": pa.array([row[1] for row in whole], pa.int64()),
+            "context": pa.array([row[0] for row in complete], pa.int64()),
+            "device": pa.array([row[1] for row in complete], pa.int64()),
         }
     )
 
 
 def find_only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
-    """The process of rows of a GPU, which name none: the only one of the API calls, else of the file's names."""
+    """Return the process of GPU rows, which name none: the only one of the API calls, else of the file's names."""
     pids: set[object] = set()
     for kind in ("RUNTIME", "DRIVER"):
         if rows := query_columns(con, tables, kind, "min(processId)", "max(processId)", needs=("processId",)):
@@ -36,7 +36,7 @@ def find_only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
 
 
 def read_version(con: sqlite3.Connection, tables: Tables) -> str | None:
-    """The version of the file's layout; nvprof's own does not stand in it."""
+    """Return the version of the file's layout; the file does not have nvprof's."""
     if "version" not in tables.get("Version", {}):
         return None
     try:
@@ -49,7 +49,7 @@ def read_version(con: sqlite3.Connection, tables: Tables) -> str | None:
 def query_columns(
     con: sqlite3.Connection, tables: Tables, kind: str, *columns: str, needs: tuple[str, ...] = ()
 ) -> list[tuple[object, ...]]:
-    """Columns of a small table; nothing where the table or one of them is not there, or cannot be read."""
+    """Query columns of a small table; nothing if the table or a column is missing or unreadable."""
     if not set(needs or columns) <= set(tables.get(PREFIX + kind, {})):
         return []
     try:
@@ -59,7 +59,7 @@ def query_columns(
 
 
 def read_devices(con: sqlite3.Connection, tables: Tables) -> list[dict[str, object]]:
-    """Rows of `devices`."""
+    """Build rows of `devices`."""
     columns = tables.get(PREFIX + "DEVICE", {})
     if not columns:
         return []
@@ -99,7 +99,7 @@ def _build_device_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def _format_uuid(value: object) -> str | None:
-    """The card's UUID as nvidia-smi writes it."""
+    """Format a UUID as nvidia-smi does."""
     if not isinstance(value, bytes) or len(value) != 16 or not any(value):  # noqa: PLR2004  a UUID's bytes
         return None
     text = value.hex()

@@ -1,4 +1,4 @@
-"""Whether a file is nvprof's, by its content: the marks of its text, the tables of its database."""
+"""Detect files of nvprof by content: prefixes of its lines, tables of its database."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ _TIMED = ("KERNEL", "CONCURRENT_KERNEL", "MEMCPY", "RUNTIME", "DRIVER")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether content that begins like this may be nvprof's: an SQLite file, its lines, or long output before them."""
+    """Return whether the content may be of nvprof: an SQLite file, its lines, or long output before them."""
     if head.startswith(sqlite_scan.MAGIC):
         return True
     text = decode_head(head)
@@ -37,17 +37,17 @@ def sniff(head: bytes) -> bool:
 
 
 def probe_file(path: Path) -> Probe:
-    """Look for nvprof's tables, or for lines of its own. Raises NotProfilerDataError."""
+    """Look for nvprof's tables or lines. Raises NotProfilerDataError."""
     if is_database(path):
         with as_file(path, DiagnosticCounts()) as file, closing(sqlite_scan.open_database(file)) as con:
             read_database.list_tables(path, con)
     elif not _has_own_lines(path):
-        raise NotProfilerDataError(path, f"holds no profiler data; expected {DESCRIPTION}")
+        raise NotProfilerDataError(path, f"no profiler data; expected {DESCRIPTION}")
     return Probe(format="nvprof", rank=rank_from_name(path))
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
-    """About when a database's recording began and ended: its first and last rows; printed times have no date."""
+    """Return about the begin and end of a database from its first and last rows; printed times have no date."""
     if not is_database(path):
         return None
     times: list[int] = []
@@ -62,13 +62,13 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
 
 
 def is_database(path: Path) -> bool:
-    """Whether the content, unpacked, is an SQLite file."""
+    """Return whether the decompressed content is an SQLite file."""
     return decompress.read_head(path).startswith(sqlite_scan.MAGIC)
 
 
 @contextlib.contextmanager
 def as_file(path: Path, diagnostics: DiagnosticCounts) -> Iterator[Path]:
-    """A database as SQLite can open it: where it is packed, unpacked elsewhere."""
+    """Yield a database as SQLite opens it; a compressed one is decompressed to a temporary file."""
     if not decompress.is_gzip(path):
         yield path
         return
@@ -81,7 +81,7 @@ def as_file(path: Path, diagnostics: DiagnosticCounts) -> Iterator[Path]:
 
 
 def _has_own_lines(path: Path) -> bool:
-    """Whether one of the first lines is nvprof's, or names the columns of one of its tables."""
+    """Return whether one of the first lines is nvprof's, or the header of one of its tables."""
     seen = 0
     with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
         for block in iter_blocks(stream, DiagnosticCounts()):

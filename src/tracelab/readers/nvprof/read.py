@@ -1,4 +1,4 @@
-"""A whole nvprof file into a sink, whichever of its forms it has."""
+"""Read a whole nvprof file into a sink, whichever of its formats it has."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An nvprof database (`nvprof -o`, .nvprof or .nvvp) into a sink."""
+"""Read an nvprof database (`nvprof -o`, .nvprof or .nvvp) into a sink."""
 
 import json
 import sqlite3
@@ -32,16 +32,16 @@ _ABSENT = ("", "00", "00000000")
 
 @dataclass(frozen=True)
 class DatabaseSource:
-    """A database: the file to open, the one that was given (packed, perhaps), and what was noticed unpacking it."""
+    """A database: the file to open, the source file (perhaps compressed), and problems of decompressing it."""
 
     file: Path
-    given: Path
+    source_file: Path
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
 
 @dataclass
 class ReadTotals:
-    """What all rows together have told."""
+    """Totals over all rows."""
 
     events: int = 0
     lost: int = 0
@@ -50,7 +50,7 @@ class ReadTotals:
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
     def note_times(self, rows: pa.Table) -> None:
-        """Take account of the times of some rows."""
+        """Update the totals with the times of some rows."""
         if "start_ns" not in rows.column_names:
             return
         first = pc.min(rows.column("start_ns")).as_py()
@@ -64,18 +64,18 @@ class ReadTotals:
 
 def read(source: DatabaseSource, open_sink: Callable[[int], Sink], *, progress: Callable[[int], None]) -> ReadResult:
     """Put the rows of a database into a sink. Raises NotProfilerDataError."""
-    rank = rank_from_name(source.given)
-    whole = ReadTotals(diagnostics=source.diagnostics, broken=sqlite_scan.is_truncated(source.file))
-    if whole.broken:
-        whole.diagnostics.note("database_cut")
+    rank = rank_from_name(source.source_file)
+    totals = ReadTotals(diagnostics=source.diagnostics, broken=sqlite_scan.is_truncated(source.file))
+    if totals.broken:
+        totals.diagnostics.note("database_cut")
     if rank is None:
-        whole.diagnostics.note("rank_assumed")
+        totals.diagnostics.note("rank_assumed")
     sink = open_sink(rank or 0)
     with closing(sqlite_scan.open_database(source.file)) as con, duckdb.connect(config={"threads": 1}) as engine:
-        tables = list_tables(source.given, con)
+        tables = list_tables(source.source_file, con)
         _create_lookups(engine, con, tables)
-        size_bytes = source.given.stat().st_size
-        for share in _read_tables(source, con, tables, partial(_map_batch, engine, sink, whole), whole):
+        size_bytes = source.source_file.stat().st_size
+        for share in _read_tables(source, con, tables, partial(_map_batch, engine, sink, totals), totals):
             progress(int(share * size_bytes))
         devices = metadata.read_devices(con, tables)
         version = metadata.read_version(con, tables)
@@ -83,30 +83,33 @@ def read(source: DatabaseSource, open_sink: Callable[[int], Sink], *, progress: 
     gpu = devices[0]["name"] if devices else None
     sink.put("runs", build_table("runs", [{"profiler": "nvprof", "gpu": gpu}]))
     sink.close()
-    return _facts(whole, version)
+    return _facts(totals, version)
 
 
 def list_tables(path: Path, con: sqlite3.Connection) -> Tables:
-    """The file's tables with their columns. Raises NotProfilerDataError where they are not nvprof's."""
+    """Return the file's tables with their columns. Raises NotProfilerDataError if nvprof did not write them."""
     try:
         tables = sqlite_scan.list_columns(con)
     except sqlite3.DatabaseError as error:
-        raise NotProfilerDataError(path, f"this SQLite file cannot be opened ({error}); copy it again") from error
+        raise NotProfilerDataError(path, f"SQLite cannot open this file ({error}); copy it again") from error
     if "StringTable" not in tables or not any(name.startswith(PREFIX) for name in tables):
-        raise NotProfilerDataError(path, "this SQLite file is not one that nvprof wrote (`nvprof -o FILE`)")
+        raise NotProfilerDataError(path, "this SQLite file has no tables of nvprof (`nvprof -o FILE`)")
     return tables
 
 
 def build_table(table: str, rows: list[dict[str, object]]) -> pa.Table:
-    """Rows of a table of the schema, without run and source."""
+    """Build a table of the schema, without run and source."""
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
 def _create_lookups(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables: Tables) -> None:
-    """What the mappings' macros look up: names of API functions, devices of contexts, the file's only process."""
+    """Create what the mappings' macros look up.
+
+    Names of API functions, devices of contexts, the file's only process.
+    """
     names = [line.split(",") for line in (_DATA / "cbids.csv").read_text("utf-8").splitlines()[1:]]
-    known = {
+    lookups = {
         "cbids": pa.table(
             {
                 "api": [row[0] for row in names],
@@ -116,10 +119,10 @@ def _create_lookups(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, 
         ),
         "contexts": metadata.read_contexts(con, tables),
     }
-    for name, table in known.items():
-        engine.register("given", table)
-        engine.execute(f"create table {name} as from given")
-        engine.unregister("given")
+    for name, table in lookups.items():
+        engine.register("lookup", table)
+        engine.execute(f"create table {name} as from lookup")
+        engine.unregister("lookup")
     engine.execute((_DATA / "macros.sql").read_text("utf-8"))
     pid = metadata.find_only_process(con, tables)
     engine.execute(f"create macro gpu_pid() as {'null' if pid is None else pid}::bigint")
@@ -130,24 +133,24 @@ def _read_tables(
     con: sqlite3.Connection,
     tables: Tables,
     put: Callable[[str, pa.Table], None],
-    whole: ReadTotals,
+    totals: ReadTotals,
 ) -> Iterator[float]:
-    """Read all tables of events, batch by batch; tells each time which share of the rows it was."""
+    """Read all event tables in batches; yield the share of the rows of each."""
     weights = {
         kind: sqlite_scan.estimate_rows(con, PREFIX + kind) for kind in list_kinds(tables) if kind not in NOT_EVENTS
     }
     total = max(1, sum(weights.values()))
     for kind in weights:
         for question in build_queries(con, tables, kind):
-            lost = ReadLosses()
-            for batch in sqlite_scan.scan_batches(source.file, question, lost):
-                whole.events += batch.num_rows
+            losses = ReadLosses()
+            for batch in sqlite_scan.scan_batches(source.file, question, losses):
+                totals.events += batch.num_rows
                 put(kind, batch)
                 yield batch.num_rows / total
-            _note_lost(kind, lost, whole)
+            _note_lost(kind, losses, totals)
 
 
-def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, whole: ReadTotals, kind: str, raw: pa.Table) -> None:
+def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, totals: ReadTotals, kind: str, raw: pa.Table) -> None:
     """Map a batch of rows, and put them into their tables."""
     other = Mapping("other_events", OTHER_EVENT | {"category": f"'{kind.lower()}'"})
     wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _named_columns(mapping)}
@@ -156,13 +159,13 @@ def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, whole: ReadTotals,
     engine.register("raw", raw)
     for mapping in MAPPINGS.get(kind, (other,)):
         rows = engine.sql(_select_sql(mapping, raw)).to_arrow_table()
-        whole.note_times(rows)
+        totals.note_times(rows)
         sink.put(mapping.table, rows)
     engine.unregister("raw")
 
 
 def _named_columns(mapping: Mapping) -> set[str]:
-    """The raw columns that a mapping's expressions name."""
+    """Return the raw columns in the expressions of a mapping."""
     text = " ".join([mapping.where, *mapping.columns.values()])
     return {part for at, part in enumerate(text.split('"')) if at % 2}
 
@@ -170,14 +173,14 @@ def _named_columns(mapping: Mapping) -> set[str]:
 def _select_sql(mapping: Mapping, raw: pa.Table) -> str:
     types = {column.name: column.duckdb for column in schema.BY_NAME[mapping.table].columns}
     columns = [f"{_cast_sql(text, types[name])} as {name}" for name, text in mapping.columns.items()]
-    held = (
+    mapped = (
         _named_columns(mapping)
-        | set(mapping.also_held)
+        | set(mapping.also_mapped)
         | {name for name in raw.column_names if name.startswith("kernel_")}
     )
-    left = [name for name in raw.column_names if name not in held]
-    entries = ", ".join(_json_entry_sql(name, raw) for name in left)
-    args = f"nullif('{{' || concat_ws(',', {entries}) || '}}', '{{}}')" if left else "null"
+    unmapped = [name for name in raw.column_names if name not in mapped]
+    entries = ", ".join(_json_entry_sql(name, raw) for name in unmapped)
+    args = f"nullif('{{' || concat_ws(',', {entries}) || '}}', '{{}}')" if unmapped else "null"
     return f"select {', '.join(columns)}, {args} as args from raw where {mapping.where}"
 
 
@@ -186,14 +189,14 @@ def _cast_sql(text: str, kind: str) -> str:
 
 
 def _json_entry_sql(name: str, raw: pa.Table) -> str:
-    """A key and its value as JSON, by joining texts: objects would take five times as long."""
+    """Return SQL of a key and its value as JSON by concatenation: objects would take five times as long."""
     kind = raw.schema.field(name).type
     value = _non_empty_sql(name, raw)
     return f"{_sql_literal(json.dumps(name) + ':')} || {value if pa.types.is_integer(kind) else f'to_json({value})'}"
 
 
 def _non_empty_sql(name: str, raw: pa.Table) -> str:
-    """A value that says something: 0 is what CUPTI writes where there is nothing, or nothing was asked for."""
+    """Return SQL of a non-empty value: CUPTI writes 0 if there is nothing, or nothing was requested."""
     if name == "completed" and "end" in raw.column_names:  # differs only for kernels that launched others
         return 'case when "completed" <> "end" then nullif("completed", 0) end'
     if pa.types.is_string(raw.schema.field(name).type):
@@ -205,25 +208,25 @@ def _sql_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _note_lost(kind: str, lost: ReadLosses, whole: ReadTotals) -> None:
-    if lost.values:
-        whole.diagnostics.note("value_unfit", f"{kind}.{lost.sample}", lost.values)
-    if lost.broken:
-        whole.broken = True
-        whole.lost += max(1, lost.rows)
-        whole.diagnostics.note("table_broken", f"{kind} ({lost.broken})")
+def _note_lost(kind: str, losses: ReadLosses, totals: ReadTotals) -> None:
+    if losses.values:
+        totals.diagnostics.note("value_unfit", f"{kind}.{losses.sample}", losses.values)
+    if losses.broken:
+        totals.broken = True
+        totals.lost += max(1, losses.rows)
+        totals.diagnostics.note("table_broken", f"{kind} ({losses.broken})")
 
 
-def _facts(whole: ReadTotals, version: str | None) -> ReadResult:
+def _facts(totals: ReadTotals, version: str | None) -> ReadResult:
     return ReadResult(
         source={
             "producer": "nvprof",
             "producer_version": version,
-            "events_read": whole.events + whole.lost,
-            "events_kept": whole.events,
-            "events_skipped": whole.lost,
-            "complete": not (whole.broken or any(code.startswith("gzip_") for code in whole.diagnostics.counts)),
-            "clock": "unix" if (whole.first_ns or 0) > UNIX_SINCE_NS else "session",
+            "events_read": totals.events + totals.lost,
+            "events_kept": totals.events,
+            "events_skipped": totals.lost,
+            "complete": not (totals.broken or any(code.startswith("gzip_") for code in totals.diagnostics.counts)),
+            "clock": "unix" if (totals.first_ns or 0) > UNIX_SINCE_NS else "session",
         },
-        diagnostics=build_diagnostics(whole.diagnostics, MESSAGES),
+        diagnostics=build_diagnostics(totals.diagnostics, MESSAGES),
     )

@@ -1,4 +1,4 @@
-"""What nvprof printed, as CSV or on a console, into a sink."""
+"""Read what nvprof printed, as CSV or on a console, into a sink."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,40 +24,40 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, progress: Callable[[in
     """Put the rows of a printed result into a sink."""
     rank, diagnostics = rank_from_name(path), DiagnosticCounts()
     sink = open_sink(rank or 0)
-    printed = TableParser(diagnostics)
+    parser = TableParser(diagnostics)
     with decompress.open_decompressed(path, diagnostics, progress) as stream:
         for block in iter_blocks(stream, diagnostics):
-            printed.take(block)
-            if sum(map(len, printed.rows.values())) >= _WAITING_ROWS:
-                _put_rows(printed, sink)
-    _put_rows(printed, sink)
-    ranks = _assign_ranks(printed, rank, diagnostics)
-    for table, rows in _build_run_tables(printed, ranks, rank or 0).items():
+            parser.take(block)
+            if sum(map(len, parser.rows.values())) >= _WAITING_ROWS:
+                _put_rows(parser, sink)
+    _put_rows(parser, sink)
+    ranks = _assign_ranks(parser, rank, diagnostics)
+    for table, rows in _build_run_tables(parser, ranks, rank or 0).items():
         sink.put(table, rows)
     sink.close()
     if len(ranks) > 1:
         for table in sink.rows:
             if {"rank", "pid"} <= {column.name for column in schema.BY_NAME[table].columns}:
                 sink.rewrite(table, lambda rows: _set_ranks(rows, ranks))
-    return _facts(printed)
+    return _facts(parser)
 
 
-def _put_rows(printed: TableParser, sink: Sink) -> None:
-    for table, rows in printed.rows.items():
+def _put_rows(parser: TableParser, sink: Sink) -> None:
+    for table, rows in parser.rows.items():
         sink.put(table, build_table(table, rows))
-    printed.rows.clear()
+    parser.rows.clear()
 
 
 def build_table(table: str, rows: list[Row]) -> pa.Table:
-    """Rows as a table of the schema, with the columns that one of them has."""
-    given = {name for row in rows for name in row}
-    columns = [column for column in schema.BY_NAME[table].columns if column.name in given]
+    """Build a table of the schema, with the columns that at least one row has."""
+    used = {name for row in rows for name in row}
+    columns = [column for column in schema.BY_NAME[table].columns if column.name in used]
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
-def _assign_ranks(printed: TableParser, rank: int | None, diagnostics: DiagnosticCounts) -> dict[int, int]:
-    """The rank of each process: one that the file's name says, or their order where there are several."""
-    pids = sorted({pid for pid, _, _ in printed.launches.devices if pid is not None} | printed.pids)
+def _assign_ranks(parser: TableParser, rank: int | None, diagnostics: DiagnosticCounts) -> dict[int, int]:
+    """Assign a rank to each process: the one in the file's name, or their order if there are several."""
+    pids = sorted({pid for pid, _, _ in parser.launches.devices if pid is not None} | parser.pids)
     if len(pids) > 1:
         diagnostics.note("several_processes", ", ".join(map(str, pids)), len(pids))
         return dict(zip(pids, range(len(pids)), strict=True))
@@ -66,45 +66,45 @@ def _assign_ranks(printed: TableParser, rank: int | None, diagnostics: Diagnosti
     return dict.fromkeys(pids, rank or 0)
 
 
-def _build_run_tables(printed: TableParser, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
-    """Rows of `devices` and `runs`."""
+def _build_run_tables(parser: TableParser, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
+    """Build rows of `devices` and `runs`."""
 
     def rank_of(pid: int | None) -> int:
         return rank if pid is None else ranks[pid]
 
     devices = [
         {"rank": rank_of(pid), "device": ordinal, "name": name}
-        for pid, ordinal, name in sorted(printed.launches.devices, key=str)
+        for pid, ordinal, name in sorted(parser.launches.devices, key=str)
     ]
     run: Row = {
         "profiler": "nvprof",
         "gpu": devices[0]["name"] if devices else None,
-        "status": banners.run_status(printed.diagnostics),
+        "status": banners.run_status(parser.diagnostics),
     }
     return {"devices": build_table("devices", devices), "runs": build_table("runs", [run])}
 
 
 def _set_ranks(rows: pa.Table, ranks: dict[int, int]) -> pa.Table:
-    """Rows with the rank of their process."""
-    place = pc.index_in(rows.column("pid"), pa.array(list(ranks), pa.int64()))
-    found = pc.fill_null(pc.take(pa.array(list(ranks.values()), pa.int32()), place), 0)
-    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), found)
+    """Set the rank of each row by its process."""
+    positions = pc.index_in(rows.column("pid"), pa.array(list(ranks), pa.int64()))
+    ranks_of_rows = pc.fill_null(pc.take(pa.array(list(ranks.values()), pa.int32()), positions), 0)
+    return rows.set_column(rows.schema.get_field_index("rank"), rows.schema.field("rank"), ranks_of_rows)
 
 
-def _facts(printed: TableParser) -> ReadResult:
-    diagnostics = printed.diagnostics
-    if not printed.tables:
+def _facts(parser: TableParser) -> ReadResult:
+    diagnostics = parser.diagnostics
+    if not parser.tables:
         diagnostics.note("no_result")
-    if printed.coarsest_ns > 1:
-        diagnostics.note("printed_digits", f"{printed.coarsest_ns.normalize():f} ns")
+    if parser.coarsest_ns > 1:
+        diagnostics.note("printed_digits", f"{parser.coarsest_ns.normalize():f} ns")
     broken = any(code.startswith("gzip_") for code in diagnostics.counts)
     return ReadResult(
         source={
             "producer": "nvprof",
-            "events_read": printed.kept + printed.lost,
-            "events_kept": printed.kept,
-            "events_skipped": printed.lost,
-            "complete": not (printed.lost or broken or not printed.tables),
+            "events_read": parser.kept + parser.lost,
+            "events_kept": parser.kept,
+            "events_skipped": parser.lost,
+            "complete": not (parser.lost or broken or not parser.tables),
             "clock": "session",
         },
         diagnostics=build_diagnostics(diagnostics, MESSAGES),

@@ -1,4 +1,4 @@
-"""An SQLite file that nvprof wrote, table by table, in batches of bounded size; of a damaged file what can be read."""
+"""Read the tables of an nvprof database in batches of bounded size; from a damaged file, all that is readable."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ _SCAN_ERRORS = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 
 @dataclass(frozen=True)
 class SelectField:
-    """One column of an answer: its SQL over the table `t`, and what kind of values it should have."""
+    """One column of a query: its SQL over the table `t`, and the kind of its values."""
 
     name: str
     sql: str
@@ -33,7 +33,7 @@ class SelectField:
 
 @dataclass(frozen=True)
 class TableQuery:
-    """What to read of a table; its rows come by rowid."""
+    """Query of one table, in order of rowid."""
 
     table: str
     fields: tuple[SelectField, ...]
@@ -41,7 +41,7 @@ class TableQuery:
     where: str = "true"
 
     def sql(self, after: int | None = None, before: int | None = None) -> str:
-        """The whole select, upwards from a row or downwards to it, with the row's id as the last column."""
+        """Return the select, upward from a row or downward to it, with the rowid as the last column."""
         columns = ", ".join(f'{field.sql} as "{field.name}"' for field in self.fields)
         limits = "" if after is None else f" and t.rowid > {after}"
         limits += "" if before is None else f" and t.rowid < {before}"
@@ -54,7 +54,7 @@ class TableQuery:
 
 @dataclass
 class ReadLosses:
-    """What a read could not give: rows, values of the wrong kind, and whether the file breaks."""
+    """Losses of a read: rows, values of the wrong kind, and the error of a damaged file."""
 
     rows: int = 0
     values: int = 0
@@ -63,15 +63,15 @@ class ReadLosses:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """The file, read-only, as it stands; texts that are no UTF-8 with their bad characters replaced."""
+    """Open the file read-only; invalid UTF-8 in texts is replaced."""
     con = sqlite3.connect(_uri(path), uri=True)
-    con.execute("pragma writable_schema = on")  # the only way to have SQLite open a file that lacks its last pages
+    con.execute("pragma writable_schema = on")  # without it, SQLite refuses a file that lacks its last pages
     con.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return con
 
 
 def is_truncated(path: Path) -> bool:
-    """Whether the file is shorter than its own header says."""
+    """Return whether the file is shorter than its header declares."""
     with path.open("rb") as file:
         head = file.read(100)
     page_bytes = int.from_bytes(head[16:18], "big")
@@ -79,7 +79,7 @@ def is_truncated(path: Path) -> bool:
 
 
 def list_columns(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """Every table's columns with their declared types. Raises sqlite3.DatabaseError."""
+    """Return the columns of every table with their declared types. Raises sqlite3.DatabaseError."""
     tables = [name for (name,) in con.execute("select name from sqlite_master where type = 'table' order by name")]
     return {
         table: {name: kind.upper() for _, name, kind, *_ in con.execute(f"pragma table_info({quote_name(table)})")}
@@ -88,7 +88,7 @@ def list_columns(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def estimate_rows(con: sqlite3.Connection, table: str) -> int:
-    """About how many rows a table has, without reading it."""
+    """Estimate the number of rows of a table without reading it."""
     try:
         return int(con.execute(f"select coalesce(max(rowid), 0) from {quote_name(table)}").fetchone()[0])
     except sqlite3.DatabaseError:
@@ -96,36 +96,36 @@ def estimate_rows(con: sqlite3.Connection, table: str) -> int:
 
 
 def quote_name(name: str) -> str:
-    """A name as SQL takes it, whatever stands in it."""
+    """Quote a name for SQL, whatever it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def scan_batches(path: Path, question: TableQuery, lost: ReadLosses) -> Iterator[pa.Table]:
-    """The rows asked for, by ADBC as long as that goes, else one by one.
+def scan_batches(path: Path, query: TableQuery, losses: ReadLosses) -> Iterator[pa.Table]:
+    """Yield the rows of a query, through ADBC as long as it works, else one by one.
 
-    ADBC takes the kinds of values from a file's first rows and fails where others follow; and where the file breaks, it
-    takes the good rows of the batch with it.
+    ADBC takes the kinds of values from a file's first rows and fails if others follow; at damage, it drops the good
+    rows of the batch.
     """
     last: int | None = None
     try:
-        for table in _scan_adbc(path, question):
+        for table in _scan_adbc(path, query):
             last = table.column("rowid")[-1].as_py()
             yield table.drop_columns("rowid")
     except _SCAN_ERRORS:
-        yield from _scan_rows(path, question, lost, last)
+        yield from _scan_rows(path, query, losses, last)
 
 
 def _uri(path: Path) -> str:
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
-def _scan_adbc(path: Path, question: TableQuery) -> Iterator[pa.Table]:
-    expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in question.fields] + [
+def _scan_adbc(path: Path, query: TableQuery) -> Iterator[pa.Table]:
+    expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in query.fields] + [
         ("rowid", pa.int64())
     ]
     with adbc.connect(_uri(path)) as con, con.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-        cursor.execute(question.sql())
+        cursor.execute(query.sql())
         with cursor.fetch_record_batch() as reader:
             for batch in reader:
                 if not batch.num_rows:
@@ -135,37 +135,37 @@ def _scan_adbc(path: Path, question: TableQuery) -> Iterator[pa.Table]:
                     if column.type != kind and column.null_count < len(column):
                         raise pa.ArrowInvalid(f"{name} is {column.type}")
                     if pa.types.is_string(column.type):
-                        column.validate(full=True)  # ADBC takes SQLite's word for it that texts are UTF-8
+                        column.validate(full=True)  # ADBC does not check that texts are UTF-8
                 yield pa.table({name: batch.column(name).cast(kind) for name, kind in expected})
 
 
-def _scan_rows(path: Path, question: TableQuery, lost: ReadLosses, after: int | None) -> Iterator[pa.Table]:
-    """Rows behind `after`; where the file breaks, those behind the break from the end backwards."""
+def _scan_rows(path: Path, query: TableQuery, losses: ReadLosses, after: int | None) -> Iterator[pa.Table]:
+    """Yield the rows after `after`; at damage, also those after it, from the end backward."""
     last = after
     try:
-        for rows in _iter_chunks(path, question.sql(after=after)):
+        for rows in _iter_chunks(path, query.sql(after=after)):
             last = rows[-1][-1]
-            yield _build_checked_table(question, rows, lost)
-    except _PartialChunkError as half:
-        if half.rows:
-            last = half.rows[-1][-1]
-            yield _build_checked_table(question, half.rows, lost)
-        lost.broken = str(half)
-    if not lost.broken:
+            yield _build_checked_table(query, rows, losses)
+    except _PartialChunkError as partial:
+        if partial.rows:
+            last = partial.rows[-1][-1]
+            yield _build_checked_table(query, partial.rows, losses)
+        losses.broken = str(partial)
+    if not losses.broken:
         return
     try:
-        for rows in _iter_chunks(path, question.sql(after=last, before=1 << 62)):
-            yield _build_checked_table(question, rows, lost)
-    except _PartialChunkError as half:
-        if half.rows:
-            yield _build_checked_table(question, half.rows, lost)
+        for rows in _iter_chunks(path, query.sql(after=last, before=1 << 62)):
+            yield _build_checked_table(query, rows, losses)
+    except _PartialChunkError as partial:
+        if partial.rows:
+            yield _build_checked_table(query, partial.rows, losses)
 
 
 class _PartialChunkError(Exception):
-    """The file broke within a chunk; the rows before the break."""
+    """The file is damaged within a chunk; `rows` are those before the damage."""
 
-    def __init__(self, rows: list[tuple[Any, ...]], problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, rows: list[tuple[Any, ...]], error: str) -> None:
+        super().__init__(error)
         self.rows = rows
 
 
@@ -184,17 +184,21 @@ def _iter_chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         yield rows
 
 
-def _build_checked_table(question: TableQuery, rows: list[tuple[Any, ...]], lost: ReadLosses) -> pa.Table:
-    """The rows as a table; a value of another kind than its column's is NULL, and counted."""
+def _build_checked_table(query: TableQuery, rows: list[tuple[Any, ...]], losses: ReadLosses) -> pa.Table:
+    """Build a table; a value of another kind than its column becomes NULL and is counted."""
     columns = []
-    whole = [row for row in rows if any(value not in (None, "") for value in row[:-1])]
-    lost.rows += len(rows) - len(whole)  # on a page that was cut SQLite sees rows of nothing
-    for field, values in zip(question.fields, zip(*whole, strict=True), strict=False):  # behind the fields: the rowid
+    rows_with_values = [row for row in rows if any(value not in (None, "") for value in row[:-1])]
+    losses.rows += len(rows) - len(rows_with_values)  # on a truncated page SQLite reads empty rows
+    for field, values in zip(
+        query.fields, zip(*rows_with_values, strict=True), strict=False
+    ):  # after the fields: the rowid
         fits = _FITS[field.kind]
         kept = [value if value is None or fits(value) else None for value in values]
-        if bad := [value for value, good in zip(values, kept, strict=True) if value is not None and good is None]:
-            lost.values += len(bad)
-            lost.sample = lost.sample or f"{field.name} {bad[0]!r}"
+        if unfit := [
+            value for value, kept_value in zip(values, kept, strict=True) if value is not None and kept_value is None
+        ]:
+            losses.values += len(unfit)
+            losses.sample = losses.sample or f"{field.name} {unfit[0]!r}"
         columns.append(pa.array(kept, KINDS[field.kind]))
-    schema = pa.schema([(field.name, KINDS[field.kind]) for field in question.fields])
+    schema = pa.schema([(field.name, KINDS[field.kind]) for field in query.fields])
     return pa.table(columns, schema=schema) if columns else schema.empty_table()

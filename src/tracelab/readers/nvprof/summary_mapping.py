@@ -1,4 +1,4 @@
-"""Rows of nvprof's summaries: times by name, counters by kernel, what unified memory moved."""
+"""Map rows of nvprof's summaries: times by name, counters by kernel, migrations of unified memory."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LETTERS = frozenset(map(chr, range(ord("A"), ord("z") + 1)))
 
 @dataclass(frozen=True)
 class TableContext:
-    """What stands above a table: its process and device, its kernel, and which of nvprof's results it is."""
+    """Context of a table: process, device, kernel, heading, NVTX range."""
 
     pid: int | None = None
     device: str | None = None
@@ -23,25 +23,25 @@ class TableContext:
     scope: str | None = None  # the NVTX range that a summary is of
 
 
-def _map_times(where: TableContext, cells: RowCells) -> Row:
-    kind = re.sub(r"\W+", "_", (cells.text("Type") or where.heading).lower()).strip("_")
+def _map_times(context: TableContext, cells: RowCells) -> Row:
+    kind = re.sub(r"\W+", "_", (cells.text("Type") or context.heading).lower()).strip("_")
     return {
-        "kind": kind if where.scope is None else f"nvtx_{kind}",
+        "kind": kind if context.scope is None else f"nvtx_{kind}",
         "name": cells.text("Name"),
         "calls": cells.count("Calls"),
         "dur_ns": cells.whole("Time", "ns"),
         "mean_ns": cells.number("Avg"),
         "min_ns": cells.whole("Min", "ns"),
         "max_ns": cells.whole("Max", "ns"),
-        "args": _build_args(cells, "Time(%)", scope=where.scope),
+        "args": _build_args(cells, "Time(%)", scope=context.scope),
     }
 
 
-def _map_counters(where: TableContext, cells: RowCells) -> Row:
-    is_event = where.heading == "events" or "Metric Description" not in cells.held
+def _map_counters(context: TableContext, cells: RowCells) -> Row:
+    is_event = context.heading == "events" or "Metric Description" not in cells.cells
     return {
         "kind": "events" if is_event else "metrics",
-        "name": cells.text("Kernel") or where.kernel,
+        "name": cells.text("Kernel") or context.kernel,
         "calls": cells.count("Invocations"),
         "metric": cells.text("Metric Name"),
         "value": cells.number("Avg"),
@@ -53,7 +53,7 @@ def _map_counters(where: TableContext, cells: RowCells) -> Row:
 
 
 def _columns_in_words(cells: RowCells) -> tuple[str, ...]:
-    """Columns whose values are more than numbers: Low (2)."""
+    """Return columns whose values are words: Low (2)."""
     return tuple(name for name in ("Avg", "Min", "Max") if (cells.text(name) or "-")[0] in LETTERS | {"<"})
 
 
@@ -83,14 +83,14 @@ def _map_critical_path(_: TableContext, cells: RowCells) -> Row:
 
 
 def _build_args(cells: RowCells, *columns: str, scope: str | None = None) -> str | None:
-    """Columns as JSON: numbers where they are some."""
-    said: dict[str, object] = {"nvtx_range": scope} if scope else {}
+    """Return columns as JSON, as numbers if they are some."""
+    args_by_name: dict[str, object] = {"nvtx_range": scope} if scope else {}
     for column in columns:
         if (text := cells.text(column)) is not None:
-            words = column in ("Metric Description", "Waiting time") or text[:1] in LETTERS | {"<"}
-            found = None if words else cells.amount(column)
-            said[column] = float(found.number) if found else text
-    return json_text(said) if said else None
+            is_text = column in ("Metric Description", "Waiting time") or text[:1] in LETTERS | {"<"}
+            parsed = None if is_text else cells.amount(column)
+            args_by_name[column] = float(parsed.number) if parsed else text
+    return json_text(args_by_name) if args_by_name else None
 
 
 SUMMARIES: dict[str, Callable[[TableContext, RowCells], Row]] = {

@@ -1,4 +1,4 @@
-"""nvprof's tables: which kind one is by its column names, and how a line becomes cells."""
+"""Detect nvprof's tables by their column names, and split lines into cells."""
 
 import csv
 import re
@@ -31,7 +31,7 @@ TRACE_COLUMNS = {
     *("Device", "Context", "Stream", "Src Dev", "Src Ctx", "Dst Dev", "Dst Ctx", "Unified Memory", "Virtual Address"),
     *("Name", "Kernel", "Correlation_ID"),
 }
-"""Columns of a trace; any other holds a metric of each launch."""
+"""Columns of a trace; every other column is a metric of each launch."""
 
 _NUMERIC_COLUMNS: dict[Kind, tuple[str, ...]] = {
     "trace": ("Start", "Duration"),
@@ -41,7 +41,7 @@ _NUMERIC_COLUMNS: dict[Kind, tuple[str, ...]] = {
     "migrations": ("Count", "Total Time"),
     "path": ("Critical path(%)", "Critical path"),
 }
-"""Of which a row has a number in one column at least."""
+"""Columns of which a row has a number in at least one."""
 
 _NEXT = r'"?(?:[,;\t]"?|\s{2,})'
 _HEADER = re.compile(
@@ -61,48 +61,50 @@ _NUMERIC = re.compile(r"[-+]?\d.*")
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The columns of one table; without a delimiter they are apart by two blanks or more."""
+    """Columns of one table; without a delimiter, two spaces or more separate them."""
 
     kind: Kind
     columns: tuple[str, ...]
     delimiter: str | None
 
     @cached_property
-    def place(self) -> dict[str, int]:
-        """Where each column stands."""
-        return {name: at for at, name in enumerate(self.columns)}
+    def position_of(self) -> dict[str, int]:
+        """Position of each column."""
+        return {name: position for position, name in enumerate(self.columns)}
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """Columns of a trace that hold a metric of each launch."""
+        """Columns of a trace that are metrics of each launch."""
         return tuple(name for name in self.columns if name not in TRACE_COLUMNS)
 
     @cached_property
-    def free(self) -> int:
-        """The column whose text may hold delimiters: the name."""
-        return self.place.get("Name", self.place.get("Kernel", len(self.columns) - 1))
+    def name_position(self) -> int:
+        """Position of the column whose text may contain delimiters: the name."""
+        return self.position_of.get("Name", self.position_of.get("Kernel", len(self.columns) - 1))
 
 
 def parse_header(line: str) -> TableLayout | None:
-    """The table that begins with this line, where it is one of column names; other output may stand before them."""
-    found = _HEADER.search(line)
-    if not found:
+    """Return the table that begins with this line, if it is a header; other output may precede it."""
+    match = _HEADER.search(line)
+    if not match:
         return None
-    text = line[found.start() :]
-    delimiter = next((mark for mark in ",;\t" if mark in found[0]), None)
+    text = line[match.start() :]
+    delimiter = next((delimiter for delimiter in ",;\t" if delimiter in match[0]), None)
     columns = split_cells(text, delimiter) if delimiter else _GAP.split(text.strip())
     while columns and not columns[-1]:
         columns.pop()
-    plain = [name.strip().rstrip("*") for name in columns]
-    names = tuple(_ALIASES.get(name, name) for name in plain)
-    if len(set(names)) < len(names):  # an edited file may name a column twice; the first counts
-        names = tuple(name if name not in names[:at] else f"{name} {at}" for at, name in enumerate(names))
+    stripped = [name.strip().rstrip("*") for name in columns]
+    names = tuple(_ALIASES.get(name, name) for name in stripped)
+    if len(set(names)) < len(names):  # an edited file may repeat a column; the first counts
+        names = tuple(
+            name if name not in names[:position] else f"{name} {position}" for position, name in enumerate(names)
+        )
     kind = next((kind for kind, needed in _KINDS if needed <= set(names)), None)
     return TableLayout(kind, names, delimiter) if kind else None
 
 
 def split_cells(line: str, delimiter: str) -> list[str]:
-    """The cells of a delimited line."""
+    """Split a delimited line."""
     try:
         return next(csv.reader((line,), delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:  # a cell beyond 128 kB
@@ -110,7 +112,7 @@ def split_cells(line: str, delimiter: str) -> list[str]:
 
 
 def parse_units(line: str, layout: TableLayout) -> tuple[str, ...] | None:
-    """The units above the columns, where this line is the row of units."""
+    """Return the units above the columns, if this line is the row of units."""
     if layout.delimiter is None:
         cells = line.split()
         return ("",) * len(layout.columns) if cells and set(cells) <= _UNITS else None
@@ -122,31 +124,33 @@ def parse_units(line: str, layout: TableLayout) -> tuple[str, ...] | None:
 
 
 def parse_row(line: str, layout: TableLayout) -> tuple[list[str] | None, bool]:
-    """The cells of a line that is a row, and whether it had to be put right; None where it is no row."""
-    wanted, mark = len(layout.columns), layout.delimiter
-    if mark is None:
-        cells = _GAP.split(line.strip(), wanted - 1 if layout.free == wanted - 1 else 0)
+    """Return the cells of a row, and whether it was repaired; None if the line is not a row."""
+    count, delimiter = len(layout.columns), layout.delimiter
+    if delimiter is None:
+        cells = _GAP.split(line.strip(), count - 1 if layout.name_position == count - 1 else 0)
     else:
-        cells = split_cells(line, mark)
-        while len(cells) > wanted and not cells[-1].strip():
+        cells = split_cells(line, delimiter)
+        while len(cells) > count and not cells[-1].strip():
             cells.pop()
-    surplus, at = len(cells) - wanted, layout.free
-    if surplus > 0:  # a name with delimiters in it that nobody quoted
-        if mark:
-            cells = next(csv.reader((line,), delimiter=mark))[: len(cells)]  # with the blanks behind them
-        surplus = len(cells) - wanted
-        cells[at : at + surplus + 1] = [(mark or "  ").join(cells[at : at + surplus + 1])]
-    if mark and f" {mark}" in line:
+    surplus, position = len(cells) - count, layout.name_position
+    if surplus > 0:  # an unquoted name that contains delimiters
+        if delimiter:
+            cells = next(csv.reader((line,), delimiter=delimiter))[: len(cells)]  # with the spaces after them
+        surplus = len(cells) - count
+        cells[position : position + surplus + 1] = [(delimiter or "  ").join(cells[position : position + surplus + 1])]
+    if delimiter and f" {delimiter}" in line:
         cells = [cell.strip() for cell in cells]
-    good = len(cells) == wanted and any(
-        _NUMERIC.match(cells[layout.place[name]]) for name in _NUMERIC_COLUMNS[layout.kind] if name in layout.place
+    is_row = len(cells) == count and any(
+        _NUMERIC.match(cells[layout.position_of[name]])
+        for name in _NUMERIC_COLUMNS[layout.kind]
+        if name in layout.position_of
     )
-    return (cells, surplus > 0) if good else (None, False)
+    return (cells, surplus > 0) if is_row else (None, False)
 
 
 def looks_like_row(line: str, layout: TableLayout, *, is_cut: bool) -> bool:
-    """Whether a line that is no row began as one; of a line that the file's end cuts, little may be left."""
-    if layout.place.get("Device") == 0:
+    """Return whether an unparsable line began as a row; of a line cut at the file's end, little may be left."""
+    if layout.position_of.get("Device") == 0:
         return bool(_STARTS_WITH_DEVICE.match(line))
     if layout.columns[0] == "Type" and _STARTS_WITH_TYPE.match(line):
         return True
@@ -154,5 +158,5 @@ def looks_like_row(line: str, layout: TableLayout, *, is_cut: bool) -> bool:
         return bool(_STARTS_WITH_NUMBER.match(line))
     if layout.delimiter:
         return layout.columns[0] != "Type" and bool(_STARTS_WITH_DELIMITED.match(line)) and layout.delimiter in line
-    counted = layout.kind in ("metrics", "migrations")
-    return bool((_STARTS_WITH_COUNT if counted else _STARTS_WITH_CELL).match(line))
+    starts_with_count = layout.kind in ("metrics", "migrations")
+    return bool((_STARTS_WITH_COUNT if starts_with_count else _STARTS_WITH_CELL).match(line))

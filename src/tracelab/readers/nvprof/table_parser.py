@@ -1,4 +1,4 @@
-"""The lines of a printed result as rows: which table is open, and what each line is to it."""
+"""Parse the lines of a printed result into rows: track the open table and classify each line."""
 
 import re
 from collections import defaultdict
@@ -23,7 +23,7 @@ _LEGEND = re.compile(r"\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType|SSMem|Unifie
 
 @dataclass
 class TableParser:
-    """Reads lines one after the other; what it made of them waits in `rows`, by table."""
+    """Parser of consecutive lines; parsed rows wait in `rows`, by table."""
 
     diagnostics: DiagnosticCounts
     launches: LaunchCounter = field(default_factory=LaunchCounter)
@@ -33,94 +33,94 @@ class TableParser:
     started: bool = False
     tables: int = 0
     pids: set[int] = field(default_factory=set)  # of results
-    cut: bool = False
+    is_cut_off: bool = False
     coarsest_ns: Decimal = Decimal(0)
     _line: int = 0
-    _where: TableContext = field(default_factory=TableContext)
+    _context: TableContext = field(default_factory=TableContext)
     _type: str = ""
     _layout: TableLayout | None = None
     _cells: RowCells | None = None
-    _begun: bool = False  # whether the table that is open has had its units or a row
+    _has_content: bool = False  # whether the open table has had its units or a row
 
     def take(self, block: Block) -> None:
-        """Read some lines."""
+        """Parse a block of lines."""
         last = len(block.lines) - 1
-        for at, line in enumerate(block.lines):
+        for index, line in enumerate(block.lines):
             self._line += 1
             for part in _split_at_marks(line):
-                self._take(part, is_cut=block.open_end and at == last)
+                self._take(part, is_cut=block.open_end and index == last)
 
     def _take(self, line: str, *, is_cut: bool) -> None:
         if not line or line.isspace():
             return
-        if self._is_row(line) or self._told(line):
+        if self._is_row(line) or self._parse_own_line(line):
             return
         if layout := parse_header(line):
             self._open(layout)
         elif not self._is_lost(line, is_cut=is_cut) and not _LEGEND.match(line):
             self.diagnostics.note("program_output")
 
-    def _told(self, line: str) -> bool:
-        """Whether this line is nvprof's own, and what it says is known now."""
+    def _parse_own_line(self, line: str) -> bool:
+        """Parse one of nvprof's own lines; return whether it is one."""
         mark = MARK.match(line)
         text = line[mark.end() :] if mark else line
         if mark:
             self.started = True
         pid = int(mark[1]) if mark and mark[1] else None
-        if where := banners.parse_heading(text, pid, self._where):
-            if where.heading != self._where.heading or mark:
-                self._layout = self._layout if _continues(self._layout, where, self._where) else None
-            self._where = where
-            if where.pid is not None:
-                self.pids.add(where.pid)
+        if context := banners.parse_heading(text, pid, self._context):
+            if context.heading != self._context.heading or mark:
+                self._layout = self._layout if _continues(self._layout, context, self._context) else None
+            self._context = context
+            if context.pid is not None:
+                self.pids.add(context.pid)
             return True
         if faults := _FAULTS.fullmatch(line):
             name = "Total CPU Page faults"
             self._keep(
-                "summaries", {"pid": self._where.pid, "kind": "unified_memory", "name": name, "calls": int(faults[1])}
+                "summaries", {"pid": self._context.pid, "kind": "unified_memory", "name": name, "calls": int(faults[1])}
             )
             self.kept += 1
             return True
         if mark or text.startswith("No "):
-            before = sum(self.diagnostics.counts.values())
+            previous = sum(self.diagnostics.counts.values())
             banners.note_problem(text, self.diagnostics)
-            return bool(mark) or sum(self.diagnostics.counts.values()) > before
+            return bool(mark) or sum(self.diagnostics.counts.values()) > previous
         return False
 
     def _open(self, layout: TableLayout) -> None:
-        self._layout, self._begun, self._type = layout, False, ""
+        self._layout, self._has_content, self._type = layout, False, ""
         self.tables += 1
         self.started = True
         self._cells = RowCells({}, self.diagnostics)
 
     def _is_row(self, line: str) -> bool:
-        """Whether this line is a row of the table that is open; it is kept then."""
+        """Parse a row of the open table; return whether the line is one."""
         layout, cells = self._layout, self._cells
         if layout is None or cells is None:
             return False
-        if not self._begun and (units := parse_units(line, layout)) is not None:
-            cells.units, self._begun = dict(zip(layout.columns, units, strict=True)), True
+        if not self._has_content and (units := parse_units(line, layout)) is not None:
+            cells.units, self._has_content = dict(zip(layout.columns, units, strict=True)), True
             return True
         if layout.delimiter is None and layout.columns[0] == "Type":
             line = self._with_type(line)
         fields, repaired = parse_row(line, layout)
         if fields is None:
             return False
-        self._begun = True
+        self._has_content = True
         if repaired:
             self.diagnostics.note("row_repaired")
         cells.take(layout.columns, fields)
         self.kept += 1
-        for table, row in map_row(layout, self._where, cells, self.launches):
+        for table, row in map_row(layout, self._context, cells, self.launches):
             self._keep(table, row)
         self._note_digits(layout, cells)
         return True
 
     def _with_type(self, line: str) -> str:
-        """The type stands in the first row of each only, and ends with a colon."""
-        if typed := _TYPED.match(line):
-            self._type = typed[1]
-            return f"{typed[1]}  {line[typed.end() :].strip()}"
+        """Add the type, which only the first row of each type has, with a colon."""
+        if match := _TYPED.match(line):
+            self._type = match[1]
+            return f"{match[1]}  {line[match.end() :].strip()}"
         return f"{self._type or '-'}  {line.strip()}" if _UNTYPED.match(line) else line
 
     def _keep(self, table: str, row: Row) -> None:
@@ -130,22 +130,22 @@ class TableParser:
             self.diagnostics.note("name_cut", name)
 
     def _note_digits(self, layout: TableLayout, cells: RowCells) -> None:
-        sampled = self.kept % 64 == 1  # a printed table has the same digits in all its rows, or about
+        sampled = self.kept % 64 == 1  # a printed table has the is_same digits in all its rows, or about
         if sampled and layout.kind == "trace" and (start := cells.text("Start")):
             self.coarsest_ns = max(self.coarsest_ns, printed_resolution_ns(start, cells.units.get("Start", "")))
 
     def _is_lost(self, line: str, *, is_cut: bool) -> bool:
-        """Whether a line that is no row began as one; it is counted then."""
+        """Return whether an unparsable line began as a row, and count it."""
         if self._layout is None or not looks_like_row(line, self._layout, is_cut=is_cut):
             return False
         self.lost += 1
-        self.cut = self.cut or is_cut
+        self.is_cut_off = self.is_cut_off or is_cut
         self.diagnostics.note(*(("cut_off",) if is_cut else ("row_lost", self._line)))
         return True
 
 
 def _split_at_marks(line: str) -> Iterator[str]:
-    """A line, cut where a line of nvprof's begins within it: programs do not end theirs always."""
+    """Split a line at lines of nvprof within it: programs do not always end theirs."""
     if "==" in line and (marks := [mark.start() for mark in MARK.finditer(line) if _is_own_mark(mark)]):
         if marks[0]:
             yield line[: marks[0]]
@@ -156,11 +156,11 @@ def _split_at_marks(line: str) -> Iterator[str]:
 
 
 def _is_own_mark(mark: re.Match[str]) -> bool:
-    """Whether a mark is nvprof's: a row of equals signs of someone else goes on before it."""
+    """Return whether a mark is nvprof's: a longer row of equals signs belongs to the program."""
     return mark.start() == 0 or mark.string[mark.start() - 1] != "="
 
 
-def _continues(layout: TableLayout | None, where: TableContext, before: TableContext) -> bool:
-    """Whether a table goes on behind a heading: one that names a device or kernel stands within it."""
-    same = replace(where, device=None, kernel=None) == replace(before, device=None, kernel=None)
-    return layout is not None and same and layout.kind in ("metrics", "migrations")
+def _continues(layout: TableLayout | None, context: TableContext, previous: TableContext) -> bool:
+    """Return whether a table continues after a heading, as it does after the name of a device or kernel."""
+    is_same = replace(context, device=None, kernel=None) == replace(previous, device=None, kernel=None)
+    return layout is not None and is_same and layout.kind in ("metrics", "migrations")

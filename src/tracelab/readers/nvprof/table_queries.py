@@ -1,4 +1,4 @@
-"""What to ask each table of an nvprof database: all its columns, with texts in place of ids and blobs in hex."""
+"""Build the queries of nvprof's tables: all columns, with texts in place of ids and blobs in hex."""
 
 import sqlite3
 
@@ -6,7 +6,7 @@ from tracelab.readers.nvprof.activity_mapping import FILE_NAMES, MAPPINGS, PREFI
 from tracelab.readers.nvprof.sqlite_scan import SelectField, TableQuery, quote_name
 
 _KEPT_BLOB = 64
-"""Bytes of the longest blob that is kept: ids and values are shorter, machine code is longer."""
+"""Longest blob that is kept, in bytes: ids and values are shorter, machine code is longer."""
 
 _START, _END = 2, 4  # flags of a marker that begins a range, and of one that ends it
 
@@ -24,10 +24,10 @@ _KERNEL_OF_METRIC = {
 
 
 def build_queries(con: sqlite3.Connection, tables: dict[str, dict[str, str]], kind: str) -> tuple[TableQuery, ...]:
-    """The questions that together read one kind of activity."""
+    """Return the queries that read one kind of activity."""
     table = PREFIX + kind
     fields = tuple(
-        _select_field(column, declared, named=column in TEXT_IDS or (kind, column) == ("MARKER", "domain"))
+        _select_field(column, declared, is_text_id=column in TEXT_IDS or (kind, column) == ("MARKER", "domain"))
         for column, declared in tables[table].items()
         if column != "_id_"
     )
@@ -40,48 +40,58 @@ def build_queries(con: sqlite3.Connection, tables: dict[str, dict[str, str]], ki
     return (TableQuery(table, fields),)
 
 
-def _select_field(column: str, declared: str, *, named: bool) -> SelectField:
-    own = f"t.{quote_name(column)}"
-    if named and "INT" in declared:
-        text = f"coalesce((select value from StringTable where _id_ = {own} and _id_ > 0), '')"
-        if column in FILE_NAMES:  # SQLite has no function for it: cut off all that is no slash, then what is left
+def _select_field(column: str, declared: str, *, is_text_id: bool) -> SelectField:
+    column_sql = f"t.{quote_name(column)}"
+    if is_text_id and "INT" in declared:
+        text = f"coalesce((select value from StringTable where _id_ = {column_sql} and _id_ > 0), '')"
+        if (
+            column in FILE_NAMES
+        ):  # SQLite has no function for a path's last part: trim all but slashes, then remove that prefix
             text = f"replace({text}, rtrim({text}, replace({text}, '/', '')), '')"
         return SelectField(column, text, "text")
     if "INT" in declared:
-        return SelectField(column, own)
+        return SelectField(column, column_sql)
     if "BLOB" in declared:
-        kept = f"case when typeof({own}) = 'integer' then cast({own} as text) when length({own}) <= {_KEPT_BLOB} "
-        return SelectField(column, f"{kept} then hex({own}) else length({own}) || ' bytes' end", "text")
+        kept_sql = (
+            f"case when typeof({column_sql}) = 'integer' then cast({column_sql} as text) "
+            f"when length({column_sql}) <= {_KEPT_BLOB} "
+        )
+        return SelectField(
+            column, f"{kept_sql} then hex({column_sql}) else length({column_sql}) || ' bytes' end", "text"
+        )
     if declared in ("REAL", "DOUBLE", "FLOAT"):
-        return SelectField(column, own, "double")
-    return SelectField(column, f"coalesce({own}, '')", "text")
+        return SelectField(column, column_sql, "double")
+    return SelectField(column, f"coalesce({column_sql}, '')", "text")
 
 
 def _marker_queries(tables: dict[str, dict[str, str]], fields: tuple[SelectField, ...]) -> tuple[TableQuery, ...]:
-    """Markers with the end of their range and their data; then the ends whose beginning is not there."""
+    """Query markers with the end of their range and their data, then ends without a beginning."""
     table = PREFIX + "MARKER"
     ends = f"(select id, min(timestamp) as at from {table} where flags & {_END} group by id)"
     joined = f"left join {ends} as ends on ends.id = t.id and t.flags & {_START}"
-    more: tuple[SelectField, ...] = (SelectField("end_timestamp", "ends.at"),)
+    extra_fields: tuple[SelectField, ...] = (SelectField("end_timestamp", "ends.at"),)
     if PREFIX + "MARKER_DATA" in tables:
         data_table = f"(select id, category, payloadKind, payload from {PREFIX}MARKER_DATA group by id)"
         joined += f" left join {data_table} as data on data.id = t.id"
-        more += (
+        extra_fields += (
             SelectField("marker_category", "data.category"),
             SelectField("payload_kind", "data.payloadKind"),
             SelectField("payload", "coalesce(hex(data.payload), '')", "text"),
         )
-    begun = f"(select id from {table} where flags & {_START} group by id)"
+    begins = f"(select id from {table} where flags & {_START} group by id)"
     return (
-        TableQuery(table, fields + more, joined, where=f"not t.flags & {_END}"),
+        TableQuery(table, fields + extra_fields, joined, where=f"not t.flags & {_END}"),
         TableQuery(
-            table, fields, f"left join {begun} as begun on begun.id = t.id", f"t.flags & {_END} and begun.id is null"
+            table,
+            fields,
+            f"left join {begins} as begins on begins.id = t.id",
+            f"t.flags & {_END} and begins.id is null",
         ),
     )
 
 
-def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], question: TableQuery) -> TableQuery:
-    """Values of counters with the kernel of their correlation: metrics make nvprof run kernels one by one."""
+def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], query: TableQuery) -> TableQuery:
+    """Join values of counters to the kernel of their correlation: with metrics, nvprof runs kernels one by one."""
     for kind in ("KERNEL", "CONCURRENT_KERNEL"):
         columns = tables.get(PREFIX + kind, {})
         if not {"correlationId", "name", *_KERNEL_OF_METRIC.values()} <= set(columns):
@@ -89,17 +99,17 @@ def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], qu
         if con.execute(f"select 1 from {PREFIX}{kind} limit 1").fetchone():
             wanted = ", ".join(("correlationId", "name", *_KERNEL_OF_METRIC.values()))
             kernels = f"(select min(_id_), {wanted} from {PREFIX}{kind} group by correlationId)"
-            more = [SelectField(name, f"k.{column}") for name, column in _KERNEL_OF_METRIC.items()]
-            named = "coalesce((select value from StringTable where _id_ = k.name), '')"
+            extra_fields = [SelectField(name, f"k.{column}") for name, column in _KERNEL_OF_METRIC.items()]
+            is_text_id = "coalesce((select value from StringTable where _id_ = k.name), '')"
             return TableQuery(
-                question.table,
-                (*question.fields, *more, SelectField("kernel_name", named, "text")),
+                query.table,
+                (*query.fields, *extra_fields, SelectField("kernel_name", is_text_id, "text")),
                 f"left join {kernels} as k on k.correlationId = t.correlationId",
             )
-    return question
+    return query
 
 
 def list_kinds(tables: dict[str, dict[str, str]]) -> list[str]:
-    """The kinds of activity that the file has tables of, those that are mapped first."""
+    """Return the kinds of activity in the file, mapped ones first."""
     present = [table.removeprefix(PREFIX) for table in tables if table.startswith(PREFIX)]
     return sorted(present, key=lambda kind: (kind not in MAPPINGS, kind))
