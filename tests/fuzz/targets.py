@@ -70,7 +70,7 @@ def nvprof_text(data: bytes) -> None:
 def kineto_clean(data: bytes) -> None:
     """A damaged piece of a trace, event by event; the parser takes all that became of it."""
     diagnostics = DiagnosticCounts()
-    lines, _ = repair.events(data, 1_700_000_000_000_000_000, diagnostics)
+    lines, _ = repair.repair_chunk(data, 1_700_000_000_000_000_000, diagnostics)
     for parsed in _parser().parse_repaired(lines, lambda shapes: [0] * len(shapes)):
         assert not parsed.irregular
         for table in parsed.tables.values():

@@ -45,8 +45,8 @@ def test_the_thread_that_unpacks_ends_with_the_stream(tmp_path: Path) -> None:
     path = written(tmp_path, gzip.compress(CONTENT, 1))
     with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
         stream.read(10)
-        assert [thread for thread in threading.enumerate() if thread.name.startswith("unpack")]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("unpack")]
+        assert [thread for thread in threading.enumerate() if thread.name.startswith("decompress")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("decompress")]
 
 
 def test_what_goes_wrong_while_unpacking_is_raised_where_the_stream_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A file's content as a stream of bytes: as it stands, or unpacked; of a damaged gzip file what can be unpacked."""
+"""Open files as streams of bytes, decompressing gzip; corrupt gzip files keep every byte before the corruption."""
 
 import io
 import mmap
@@ -14,39 +14,39 @@ from isal import isal_zlib
 from tracelab.readers.diagnostics import DiagnosticCounts
 
 GZIP_MAGIC = b"\x1f\x8b"
-_PACKED_BYTES = 1 << 20
-_UNPACKED_BYTES = 4 << 20
+_COMPRESSED_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 4 << 20
 _CHUNKS_AHEAD = 4
 _FIRST_BYTES = 1 << 18
-SNIFF_BYTES = 1 << 16  # a text may begin with screens of its program's own output
-_Broken = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
-_GZIP = 31  # zlib's window bits for a gzip member
+SNIFF_BYTES = 1 << 16  # the program's own output may precede the text of a profiler by some screens
+_GzipError = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
+_GZIP_WINDOW_BITS = 31  # zlib's window bits for a gzip member
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the file begins as a gzip member does."""
+    """Whether the file begins like a gzip member."""
     with path.open("rb") as file:
         return file.read(2) == GZIP_MAGIC
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of the content."""
+    """Return the first SNIFF_BYTES of the content, decompressed."""
     with open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
         return bytes(read_chunk(stream, SNIFF_BYTES))
 
 
 def open_decompressed(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> io.RawIOBase:
-    """The file's content as a stream; of a damaged gzip file what can be unpacked.
+    """Open the content of a file as a stream, decompressed; damage ends the stream and is noted in `diagnostics`.
 
-    `progress` is told of the bytes read, as they stand in the file.
+    `progress` is called with the number of bytes read from the file, before decompression.
     """
     if is_gzip(path):
-        return _Chunks(_apart(_gunzipped(path, diagnostics, progress)))
-    return _Watched(path, progress)
+        return _ChunkStream(_run_on_thread(_gunzip(path, diagnostics, progress)))
+    return _ProgressFile(path, progress)
 
 
-class _Watched(io.FileIO):
-    """A file that tells how much of it was read."""
+class _ProgressFile(io.FileIO):
+    """A file that reports how much of it was read."""
 
     def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
         super().__init__(path)
@@ -58,8 +58,8 @@ class _Watched(io.FileIO):
         return taken
 
 
-class _Chunks(io.RawIOBase):
-    """An iterator of chunks as a stream."""
+class _ChunkStream(io.RawIOBase):
+    """A stream over an iterator of chunks."""
 
     def __init__(self, chunks: Generator[bytes]) -> None:
         self._chunks = chunks
@@ -82,11 +82,11 @@ class _Chunks(io.RawIOBase):
 
 
 def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"") -> bytearray:
-    """The next bytes of a stream, behind those given; what was given alone at the end of the stream."""
+    """Return the bytes before, and up to `size` more from the stream; at its end only the bytes before."""
     buffer = bytearray(before)
     end = len(before) + size
     while (filled := len(buffer)) < end:
-        buffer += bytes(min(end - filled, max(filled, _FIRST_BYTES)))  # what is made room for is also cleared
+        buffer += bytes(min(end - filled, max(filled, _FIRST_BYTES)))  # in steps, for new bytes are cleared
         now = read_into(stream, buffer, filled, len(buffer) - filled)
         if now < len(buffer):
             del buffer[now:]
@@ -95,7 +95,7 @@ def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"")
 
 
 def read_into(stream: io.RawIOBase, buffer: bytearray | mmap.mmap, start: int, size: int) -> int:
-    """Read `size` bytes, or what there is, into a buffer; where in it they end."""
+    """Read up to `size` bytes into a buffer at `start`; return where they end."""
     filled = start
     with memoryview(buffer) as view:
         while filled < start + size and (taken := stream.readinto(view[filled : start + size])):
@@ -103,75 +103,75 @@ def read_into(stream: io.RawIOBase, buffer: bytearray | mmap.mmap, start: int, s
     return filled
 
 
-def _apart(chunks: Iterator[bytes]) -> Generator[bytes]:
-    """The same chunks, none of them empty, made by a thread of their own, a few ahead.
+def _run_on_thread(chunks: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the chunks that are not empty, computed some ahead on a thread of their own.
 
-    isal leaves the upper halves of a thread's vector registers in use. Other code that takes the lower ones (SSE) runs
-    at a tenth of its speed on such a thread, as measured on an Intel Xeon of 2023.
+    isal leaves the upper halves of a thread's vector registers in use. Other code that uses the lower halves (SSE) then
+    runs at a tenth of its speed on that thread (measured on an Intel Xeon of 2023).
     """
-    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unpack")
-    full = filter(None, chunks)
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decompress")
+    nonempty = filter(None, chunks)
     try:
-        made = deque(thread.submit(next, full, b"") for _ in range(_CHUNKS_AHEAD))
-        while chunk := made.popleft().result():
+        results = deque(thread.submit(next, nonempty, b"") for _ in range(_CHUNKS_AHEAD))
+        while chunk := results.popleft().result():
             yield chunk
-            made.append(thread.submit(next, full, b""))
+            results.append(thread.submit(next, nonempty, b""))
     finally:
         thread.shutdown(cancel_futures=True)
 
 
-def _gunzipped(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """The content of all members, none of it longer than a chunk at a time."""
+def _gunzip(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the content of all members, at most a chunk at a time."""
     with path.open("rb") as file:
 
-        def more() -> bytes:
-            data = file.read(_PACKED_BYTES)
+        def read_more() -> bytes:
+            data = file.read(_COMPRESSED_CHUNK_BYTES)
             progress(len(data))
             return data
 
-        packed = more()
-        while packed:
-            if not packed.startswith(GZIP_MAGIC[: len(packed)]):
-                if packed.strip(b"\0"):
-                    diagnostics.note("gzip_trailing", f"{len(packed)} bytes or more behind the last member")
+        compressed = read_more()
+        while compressed:
+            if not compressed.startswith(GZIP_MAGIC[: len(compressed)]):
+                if compressed.strip(b"\0"):
+                    diagnostics.note("gzip_trailing", f"{len(compressed)} bytes or more after the last member")
                 return
-            member_start, given = file.tell() - len(packed), 0
-            member = isal_zlib.decompressobj(wbits=_GZIP)
-            while packed and not member.eof:
+            member_start, yielded = file.tell() - len(compressed), 0
+            member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+            while compressed and not member.eof:
                 try:
-                    data = member.decompress(packed, _UNPACKED_BYTES)
-                except _Broken as error:
+                    data = member.decompress(compressed, _CHUNK_BYTES)
+                except _GzipError as error:
                     diagnostics.note("gzip_broken", error)
-                    yield from _until_break(path, member_start, given)
+                    yield from _salvage(path, member_start, yielded)
                     return
-                given += len(data)
+                yielded += len(data)
                 if data:
                     yield data
-                packed = member.unused_data if member.eof else member.unconsumed_tail or more()
+                compressed = member.unused_data if member.eof else member.unconsumed_tail or read_more()
             if not member.eof:
                 diagnostics.note("gzip_cut_off", "the last member has no end")
                 yield member.flush()
                 return
-            packed = packed or more()
+            compressed = compressed or read_more()
 
 
-def _until_break(path: Path, member_start: int, given: int) -> Iterator[bytes]:
-    """What a broken member still holds behind the `given` bytes, to the last byte before the break.
+def _salvage(path: Path, member_start: int, skip: int) -> Iterator[bytes]:
+    """Yield what a corrupt member holds after the first `skip` bytes, to the last byte before the corruption.
 
-    isal's decompressor drops the output of the call that fails; zlib's can be copied, so ever smaller steps get
-    as near to the break as there is.
+    isal's decompressor drops the output of the call that fails. zlib's can be copied, so that ever smaller steps
+    approach the corruption to the byte.
     """
     with path.open("rb") as file:
         file.seek(member_start)
-        member, step = zlib.decompressobj(_GZIP), _PACKED_BYTES
-        while step and (packed := file.read(step)):
+        member, step = zlib.decompressobj(_GZIP_WINDOW_BITS), _COMPRESSED_CHUNK_BYTES
+        while step and (compressed := file.read(step)):
             attempt = member.copy()
             try:
-                data = attempt.decompress(packed)
+                data = attempt.decompress(compressed)
             except zlib.error:
-                file.seek(-len(packed), 1)
-                step = len(packed) // 2
+                file.seek(-len(compressed), 1)
+                step = len(compressed) // 2
                 continue
             member = attempt
-            yield data[given:]
-            given = max(0, given - len(data))
+            yield data[skip:]
+            skip = max(0, skip - len(data))

@@ -1,4 +1,4 @@
-"""Quantities as NVIDIA's tools print them, in base units: ns, byte, Hz; and per second where they are rates."""
+"""Convert quantities that NVIDIA's tools print to base units: ns, byte, Hz, and per second for rates."""
 
 import re
 from dataclasses import dataclass
@@ -17,41 +17,41 @@ _CYCLES_PER_SECOND = ("cycle/s", "cycles/s")
 
 @dataclass(frozen=True)
 class Scale:
-    """How a unit is written in base units: multiply by `factor`, and call it `unit`; None where it has no name."""
+    """How to convert a unit to its base unit: the factor, and the base unit's name; None where it has no name."""
 
     factor: Decimal
     unit: str | None
 
 
 def to_base_unit(value: Decimal, unit: str, *, kilo: int = 1000) -> tuple[Decimal, str | None]:
-    """A value in base units, exactly. `kilo` is what the K of a byte unit means: 1000 to ncu, 1024 to nvprof."""
+    """Return a value in base units, exactly. `kilo` is the K of byte units: 1000 for ncu, 1024 for nvprof."""
     scale = parse_unit(unit, kilo=kilo)
     return apply_scale(value, scale), scale.unit
 
 
 def apply_scale(value: Decimal, scale: Scale) -> Decimal:
-    """A value times the factor of a scale, exactly."""
+    """Multiply a value by the factor of a scale, exactly."""
     return _EXACT.multiply(value, scale.factor)
 
 
 @lru_cache(maxsize=4096)
 def parse_unit(unit: str, *, kilo: int = 1000) -> Scale:
-    """The scale of a unit; an unknown one stays as it is."""
+    """Return the scale of a unit; an unknown unit is its own base unit."""
     amount, *per = (part.strip() for part in unit.strip().split("/"))
-    scale = _of_amount(amount, kilo)
+    scale = _parse_amount(amount, kilo)
     factor, names = scale.factor, [scale.unit or ("1" if per else "")]
     for part in per:
-        divisor, name = _of_divisor(part, kilo)
+        divisor, name = _parse_divisor(part, kilo)
         if _EXACT.multiply(_EXACT.divide(factor, divisor), divisor) != factor:  # a third of something has no last digit
             return Scale(Decimal(1), unit.strip())
         factor = _EXACT.divide(factor, divisor)
         names.append(name)
     name = "/".join(names)
-    return Scale(_plain(factor), "Hz" if name in _CYCLES_PER_SECOND else name or None)
+    return Scale(_normalize(factor), "Hz" if name in _CYCLES_PER_SECOND else name or None)
 
 
-def _of_amount(unit: str, kilo: int) -> Scale:
-    """The scale of what stands above the line, or alone."""
+def _parse_amount(unit: str, kilo: int) -> Scale:
+    """Return the scale of a numerator, or of a unit that is no fraction."""
     if match := _BYTES.fullmatch(unit):
         return Scale(Decimal(1024 if match[2] else kilo) ** _PREFIXES[match[1].lower()], "byte")
     if match := _HERTZ.fullmatch(unit):
@@ -63,14 +63,14 @@ def _of_amount(unit: str, kilo: int) -> Scale:
     return Scale(Decimal(1), unit or None)
 
 
-def _of_divisor(unit: str, kilo: int) -> tuple[Decimal, str]:
-    """How many of its base unit a divisor is; rates are per second, for that is how they are spoken of."""
+def _parse_divisor(unit: str, kilo: int) -> tuple[Decimal, str]:
+    """Return the factor and base unit of a divisor; times become seconds, because rates are per second."""
     if match := _TIME.fullmatch(unit):
         return Decimal(_NS_PER[match[1]]).scaleb(-9), "s"
-    scale = _of_amount(unit, kilo)
+    scale = _parse_amount(unit, kilo)
     return scale.factor, scale.unit or ""
 
 
-def _plain(factor: Decimal) -> Decimal:
-    """A factor without trailing zeros behind the point, so that equal ones look alike."""
+def _normalize(factor: Decimal) -> Decimal:
+    """Return a factor without trailing zeros behind the point, so that equal factors look alike."""
     return factor.quantize(Decimal(1)) if factor == factor.to_integral_value() else factor.normalize()

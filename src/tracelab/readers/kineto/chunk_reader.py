@@ -50,13 +50,13 @@ class ChunkReader:
         except RefusedChunkError:
             from tracelab.readers.kineto import repair
 
-            self._add_repaired(*repair.events(bytes(chunk), self._base_ns, rows.diagnostics), rows)
+            self._add_repaired(*repair.repair_chunk(bytes(chunk), self._base_ns, rows.diagnostics), rows)
         else:
             self._add(parsed, rows)
             if parsed.irregular:
                 from tracelab.readers.kineto import repair
 
-                self._add_repaired(*repair.whole_events(parsed.irregular, self._base_ns, rows.diagnostics), rows)
+                self._add_repaired(*repair.repair_events(parsed.irregular, self._base_ns, rows.diagnostics), rows)
         return rows
 
     def finish(self) -> None:

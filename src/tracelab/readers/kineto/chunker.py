@@ -188,7 +188,7 @@ def _find_end_of_events(text: str) -> tuple[int, bool]:
         from tracelab.readers.kineto import repair
 
         damage = None
-        for element in repair.elements(text, DiagnosticCounts()):
+        for element in repair.iterate_elements(text, DiagnosticCounts()):
             end, damage = element.end, element.damage
         return end, damage is not None
     return end, False
