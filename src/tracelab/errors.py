@@ -1,4 +1,4 @@
-"""The errors tracelab raises on purpose: one sentence each, saying what, where and what to do."""
+"""The errors that tracelab raises on purpose: one sentence each, with what is wrong, where, and what to do."""
 
 import difflib
 import os
@@ -19,13 +19,13 @@ class UsageError(TracelabError):
 
 
 class NoDataError(TracelabError):
-    """The question is sound, but nothing in the store, or in the file given, can answer it."""
+    """The request is valid, but the store or the file has no data for it."""
 
     exit_code = 3
 
 
 class StoreError(TracelabError):
-    """The store cannot be read or written as asked."""
+    """The store cannot be read or written."""
 
 
 class SchemaMismatchError(TracelabError):
@@ -38,7 +38,7 @@ class SchemaMismatchError(TracelabError):
 
 
 def escape_path(path: Path) -> str:
-    """The path as text that can be stored and printed, whatever bytes its name has."""
+    """Return the path as text that can be stored and printed, whatever bytes its name has."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
@@ -52,17 +52,17 @@ class SourceError(TracelabError):
 
 
 class NotProfilerDataError(SourceError):
-    """The file was read, and holds nothing that a profiler wrote."""
+    """The file can be read, but no profiler wrote it."""
 
     exit_code = 3
 
 
 class NothingToStoreError(NotProfilerDataError):
-    """The file is known for sure, and it is known to hold nothing that is stored."""
+    """The format is certain, and such a file holds nothing to store; no other reader is tried."""
 
 
 def suggest_name(kind: str, name: str, known: Sequence[str]) -> str:
-    """The sentence for a name that is not known, with the nearest that is."""
+    """Return the error message for an unknown name, with the nearest known one."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
     return f"no {kind} {name!r}; {hint}"

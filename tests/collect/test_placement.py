@@ -112,7 +112,7 @@ def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
         (Settings("gemm", device="cpu", data="cifar10"), "needs --data-root"),
         (Settings("gemm", device="cpu", data_fraction=0.0), "--data-fraction must be above 0"),
         (Settings("gemm", device="cpu", profiler="kineto", steps=2, wait=2), "nothing would be recorded"),
-        (Settings("gemm", device="cpu", run="a/b"), "'a/b' is no run name .* try 'a-b'"),
+        (Settings("gemm", device="cpu", run="a/b"), "'a/b' is not a valid run name .* try 'a-b'"),
     ],
 )
 def test_what_contradicts_itself_is_refused_before_anything_runs(settings: Settings, sentence: str) -> None:

@@ -44,7 +44,7 @@ def test_one_damaged_byte_costs_no_event_but_its_own_and_the_next(change: tuple[
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_damage_never_crashes_and_keeps_what_stands_before_it(data: st.DataObject) -> None:
+def test_any_damage_never_crashes_and_keeps_every_event_before_it(data: st.DataObject) -> None:
     content = bytearray(WHOLE_TEXT)
     first = data.draw(st.integers(0, len(content)))
     for _ in range(data.draw(st.integers(1, 12))):

@@ -1,4 +1,4 @@
-"""What Kineto tells of collectives, with a kernel or an op, by the names of every year."""
+"""The metadata of collectives, on a kernel or an op, by the names of every year."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_metadata_of_a_kernel(tmp_path: Path) -> None:
     }
 
 
-def test_metadata_of_an_op_stands_beside_the_op(tmp_path: Path) -> None:
+def test_metadata_of_an_op_is_a_row_of_its_own(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(op("record_param_comms", ts=1000, dur=10, **NCCL)))
     expected = TIMES | {"origin": "op", "collective": "all_reduce", "size_bytes": 4000, "tid": 101, "pid": 100}
     expected |= {"external_id": 3, "device": None, "stream": None}
@@ -160,7 +160,7 @@ def test_peer_of_a_receive(tmp_path: Path) -> None:
     assert collective(tmp_path, **args)["peer"] == 2
 
 
-def test_kernels_with_metadata_stand_among_the_others(tmp_path: Path) -> None:
+def test_kernels_with_metadata_are_among_the_others(tmp_path: Path) -> None:
     kernels = [kernel("gemm", ts=1), kernel("nccl", ts=2, **NCCL), kernel("sum", ts=3), kernel("nccl", ts=4, **NCCL)]
     lab = ingest_bytes(tmp_path, trace(*kernels))
     assert lab.kernels == ["gemm", "nccl", "sum", "nccl"]

@@ -269,7 +269,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return ingest_paths(tmp_path_factory.mktemp("together"), [corpus.ROOT / "kineto"], run=None)
 
 
-def test_all_files_stand_in_one_store(together: Lab) -> None:
+def test_all_files_are_in_one_store(together: Lab) -> None:
     stored = {Path(result.path).resolve(): result.status for result in together.report.files}
     assert stored == {path.resolve(): "stored" for path in corpus.kineto_files()}
 
@@ -287,7 +287,7 @@ def test_every_other_file_is_a_run_of_its_own(together: Lab) -> None:
 
 
 @pytest.mark.parametrize("table", [*COLUMNS, "devices"])
-def test_together_gives_the_same_rows_as_alone(
+def test_together_results_in_the_same_rows_as_alone(
     together: Lab, table: str, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     db = connect(together.store)

@@ -1,4 +1,4 @@
-"""Kineto files that are cut off, plain or packed: every whole event is kept, and what is missing is told."""
+"""Kineto files that are cut off, plain or compressed: every whole event is kept, and the cut is reported."""
 
 import gzip
 import json
@@ -61,7 +61,7 @@ def test_cut_inside_an_event_counts_that_event_as_skipped(cuts: dict[int, tuple[
     assert {length: cuts[length][0].events_skipped for length in inside} == dict.fromkeys(inside, 1)
 
 
-def test_cut_at_any_byte_is_told(cuts: dict[int, tuple[object, Path]]) -> None:
+def test_cut_at_any_byte_is_reported(cuts: dict[int, tuple[object, Path]]) -> None:
     store = next(iter(cuts.values()))[1]
     sources = {row["source"]: row["complete"] for row in Lab(store, None).rows("sources")}
     noticed = {row["source"] for row in Lab(store, None).rows("diagnostics") if row["code"] != "rank_assumed"}
@@ -94,7 +94,7 @@ def test_number_that_was_cut_is_not_taken_for_a_number(tmp_path: Path, end: str)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
-def test_cut_gzip_keeps_what_could_be_unpacked(tmp_path: Path, share: float) -> None:
+def test_cut_gzip_keeps_what_could_be_decompressed(tmp_path: Path, share: float) -> None:
     names = [f"kernel {index}" for index in range(3_000)]
     data = gzip.compress(trace(*(kernel(name, ts=index) for index, name in enumerate(names))).encode())
     lab = ingest_bytes(tmp_path, data[: int(len(data) * share)], "trace.json.gz")
@@ -128,7 +128,7 @@ def test_gzip_with_an_empty_member_is_one_file(tmp_path: Path) -> None:
     assert ingest_bytes(tmp_path, data, "trace.json.gz").kernels == ["first", "last"]
 
 
-def test_broken_middle_member_costs_at_most_what_lies_behind(tmp_path: Path) -> None:
+def test_corrupt_middle_member_loses_at_most_what_follows(tmp_path: Path) -> None:
     names = [f"kernel {index}" for index in range(3_000)]
     text = trace(*(kernel(name, ts=index) for index, name in enumerate(names))).encode()
     third = len(text) // 3
@@ -139,7 +139,7 @@ def test_broken_middle_member_costs_at_most_what_lies_behind(tmp_path: Path) -> 
     assert (lab.file.status, lab.source["complete"]) == ("salvaged", False)
 
 
-def test_gzip_with_a_wrong_checksum_keeps_its_events_and_says_so(tmp_path: Path) -> None:
+def test_gzip_with_a_wrong_checksum_keeps_its_events_and_is_reported(tmp_path: Path) -> None:
     data = bytearray(gzip.compress(trace(FIRST, LAST).encode()))
     data[-8] ^= 0xFF
     lab = ingest_bytes(tmp_path, bytes(data), "trace.json.gz")

@@ -24,7 +24,7 @@ def test_unescaped_quotes_cost_at_most_their_own_event(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ['a"b', 'a"', '"b'])
-def test_one_unescaped_quote_is_counted_and_told(tmp_path: Path, name: str) -> None:
+def test_one_unescaped_quote_is_counted_and_reported(tmp_path: Path, name: str) -> None:
     lab = ingest_bytes(tmp_path, between(swap('"middle"', f'"{name}"')))
     assert (lab.counts[0], lab.file.status, lab.source["complete"]) == (3, "salvaged", False)
     assert lab.diagnostics() != set()
@@ -32,7 +32,7 @@ def test_one_unescaped_quote_is_counted_and_told(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("place", [0, 1, 4])
-def test_one_unescaped_quote_costs_one_event_wherever_it_stands(tmp_path: Path, indent: int | None, place: int) -> None:
+def test_one_unescaped_quote_loses_one_event_wherever_it_is(tmp_path: Path, indent: int | None, place: int) -> None:
     events = [json.dumps(kernel(f"k{index}", ts=index), indent=indent) for index in range(5)]
     events[place] = events[place].replace(f"k{place}", f'k"{place}')
     lab = ingest_bytes(tmp_path, '{"traceEvents":[' + ",".join(events) + '],"schemaVersion":1}')
@@ -134,7 +134,7 @@ def test_literal_that_is_no_json_costs_its_value_only(tmp_path: Path, literal: s
 
 
 @pytest.mark.parametrize("literal", ["NaN", "inf"])
-def test_literal_in_a_columns_place_is_null_and_told(tmp_path: Path, literal: str) -> None:
+def test_literal_in_place_of_a_column_is_null_and_reported(tmp_path: Path, literal: str) -> None:
     lab = ingest_bytes(tmp_path, between(swap('"context": 1', f'"context": {literal}')))
     assert [row["context"] for row in lab.rows("kernels")] == [1, None, 1]
     assert lab.counts == (3, 3, 0)
@@ -184,7 +184,7 @@ TOLD = [name for name in WRONG if name.startswith(("correlation", "context", "gr
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_value_of_a_wrong_type_is_told(tmp_path: Path, name: str) -> None:
+def test_value_of_a_wrong_type_is_reported(tmp_path: Path, name: str) -> None:
     old, new, _ = WRONG[name]
     lab = ingest_bytes(tmp_path, between(swap(old, new)))
     assert lab.diagnostics() != set()
@@ -250,7 +250,7 @@ def test_unquoted_ranks_that_are_no_json_cost_no_event(tmp_path: Path, ranks: st
     assert lab.counts == (3, 3, 0)
 
 
-def test_negative_duration_is_kept_and_told(tmp_path: Path) -> None:
+def test_negative_duration_is_kept_and_reported(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, between(swap('"dur": 10', '"dur": -5')))
     assert [row["dur_ns"] for row in lab.rows("kernels")] == [10_000, -5_000, 10_000]
     assert lab.diagnostics() != set()

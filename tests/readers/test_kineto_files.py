@@ -1,4 +1,4 @@
-"""Kineto files as a whole: every form of one is read, and what is none is told apart."""
+"""Kineto files as a whole: every form is read, and other files are refused."""
 
 import gzip
 import json
@@ -139,7 +139,7 @@ def test_file_of_something_else_is_no_profiler_data(tmp_path: Path, data: bytes)
 
 
 @pytest.mark.parametrize("name", ["sqlite", "empty", "rubbish", "csv"])
-def test_file_of_something_else_says_what_is_wrong(tmp_path: Path, name: str) -> None:
+def test_the_error_for_another_file_describes_what_is_wrong(tmp_path: Path, name: str) -> None:
     assert ingest_bytes(tmp_path, STRANGERS[name]).file.message
 
 
@@ -159,7 +159,7 @@ def test_strangers_cost_no_other_file(tmp_path: Path) -> None:
     assert (stored, lab.kernels) == (["good.json"], ["first", "last"])
 
 
-def test_directory_gives_every_trace_inside(tmp_path: Path) -> None:
+def test_every_trace_in_a_directory_is_read(tmp_path: Path) -> None:
     for number, place in enumerate(("a/one.json", "b/c/two.pt.trace.json", "three.json.gz")):
         path = tmp_path / "in" / place
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Odd events between good ones: each is mended by itself, and no other event is touched."""
+"""Irregular events between regular ones: each is repaired by itself, and no other event is touched."""
 
 import json
 from pathlib import Path
@@ -36,14 +36,14 @@ def ingested(folder: Path, *events: str) -> Lab:
         (f'{{{OP}, "args": [1, {{"ph": "X"}}]}}', {"args": [1, {"ph": "X"}]}, {"arguments_no_object"}),
     ],
 )
-def test_an_odd_event_is_a_row_with_what_it_says(tmp_path: Path, event: str, args: dict, told: set[str]) -> None:
+def test_an_irregular_event_is_a_row_with_its_values(tmp_path: Path, event: str, args: dict, told: set[str]) -> None:
     lab = ingested(tmp_path, event, event)
     assert lab.counts == (5, 5, 0)
     assert [json.loads(str(row["args"])) for row in lab.rows("ops")] == [args, args]
     assert lab.diagnostics() == told
 
 
-def test_an_odd_event_that_is_nested_too_deeply_is_told(tmp_path: Path) -> None:
+def test_an_event_that_is_nested_too_deeply_is_reported(tmp_path: Path) -> None:
     lab = ingested(tmp_path, f'{{{OP}, "args": {{"a": 1, "a": 2, "b": {"[" * 9_999}{"]" * 9_999}}}}}')
     assert lab.counts == (3, 2, 1)
     assert lab.diagnostics() == {"event_lost"}

@@ -1,4 +1,4 @@
-"""What no table has columns for is kept among the other events, whatever its category and phase."""
+"""Events that no table has columns for are kept in other_events, whatever their category and phase."""
 
 import json
 from pathlib import Path

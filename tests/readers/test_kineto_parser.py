@@ -1,4 +1,4 @@
-"""The parser in C: events as columns, exact; what it refuses, and what it leaves to `clean`; that it is its source."""
+"""The parser in C: events as columns, exact; what it refuses, and what it leaves to `repair`; that it is its source."""
 
 import re
 import subprocess
@@ -171,7 +171,7 @@ def test_an_odd_event_is_left_to_the_tolerant_path_and_no_other_one(event: str) 
     assert found.tables[PLAIN].column("ph").to_pylist() == ["a", "b"]
 
 
-def test_a_parser_goes_on_after_a_piece_that_it_refused() -> None:
+def test_a_parser_continues_after_a_chunk_that_it_refused() -> None:
     parser = CompiledParser()
     with pytest.raises(RefusedChunkError):
         parsed('{"ph": "X", "id": 1}, {"ph": "X"', parser=parser)

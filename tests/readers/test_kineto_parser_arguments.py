@@ -1,4 +1,4 @@
-"""Arguments out of the parser: in their columns, left over for each table, or mended; what does not fit is told."""
+"""Arguments from the parser: in their columns, left over for each table, or repaired; unfit values are reported."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> N
         ("grid", "[1, 2, 3, 4]", [1, 2, 3]),
     ],
 )
-def test_a_value_that_does_not_fit_is_left_over_and_told(key: str, value: str, column: object) -> None:
+def test_a_value_that_does_not_fit_is_left_over_and_reported(key: str, value: str, column: object) -> None:
     texts = [f'{{"ph": "X", "args": {{"{key}": {value}}}}}', f'{{"ph": "X", "args": {{"{key}": null}}}}']
     found = parsed(",".join(texts * 2), kind_of=lambda _: KERNELS)
     assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact(value)}}}', None] * 2
@@ -60,7 +60,7 @@ def test_a_value_that_does_not_fit_is_left_over_and_told(key: str, value: str, c
     assert found.unfit == [UnfitValues("kernels", key, said, 2)]
 
 
-def test_a_value_that_does_not_fit_the_second_table_is_told_of_that_one() -> None:
+def test_a_value_that_does_not_fit_the_second_table_is_reported_for_that_table() -> None:
     text = '{"ph": "X", "args": {"Collective name": "a", "Seq": "soon"}}'
     assert parsed(text, kind_of=lambda _: KERNELS).unfit == [UnfitValues("collectives", "Seq", "soon", 1)]
 
@@ -119,7 +119,7 @@ def test_counters_keep_their_arguments_whole() -> None:
     ]
 
 
-def test_all_mappings_ask_the_same_type_of_an_argument() -> None:
+def test_all_mappings_require_the_same_type_of_an_argument() -> None:
     targets = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)
     asked = {(key, kind) for target in targets for key, kind in mapping.argument_types(target).items()}
     assert sorted(asked) == sorted(
@@ -128,7 +128,7 @@ def test_all_mappings_ask_the_same_type_of_an_argument() -> None:
     assert len(mapping.ARGUMENT_TYPES) <= 64
 
 
-def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:
+def test_repaired_events_have_times_in_ns_and_any_keys() -> None:
     line = b'{"ph": null, "name": "a", "ts": 5, "dur": 9223372036854775807, "\\"": 1, "ID": 2, "args": {"\\n": 3}}'
     (found,) = CompiledParser().parse_repaired(
         [line, b'{"ph": "X", "args": null}'], lambda shapes: [PLAIN] * len(shapes)
@@ -139,13 +139,13 @@ def test_mended_events_come_with_their_times_in_ns_and_any_keys() -> None:
     ]
 
 
-def test_mended_events_may_have_any_number_of_shapes() -> None:
+def test_repaired_events_may_have_any_number_of_shapes() -> None:
     lines = [f'{{"ph": "X", "cat": "c{at}"}}'.encode() for at in range(40_000)]
     found = CompiledParser().parse_repaired(lines, lambda shapes: [PLAIN] * len(shapes))
     assert sum(len(parsed.tables[PLAIN]) for parsed in found) == 40_000
 
 
-def test_an_event_of_more_keys_than_are_compared_is_odd_and_mended_whole() -> None:
+def test_an_event_with_more_keys_than_are_compared_is_irregular_and_repaired() -> None:
     event = {"ph": "X", "args": {f"k{at}": at for at in range(100_000)}}
     found = parsed(json.dumps(event))
     assert found.irregular == [json.dumps(event, separators=(",", ":")).encode()]
@@ -153,6 +153,6 @@ def test_an_event_of_more_keys_than_are_compared_is_odd_and_mended_whole() -> No
     assert json.loads(mended.tables[PLAIN].column("args")[0].as_py()) == event["args"]
 
 
-def test_events_of_too_many_shapes_for_one_piece_are_odd() -> None:
+def test_events_of_too_many_shapes_for_one_chunk_are_irregular() -> None:
     found = parsed(",".join(f'{{"ph": "X", "cat": "c{at}"}}' for at in range(40_000)))
     assert (len(found.tables[PLAIN]), len(found.irregular)) == (32_768, 7_232)

@@ -39,7 +39,7 @@ def test_rank_is_the_files_else_its_names(tmp_path: Path, name: str, job: Row | 
 
 
 @pytest.mark.parametrize("name", ["trace.json", "rank_non_gpu.json", "ranking.json", "step-7.json", "2024.json"])
-def test_rank_nobody_tells_is_zero_and_said_to_be_assumed(tmp_path: Path, name: str) -> None:
+def test_a_missing_rank_is_zero_and_reported_as_assumed(tmp_path: Path, name: str) -> None:
     lab = ranked(tmp_path, name)
     assert lab.one("kernels")["rank"] == 0
     assert "rank_assumed" in codes(lab)

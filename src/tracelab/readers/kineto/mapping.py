@@ -37,7 +37,7 @@ class Mapping:
     table: str
     where: str
     columns: dict[str, Value] = field(default_factory=dict)
-    also_omitted: tuple[str, ...] = ()  # arguments that say again what a column holds
+    also_omitted: tuple[str, ...] = ()  # arguments that repeat the value of a column
 
 
 def _arg(*keys: str, kind: str = "BIGINT") -> Value:

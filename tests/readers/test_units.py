@@ -1,4 +1,4 @@
-"""Units as NVIDIA's tools print them: every one has one base unit, and no digit is lost on the way to it."""
+"""Units as NVIDIA's tools print them: each has one base unit, and the conversion loses no digit."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -9,7 +9,7 @@ def names(folder, *files):
     return [path.name for path in expand_paths([folder], folder / "lab")]
 
 
-def test_a_report_is_left_out_where_its_export_stands_beside_it(tmp_path):
+def test_a_report_is_left_out_where_its_export_is_in_the_folder(tmp_path):
     files = ("rank0.nsys-rep", "rank0.sqlite", "rank1.nsys-rep", "rank0.ncu-repz", "rank0.ncu.csv", "rank1.ncu-rep")
     assert names(tmp_path, *files) == ["rank0.ncu.csv", "rank0.sqlite", "rank1.ncu-rep", "rank1.nsys-rep"]
 
@@ -21,7 +21,7 @@ def test_a_report_of_several_windows_is_left_out_by_its_own_export_alone(tmp_pat
     ]
 
 
-def test_a_report_that_is_named_is_taken_whatever_stands_beside_it(tmp_path):
+def test_a_report_that_is_named_is_taken_even_where_its_export_exists(tmp_path):
     names(tmp_path, "rank0.nsys-rep", "rank0.sqlite")
     assert expand_paths([tmp_path / "rank0.nsys-rep"], tmp_path / "lab") == [tmp_path / "rank0.nsys-rep"]
 
@@ -37,7 +37,7 @@ def test_what_collect_writes_for_people_is_left_out(tmp_path):
     assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
 
 
-def test_files_of_such_names_are_looked_at_where_collect_did_not_write_them(tmp_path):
+def test_files_of_such_names_are_sources_where_collect_did_not_write_them(tmp_path):
     for name in ("rank0.log", "sweep.json"):
         (tmp_path / name).write_text("{}")
     assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["rank0.log", "sweep.json"]
