@@ -1,4 +1,4 @@
-"""Names the machine and the versions that the figures were measured with."""
+"""Describe the machine and the package versions of a measurement."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What watching costs: the same training with each capture and with none, step time by step time.
+"""Measure profiler overhead: step times of the same training under each profiler and without one.
 
     python benchmarks/overhead.py                       a small ResNet-18 and a small transformer
     python benchmarks/overhead.py gemm --device cuda    another workload, and options of tracelab collect train

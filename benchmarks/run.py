@@ -1,4 +1,4 @@
-"""Measures speed and memory of tracelab, as ratios to json.load and to its peers, all in one run on one machine.
+"""Measure speed and memory of tracelab as ratios to json.load and other tools, in one run on one machine.
 
     python benchmarks/run.py                         300 MB, plain and gzip; queries; start: some 40 minutes
     python benchmarks/run.py --quick                 100 MB of one trace, once
@@ -18,17 +18,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-import answers
-import asking
-import counting
-import exports
-import hosting
-import ingesting
-import report
-import starting
-from ingesting import Case, Job
+import counter_queries
+import cpu_side_queries
+import gpu_queries
+import ingest_cost
+import markdown_report
+import nsys_export_cost
+import query_cost
+import startup_cost
+from ingest_cost import Case, Job
 from machine import machine
-from process import FailedError
+from process_cost import FailedError
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parents[1] / "shared" / "traces" / "kineto" / "hta"
@@ -59,25 +59,25 @@ def main() -> int:
     if facts["load"] > facts["cores"] / 4:
         _say(f"while {facts['load']} other programs want a core: a ratio on all cores will be too small")
     cases: list[Case] = []
-    asked: list[list[asking.Asked]] = []
+    asked: list[list[query_cost.Asked]] = []
     start = None
     exported = None
     try:
         if "start" in options.parts:
             _say("tracelab --help")
-            start = starting.measure(3 if options.quick else starting.PAIRS)
+            start = startup_cost.measure(3 if options.quick else startup_cost.PAIRS)
         for job in _jobs(options) if "ingest" in options.parts else ():
             _say(f"{job.name}, {job.size_mb} MB{', gzip' if job.gzip else ''}")
-            cases.append(ingesting.measure(job, work))
+            cases.append(ingest_cost.measure(job, work))
         if "nsys" in options.parts:
-            rows = exports.ROWS // 10 if options.quick else exports.ROWS
+            rows = nsys_export_cost.ROWS // 10 if options.quick else nsys_export_cost.ROWS
             _say(f"an nsys export of {rows:,} kernels")
-            exported = exports.measure(rows, work, options.pairs or 3)
+            exported = nsys_export_cost.measure(rows, work, options.pairs or 3)
         if "queries" in options.parts:
             asked = [_answers(events, work) for events in options.events]
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(report.markdown(facts, cases, exported, asked, start))
+    print(markdown_report.markdown(facts, cases, exported, asked, start))
     if options.out:
         options.out.write_text(json.dumps(_plain(facts, cases, exported, asked, start), indent=1) + "\n")
     wrong = [problem for case in cases for problem in case.wrong]
@@ -116,11 +116,11 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _answers(events: int, work: Path) -> list[asking.Asked]:
+def _answers(events: int, work: Path) -> list[query_cost.Asked]:
     """Ask every question of each kind of store with so many events."""
     _say(f"every question about {events:,} events: GPU rows of 1 rank and of 8, a whole trace, counters")
-    gpu_rows = [answers.measure(ranks, work, events) for ranks in (1, 8)]
-    return gpu_rows + [measure(work, events) for measure in (hosting.measure, counting.measure)]
+    gpu_rows = [gpu_queries.measure(ranks, work, events) for ranks in (1, 8)]
+    return gpu_rows + [measure(work, events) for measure in (cpu_side_queries.measure, counter_queries.measure)]
 
 
 def _jobs(options: argparse.Namespace) -> Iterator[Job]:
@@ -149,11 +149,11 @@ def _sources(names: list[str] | None) -> dict[str, Path]:
 
 
 def _plain(
-    facts: report.Facts,
+    facts: markdown_report.Facts,
     cases: list[Case],
-    exported: exports.Export | None,
-    asked: list[list[asking.Asked]],
-    start: starting.Start | None,
+    exported: nsys_export_cost.Export | None,
+    asked: list[list[query_cost.Asked]],
+    start: startup_cost.Start | None,
 ) -> dict:
     return {
         "machine": facts,
@@ -164,7 +164,7 @@ def _plain(
     }
 
 
-def _without_rows(asked: asking.Asked) -> dict:
+def _without_rows(asked: query_cost.Asked) -> dict:
     plain = asdict(asked)
     return plain | {
         "answers": {name: answer | {"rows": len(answer["rows"])} for name, answer in plain["answers"].items()}

@@ -1,4 +1,4 @@
-"""Generates what ncu would print of AlexNet's and ResNet-18's forward passes, with counts that follow from the layers.
+"""Generate ncu output of AlexNet's and ResNet-18's forward passes, with counts derived from the layers.
 
     python data/counted.py
 

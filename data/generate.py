@@ -1,4 +1,4 @@
-"""Generates the traces of data-parallel training on four simulated GPUs, and the truth about the first run.
+"""Generate traces of data-parallel training on four simulated GPUs, and the ground truth of the first run.
 
     python data/generate.py
 
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chrome import Event, metadata, text
-from simulated import SMS, Collective, Rank
-from training import train
-from truth import truth
+from ground_truth import truth
+from kineto_writer import Event, metadata, text
+from simulated_rank import SMS, Collective, Rank
+from simulated_training import train
 
 FOLDER = Path(__file__).parent / "generated"
 GENERATED = "by data/generate.py; no GPU was involved"

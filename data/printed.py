@@ -1,4 +1,4 @@
-"""Generates what nvprof would print in a study's two experiments, from the figures that its logs hold.
+"""Generate nvprof output of a study's two experiments, from the figures in its logs.
 
     python data/printed.py
 

@@ -4,7 +4,7 @@
     python data/record.py alexnet    those whose name contains the word
 
 Needs torch and torchvision (`pip install tracelab[collect]`). Before a file is written, what says something about
-the machine is taken out: scrub.py names each thing.
+the machine is removed: anonymize.py lists each thing.
 """
 
 import gzip
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scrub import scrub
+from anonymize import scrub
 
 HERE = Path(__file__).parent
 IMAGES = "image_classification --model"

@@ -3,7 +3,7 @@
     python data/sweeps.py
 
 Everything follows from the sizes of the models, the settings below and fixed seeds: running it again gives the same
-bytes. Every run says that it is generated. Times and memory are invented by the rules of `timing.py`; those of
+bytes. Every run says that it is generated. Times and memory are invented by the rules of `sweep_timing.py`; those of
 `generated-machines` are figures that a study published (G. Nicka, Bristol, 2021, tables I to IV). None of them are
 performance of anything.
 """
@@ -15,8 +15,8 @@ from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
-from timing import GENERATED, Cell, peaks, step_ns
-from tiny import trace
+from sweep_timing import GENERATED, Cell, peaks, step_ns
+from sweep_trace import trace
 
 FOLDER = Path(__file__).parent / "generated" / "sweeps"
 START_NS = 1_790_000_000_000_000_000

@@ -24,7 +24,7 @@ def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("build")
+    return importlib.import_module("build_trace")
 
 
 def events_of(path: Path) -> list[dict]:
@@ -88,7 +88,7 @@ def test_kernels_of_one_stream_never_overlap_and_never_start_before_their_launch
 @pytest.fixture
 def scrub(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "data")
-    return importlib.import_module("scrub")
+    return importlib.import_module("anonymize")
 
 
 @pytest.mark.parametrize(

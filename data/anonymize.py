@@ -1,4 +1,4 @@
-"""Takes out of a recorded trace what says something about the machine it was recorded on."""
+"""Remove from a recorded trace whatever identifies the machine it was recorded on."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The training steps of a simulated rank: ResNet-18 under DistributedDataParallel, launch by launch."""
+"""Simulate the training steps of a rank, launch by launch: ResNet-18 under DistributedDataParallel."""
 
 import tomllib
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chrome import Flow
-from simulated import COMPUTE, COPY, NCCL, SIDE, Collective, Kernel, Rank
+from kineto_writer import Flow
+from simulated_rank import COMPUTE, COPY, NCCL, SIDE, Collective, Kernel, Rank
 
 BATCH, CLASSES = 32, 1_000
 IMAGE_BYTES = 4 * 3 * 224 * 224

@@ -1,14 +1,14 @@
-"""What was measured as Markdown, ready for a README: ratios first, with the machine named."""
+"""Render measurements as Markdown for the docs: ratios first, with the machine."""
 
 from collections.abc import Iterable
 
-from asking import Asked
-from exports import Export
-from ingesting import Case
+from ingest_cost import Case
 from machine import in_words
-from peers import Answer
-from process import median
-from starting import Start
+from nsys_export_cost import Export
+from other_tools import Answer
+from process_cost import median
+from query_cost import Asked
+from startup_cost import Start
 
 Facts = dict[str, str | int | float]
 

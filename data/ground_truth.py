@@ -1,10 +1,10 @@
-"""Says what a generated timeline holds, in whole ns, by brute force: at each boundary point, see what is active."""
+"""Compute the exact figures of a generated timeline in whole ns by brute force over its boundary points."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 
-from chrome import Event
+from kineto_writer import Event
 
 Key = Callable[[Event], Hashable]
 COLLECTIVES = {"allreduce": "all_reduce", "broadcast": "broadcast"}

@@ -1,4 +1,4 @@
-"""Writes events as Kineto writes them: the text of a Chrome trace, field by field as torch 2.13 exports it."""
+"""Write events as a Chrome trace, field by field as Kineto exports it in torch 2.13."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Ingest of an Nsight Systems export of many kernels, as a whole process; its kernels are invented here."""
+"""Measure ingesting an Nsight Systems export of many synthetic kernels, as a whole process."""
 
 import random
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import duckdb
 
-from ingesting import ingest
-from process import Cost, FailedError, cost, median, python
+from ingest_cost import ingest
+from process_cost import Cost, FailedError, cost, median, python
 
 ROWS = 2_000_000
 _AT_ONCE = 50_000

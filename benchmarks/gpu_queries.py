@@ -1,4 +1,4 @@
-"""A store of GPU rows alone, of one rank or of several; its answers are checked against the truth about the traces."""
+"""Measure queries on stores of GPU rows, of one rank or several, and check their results against the ground truth."""
 
 import gzip
 import json
@@ -8,16 +8,16 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-import asking
-from comparing import differences
-from ingesting import build_aside, ingest
-from process import cost
+import query_cost
+from ingest_cost import build_aside, ingest
+from process_cost import cost
+from truth_comparison import differences
 
 GENERATED = Path(__file__).parents[1] / "data" / "generated"
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
 
 
-def measure(ranks: int, work: Path, kernels: int) -> asking.Asked:
+def measure(ranks: int, work: Path, kernels: int) -> query_cost.Asked:
     """Ingest the GPU rows of so many kernels, spread over some ranks, and ask every question."""
     store, traces = work / "store", work / "traces"
     traces.mkdir(parents=True)
@@ -31,7 +31,7 @@ def measure(ranks: int, work: Path, kernels: int) -> asking.Asked:
         shutil.rmtree(traces)
         name = f"{ranks} rank{'s' if ranks > 1 else ''}"
         held = f"{name}: GPU rows of {kernels:,} kernels, {text_mb:,.0f} MB ingested in {ingested.wall_s:.1f} s"
-        asked = asking.ask(store, name, held, repeats=asking.repeats_of(kernels))
+        asked = query_cost.ask(store, name, held, repeats=query_cost.repeats_of(kernels))
     finally:
         shutil.rmtree(traces, ignore_errors=True)
         shutil.rmtree(store, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Builds a trace of any size from a small real one, by repeating its events with later times and new ids."""
+"""Build a trace of any size by repeating the events of a small real one with later times and new ids."""
 
 import json
 import re

@@ -1,10 +1,11 @@
-"""A trace of two steps of a generated cell, as Kineto writes it: few kernels, and every kind that a sweep asks for."""
+"""Generate a Kineto trace of two steps of a sweep cell: few kernels, but every kind that the sweep's queries read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from chrome import Event, Flow, metadata, text
-from timing import (
+from kineto_writer import Event, Flow, metadata, text
+from simulated_training import NAMES
+from sweep_timing import (
     GENERATED,
     GPU,
     IMAGE_BYTES,
@@ -17,7 +18,6 @@ from timing import (
     peaks,
     reduce_ns,
 )
-from training import NAMES
 
 BASE_NS = 226 * 7_889_238 * 10**9
 START_NS = 4_450_000_123_456_789

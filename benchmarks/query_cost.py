@@ -1,4 +1,4 @@
-"""Asks a store every question of the library, each in a new process: what it took, or why the store cannot answer."""
+"""Measure every library query on a store, each in a new process: its cost, or why the store has no data for it."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from process import cost, median, python
+from process_cost import cost, median, python
 
 REPEATS = 3
 FEW_REPEATS = 1

@@ -1,6 +1,6 @@
-"""The peers that read the same trace: HTA and Perfetto's trace_processor, each in its own process, where installed.
+"""Run other tools on the same trace, each in its own process, if installed: HTA and Perfetto's trace_processor.
 
-python benchmarks/peers.py      install both, each where it disturbs nothing, below .cache/benchmarks
+python benchmarks/other_tools.py      install both, each where it disturbs nothing, below .cache/benchmarks
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from process import Cost, cost
+from process_cost import Cost, cost
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".cache" / "benchmarks" / "peers"

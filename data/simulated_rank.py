@@ -1,4 +1,4 @@
-"""One simulated training process: its threads' clocks, its GPU's streams, and the events a profiler would see."""
+"""Simulate one training process: clocks of its threads, streams of its GPU, and the events a profiler records."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from chrome import Event, Flow
+from kineto_writer import Event, Flow
 
 COMPUTE, SIDE, COPY, NCCL = 7, 20, 24, 28
 """Streams: PyTorch's default one, one for a parallel branch, one for prefetching, one for NCCL."""

@@ -1,4 +1,4 @@
-"""A store of counters that ncu took launch by launch, and of two timelines of the same kernels."""
+"""Measure queries on a store of ncu counters per launch and two timelines of the same kernels."""
 
 import json
 import re
@@ -6,16 +6,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import asking
-from ingesting import build_aside, ingest
-from process import cost
+import query_cost
+from ingest_cost import build_aside, ingest
+from process_cost import cost
 
 SOURCE = Path(__file__).parents[1] / "data" / "generated" / "ncu-forward" / "resnet18-batch256.txt"
 LAUNCH = re.compile(r"^  (\S.*) \((\d+), (\d+), (\d+)\)x\((\d+), (\d+), (\d+)\), Context 1, Stream 7, Device 0", re.M)
 KERNEL_US, GAP_US = 20, 2
 
 
-def measure(work: Path, events: int) -> asking.Asked:
+def measure(work: Path, events: int) -> query_cost.Asked:
     """Repeat a forward pass until half of the events are its counters, and the kernels of two runs the other half."""
     store, report, trace = work / "counted-store", work / "counted.txt", work / "timeline.pt.trace.json"
     try:
@@ -26,7 +26,7 @@ def measure(work: Path, events: int) -> asking.Asked:
             kernels += _timeline(work / "kernels.json", trace, events // 4)
             cost(ingest(trace, store, run=run))
         held = f"counters: {counters:,} lines of ncu, and {kernels:,} kernels of the same program in two runs"
-        return asking.ask(store, "counters", held, repeats=asking.repeats_of(events))
+        return query_cost.ask(store, "counters", held, repeats=query_cost.repeats_of(events))
     finally:
         for file in (report, trace, work / "kernels.json"):
             file.unlink(missing_ok=True)

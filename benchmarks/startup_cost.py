@@ -1,8 +1,8 @@
-"""How long `tracelab --help` takes above a bare Python."""
+"""Measure how long `tracelab --help` takes beyond a bare Python."""
 
 from dataclasses import dataclass
 
-from process import cost, median, python
+from process_cost import cost, median, python
 
 PAIRS = 15
 

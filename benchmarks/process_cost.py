@@ -1,4 +1,4 @@
-"""Runs a program as a whole process, and says what it cost: time, processor time, memory of all its processes."""
+"""Run a program and measure wall time, CPU time and memory of all its processes."""
 
 import os
 import statistics

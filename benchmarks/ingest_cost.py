@@ -1,4 +1,4 @@
-"""Ingest against json.load, as whole processes, on one built trace."""
+"""Measure ingest against json.load on one built trace, as whole processes."""
 
 import json
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-import build
-import peers
-from build import Built
-from expected import expected, wrong
+import build_trace
+import other_tools
+from build_trace import Built
+from expected_rows import expected, wrong
 from machine import available_bytes
-from peers import Answer
-from process import Cost, FailedError, cost, median, python
+from other_tools import Answer
+from process_cost import Cost, FailedError, cost, median, python
 
 JSON_BYTES_A_BYTE = 5.6
 """What json.load needs of memory for a byte of such a trace, with some reserve."""
@@ -93,7 +93,7 @@ def measure(job: Job, work: Path) -> Case:
         case.rows = _rows(store)
         case.wrong = wrong(store, expected(job.source, built))
         if job.peers:
-            case.peers = {name: _asked(peer, trace) for name, peer in peers.ALL.items()}
+            case.peers = {name: _asked(peer, trace) for name, peer in other_tools.ALL.items()}
         return case
     finally:
         trace.unlink(missing_ok=True)
@@ -108,7 +108,7 @@ def ingest(*paths: Path, run: str | None = None) -> list[str]:
 
 def build_aside(source: Path, target: Path, size_mb: float) -> Built:
     """Build a trace in a process of its own, which takes its memory with it."""
-    command = python(str(Path(build.__file__)), str(source), str(target), str(size_mb))
+    command = python(str(Path(build_trace.__file__)), str(source), str(target), str(size_mb))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise FailedError(f"building from {source} failed: {done.stderr.strip()}")
@@ -125,7 +125,7 @@ def _why_not(job: Job, built: Built) -> str:
 def _asked(peer: Callable[[Path], Answer], trace: Path) -> Answer | str:
     try:
         return peer(trace)
-    except peers.AbsentError as missing:
+    except other_tools.AbsentError as missing:
         return str(missing)
     except FailedError as failed:
         return f"failed: {str(failed)[-300:]}"

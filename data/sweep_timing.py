@@ -1,4 +1,4 @@
-"""The cells of the generated sweeps: what is asked for, and how long and how large it is by a simple rule."""
+"""Cells of the generated sweeps: their settings, and their step times and memory by simple rules."""
 
 from dataclasses import dataclass, field
 

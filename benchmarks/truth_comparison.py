@@ -1,4 +1,4 @@
-"""What the queries answer on a trace of repetitions, against so many times the truth about one."""
+"""Compare query results on a repeated trace with the multiplied ground truth of one repetition."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

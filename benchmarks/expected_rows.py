@@ -1,4 +1,4 @@
-"""What a built trace must become, told from its small source with Python's json and Decimal alone; and what differs."""
+"""Derive the rows a built trace must produce, with Python's json and Decimal alone, and report differences."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from build import NS_PER_US, Built
+from build_trace import NS_PER_US, Built
 
 TABLES = {
     "kernel": "kernels",
