@@ -1,4 +1,4 @@
-"""Closed sets of values that the schema, the collectors and the command line share; it needs nothing installed."""
+"""Closed sets of values that schema, collectors and command line share; imports nothing."""
 
 RUN_STATUSES = ("ok", "oom", "timeout", "profiler_error", "no_kernels", "permission_denied", "failed", "not_run")
 SOURCE_FORMATS = ("kineto", "chrome", "nsys", "ncu", "nvprof", "run")

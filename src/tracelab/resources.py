@@ -1,16 +1,12 @@
-"""Where the files that ship beside the code stand: in the wheel inside the package, in a checkout at its top."""
+"""Paths of the files that ship beside the code: inside the package in a wheel, at the top of a checkout."""
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+_IS_WHEEL = (_PACKAGE / "_queries").is_dir()
+_ROOT, _PREFIX = (_PACKAGE, "_") if _IS_WHEEL else (_PACKAGE.parents[1], "")
 
-
-def _folder(name: str) -> Path:
-    shipped = _PACKAGE / f"_{name}"
-    return shipped if shipped.is_dir() else _PACKAGE.parents[1] / name
-
-
-QUERIES = _folder("queries")
-COLLECTORS = _folder("collectors")
-DATA = _folder("data")
-"""In the wheel: the studies' figures, and the runs that are examples of their rows."""
+QUERIES = _ROOT / f"{_PREFIX}queries"
+COLLECTORS = _ROOT / f"{_PREFIX}collectors"
+DATA = _ROOT / f"{_PREFIX}data"
+"""A wheel has the figures of the studies and the runs that its examples use."""

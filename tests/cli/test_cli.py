@@ -157,12 +157,12 @@ def test_no_color_is_respected(lab: Path) -> None:
 
 def test_parquet_is_refused_on_a_terminal(lab: Path) -> None:
     text = on_a_terminal("sql", "select 1", "--format", "parquet", "--store", str(lab))
-    assert "parquet is no text for a terminal" in text
+    assert "refusing to write binary Parquet to a terminal" in text
 
 
 def test_python_asks_the_same(lab: Path, question: Path) -> None:
     opened = tracelab.open(lab)
-    assert opened.query(str(question), min_dur_ns=1501).column("kernel").to_pylist() == ["gemm"]
+    assert opened.query(str(question), min_dur_ns=1501).arrow().column("kernel").to_pylist() == ["gemm"]
     assert opened.sql("select count(*) as n from kernels").to_pylist() == [{"n": 3}]
 
 

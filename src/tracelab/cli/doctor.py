@@ -16,7 +16,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.ingest import progress_bar
-from tracelab.cli.output import Output, written_whole
+from tracelab.cli.output import Output, write_atomically
 from tracelab.errors import NoDataError, TracelabError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
         answer.emit(findings)
     elif answer.path is not None:
         text = "".join(f"{line}\n" for line in _lines(findings.to_pylist(), _WIDTH_IN_A_PIPE, color=False))
-        written_whole(answer.path, lambda stream: _write(stream, text), force=answer.force)
+        write_atomically(answer.path, lambda stream: _write(stream, text), force=answer.force)
     else:
         for line in _lines(findings.to_pylist(), _width(), color=sys.stdout.isatty()):
             click.echo(line)

@@ -113,7 +113,7 @@ def command(
     """
     import sys
 
-    from tracelab.cli.output import check_writable, written_whole
+    from tracelab.cli.output import check_writable, write_atomically
 
     what = request(runs, ranks, from_ns, to_ns)
     if output == Path("-"):
@@ -122,7 +122,7 @@ def command(
         _check_suffix(output)
         check_writable(output, force=force)
         results: list[Exported] = []
-        written_whole(output, lambda stream: results.append(written(store, what, output, stream)), force=force)
+        write_atomically(output, lambda stream: results.append(written(store, what, output, stream)), force=force)
         done = results[0]
     for line in told(done):
         click.echo(line, err=True)

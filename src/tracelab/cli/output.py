@@ -1,4 +1,4 @@
-"""Where an answer goes: stdout or a file, in the format that was asked for."""
+"""Write results to stdout or a file in the chosen format."""
 
 import os
 import shutil
@@ -14,15 +14,14 @@ import click
 import pyarrow as pa
 
 from tracelab.errors import TracelabError, UsageError
-from tracelab.output import writers
 from tracelab.output.formats import SUFFIXES
 
-MOST_ROWS_ON_A_TERMINAL = 500
+TERMINAL_ROWS = 500
 
 
 @dataclass(frozen=True)
 class Output:
-    """The output options of one command; made before the work, so that a wrong one costs no waiting."""
+    """Output options of one command, checked before the query runs."""
 
     fmt: str
     path: Path | None
@@ -30,44 +29,46 @@ class Output:
 
     @classmethod
     def of(cls, fmt: str | None, path: Path | None, *, force: bool) -> "Output":
-        """Settle the format, and refuse what cannot be written."""
+        """Choose the format. Raises UsageError or TracelabError for a target that cannot be written."""
         if path == Path("-"):
             path = None
         if path is not None:
             check_writable(path, force=force)
-        chosen = fmt or (_default() if path is None else _by_suffix(path))
+        chosen = fmt or (_default_format() if path is None else _format_of_suffix(path))
         if chosen == "parquet" and path is None and _is_terminal():
-            raise UsageError("parquet is no text for a terminal; write it to a file with -o FILE.parquet")
+            raise UsageError("refusing to write binary Parquet to a terminal; use -o FILE.parquet")
         return cls(chosen, path, force)
 
     def emit(self, table: pa.Table) -> None:
-        """Write the answer, and say so where it went into a file."""
+        """Write the result to the file, or to stdout; a terminal gets the first rows only."""
+        from tracelab.output import writers
+
         if self.path is not None:
-            written_whole(self.path, lambda stream: writers.write(table, self.fmt, stream), force=self.force)
+            write_atomically(self.path, lambda stream: writers.write(table, self.fmt, stream), force=self.force)
         elif _is_terminal() and self.fmt == "table":
-            shown = table.slice(0, MOST_ROWS_ON_A_TERMINAL)
+            shown = table.slice(0, TERMINAL_ROWS)
             width = shutil.get_terminal_size().columns
             writers.write(shown, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
             if shown.num_rows < table.num_rows:
-                told = f"{shown.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE gives all"
-                click.echo(told, err=True)
+                summary = f"{shown.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE writes all rows"
+                click.echo(summary, err=True)
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")
             writers.write(table, self.fmt, _stdout(), width=int(columns) if columns.isdecimal() else None)
 
 
 def check_writable(path: Path, *, force: bool) -> None:
-    """Refuse to overwrite without `force`, and to write where there is no folder or a closed one."""
+    """Raise TracelabError for an existing file without `force`, and for a missing or unwritable folder."""
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise TracelabError(f"there is no folder {path.parent} that you may write to; make one, or name another")
+        raise TracelabError(f"no writable folder {path.parent}; create it, or choose another")
     if path.exists() and not path.is_file():
-        raise TracelabError(f"{path} is no regular file; leave -o out and redirect stdout to it")
+        raise TracelabError(f"{path} is not a regular file; omit -o and redirect stdout to it")
     if path.exists() and not force:
         raise TracelabError(f"{path} exists; add --force to overwrite it")
 
 
-def written_whole(path: Path, write: Callable[[BinaryIO], None], *, force: bool) -> None:
-    """Write a file aside and move it into place, so that it is there whole or not at all; then say so."""
+def write_atomically(path: Path, write: Callable[[BinaryIO], None], *, force: bool) -> None:
+    """Write a file atomically: aside first, then moved into place; then print its path."""
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}")
     try:
         with aside.open("wb") as stream:
@@ -75,22 +76,22 @@ def written_whole(path: Path, write: Callable[[BinaryIO], None], *, force: bool)
         check_writable(path, force=force)
         aside.replace(path)
     except OSError as error:
-        raise TracelabError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise TracelabError(f"{path} is not writable: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # where nothing could be written nothing can be removed
+        with suppress(OSError):  # the folder may be read-only
             aside.unlink(missing_ok=True)
     click.echo(f"Wrote {path}", err=True)
 
 
-def _by_suffix(path: Path) -> str:
+def _format_of_suffix(path: Path) -> str:
     try:
         return SUFFIXES[path.suffix.lower()]
     except KeyError as error:
         known = ", ".join(SUFFIXES)
-        raise UsageError(f"{path}: no format has this suffix; use one of {known}, or name a --format") from error
+        raise UsageError(f"{path}: no format has this suffix; use {known}, or name a --format") from error
 
 
-def _default() -> str:
+def _default_format() -> str:
     return "table" if _is_terminal() else "csv"
 
 

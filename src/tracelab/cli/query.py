@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracelab.cli import options
-from tracelab.cli.output import Output, check_writable, written_whole
+from tracelab.cli.output import Output, check_writable, write_atomically
 from tracelab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _run_query(query: "Query", values: dict[str, Any], given: dict[str, Any]) ->
 
         drawn = plot.picture(table, query)
         draw: Callable[[Any], None] = partial(plot.save, drawn.figure, fmt=picture.suffix[1:].lower())
-        written_whole(picture, draw, force=bool(given["force"]))
+        write_atomically(picture, draw, force=bool(given["force"]))
         if drawn.not_drawn:
             click.echo(f"{picture}: {'; '.join(drawn.not_drawn)}", err=True)
 

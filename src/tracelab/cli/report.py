@@ -9,7 +9,7 @@ from typing import BinaryIO
 import click
 
 from tracelab.cli import options
-from tracelab.cli.output import check_writable, written_whole
+from tracelab.cli.output import check_writable, write_atomically
 from tracelab.errors import UsageError
 
 _EPILOG = """\b
@@ -53,7 +53,7 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: b
         sys.stdout.flush()
         sys.stdout.buffer.write(page)
         return
-    written_whole(output, partial(_write, page), force=force)
+    write_atomically(output, partial(_write, page), force=force)
     if shown and not webbrowser.open(output.resolve().as_uri()):
         click.echo("No browser could be started; open the file yourself.", err=True)
 

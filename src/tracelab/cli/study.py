@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from tracelab.cli import options
-from tracelab.cli.output import Output, check_writable, written_whole
+from tracelab.cli.output import Output, check_writable, write_atomically
 from tracelab.cli.query import PLOT_SUFFIXES
 from tracelab.errors import UsageError
 
@@ -81,7 +81,7 @@ def show(
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     text = "".join(f"{line}\n" for line in text_output.lines(found, session.cited(found.row.of), width))
     if out.path is not None:
-        written_whole(out.path, lambda stream: _write(stream, text), force=out.force)
+        write_atomically(out.path, lambda stream: _write(stream, text), force=out.force)
     else:
         click.echo(text, nl=False)
 
@@ -101,7 +101,7 @@ def plot(row: str, store: Path | None, runs: tuple[str, ...], output: Path | Non
         raise UsageError(f"{path}: a plot is a file that ends with {', '.join(PLOT_SUFFIXES)}")
     check_writable(path, force=given["force"])
     drawn = figure.figure(_answered(found, store, runs, example=given["example"]))
-    written_whole(path, partial(plots.save, drawn, fmt=path.suffix[1:].lower()), force=given["force"])
+    write_atomically(path, partial(plots.save, drawn, fmt=path.suffix[1:].lower()), force=given["force"])
 
 
 @command.command("run", params=[options.STORE])
