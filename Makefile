@@ -12,7 +12,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disabl
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
 .DEFAULT_GOAL := help
-.PHONY: demo test bench venv lint wheel parser docs site data clean help
+.PHONY: demo test bench venv lint wheel parser sanitize docs site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -35,10 +35,13 @@ wheel: $(VENV)/.test  ## Build the sdist and the wheel into dist/.
 	@rm -rf dist
 	@$(PY) -m hatchling build
 
-parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes.
+parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes, with its layout.
 	$(PY) $(PARSER)/generate_layout.py
 	$(PY) -m ziglang cc @$(PARSER)/c/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/c/parser.c
 	@chmod 644 $(PARSER)/parser.wasm
+
+sanitize: $(VENV)/.test  ## Check the parser natively, under AddressSanitizer and UBSan. ARGS=--seconds N: of fuzzing (60).
+	@$(PY) -m tests.native.sanitize $(ARGS)
 
 docs: $(VENV)/.runtime  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py
@@ -57,7 +60,7 @@ clean:  ## Remove what the other targets made, but for .venv.
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 help:  ## Print this.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The environment grows by stamps: each is younger than what it was made from, and a changed lock makes all anew.
 

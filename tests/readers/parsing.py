@@ -1,4 +1,4 @@
-"""Pieces of a trace straight through the parser: the tools of its tests."""
+"""Parse a chunk of a trace and check its tables: helpers of the parser's tests."""
 
 import json
 import re
@@ -9,44 +9,43 @@ from tracelab.readers.kineto.parser import ParsedChunk
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 PLAIN = len(MAPPINGS)
-"""The kind of events of whose arguments all are left over."""
+"""The kind of events whose arguments have no columns."""
 KERNELS, COMMUNICATION = MAPPINGS.index(mapping.KERNELS), MAPPINGS.index(mapping.COMMUNICATION_OPS)
-ALIKE = (COMMUNICATION, KERNELS, PLAIN)
+SEVERAL = (COMMUNICATION, KERNELS, PLAIN)
 
 _STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 argument = mapping.argument_column
 
 
-def parsed(
+def parse(
     text: str | bytes, *, base_ns: int = 0, kind_of=lambda shape: PLAIN, parser: CompiledParser | None = None
 ) -> ParsedChunk:
-    """A piece; its tables are valid, and have no more odd events than the test says."""
-    piece = memoryview(text.encode() if isinstance(text, str) else text)
-    found = (parser or CompiledParser()).parse_chunk(
-        piece, lambda shapes: [kind_of(shape) for shape in shapes], base_ns=base_ns
-    )
-    for table in found.tables.values():
+    """Parse a chunk into valid tables."""
+    chunk = memoryview(text.encode() if isinstance(text, str) else text)
+    parser = parser or CompiledParser()
+    parsed = parser.parse_chunk(chunk, lambda shapes: [kind_of(shape) for shape in shapes], base_ns=base_ns)
+    for table in parsed.tables.values():
         table.validate(full=True)
-    return found
+    return parsed
 
 
-def rows(text: str | bytes, **how) -> list[dict]:
-    """The events of a piece, kind after kind, without what they do not have; none of them is odd."""
-    found = parsed(text, **how)
-    assert not found.irregular
+def parse_rows(text: str | bytes, **options) -> list[dict]:
+    """Return the events of a chunk without irregular ones, kind after kind, each without its nulls."""
+    parsed = parse(text, **options)
+    assert not parsed.irregular
     return [
         {key: value for key, value in row.items() if value is not None}
-        for _, table in sorted(found.tables.items())
+        for _, table in sorted(parsed.tables.items())
         for row in table.to_pylist()
     ]
 
 
 def compact(value: str) -> str:
-    """The same JSON without space, and with no more escapes than there must be."""
-    return _STRING_OR_SPACE.sub(lambda found: one_way(found[1]) if found[1] else "", value)
+    """Return JSON without space, and with no more escapes than necessary."""
+    return _STRING_OR_SPACE.sub(lambda match: normalize(match[1]) if match[1] else "", value)
 
 
-def one_way(text: str) -> str:
-    """A string of JSON as the parser writes it."""
+def normalize(text: str) -> str:
+    """Return a JSON string as the parser writes it."""
     return json.dumps(json.loads(text), ensure_ascii=False)

@@ -1,18 +1,13 @@
 """The parser in C: events as columns, exact; what it refuses, and what it leaves to `repair`; that it is its source."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from tests.readers.parsing import ALIKE, PLAIN, compact, parsed, rows
-from tracelab.readers.kineto import parser as package
-from tracelab.readers.kineto.parser import RefusedChunkError, Shape, wasm_module
+from tests.readers.parsing import PLAIN, SEVERAL, compact, parse, parse_rows
+from tracelab.readers.kineto.parser import RefusedChunkError, Shape
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
-FOLDER = Path(package.__file__).parent
 WORDS = re.compile(rb"-?\b(?:inf(?:inity)?|nan)\b", re.IGNORECASE)
 
 
@@ -22,7 +17,7 @@ def test_an_event_is_a_row_with_the_values_that_it_has() -> None:
        "args": { "device": 0, "grid": [ 1, 2 ], "a b": " c, d " } },
       {"name": "Iteration", "ph": "i", "s": "p", "ts": 2, "pid": 5, "cat": null, "args": {}}
     """
-    assert rows(text, base_ns=1) == [
+    assert parse_rows(text, base_ns=1) == [
         {
             "ph": "X",
             "source_cat": "kernel",
@@ -53,12 +48,12 @@ def test_an_event_is_a_row_with_the_values_that_it_has() -> None:
 )
 def test_ids_are_numbers_where_all_of_a_kind_are_integers(ids: tuple[str, str], columns: list) -> None:
     text = ",".join(f'{{"ph": "X", "tid": {tid}}}' for tid in ids)
-    assert [row.get("tid") for row in rows(text)] == columns
+    assert [row.get("tid") for row in parse_rows(text)] == columns
 
 
 def test_a_kind_keeps_its_number_ids_though_another_has_texts() -> None:
     text = '{"ph": "X", "tid": 7}, {"ph": "M", "tid": "Spans"}, {"ph": "X", "tid": 8}'
-    found = rows(text, kind_of=lambda shape: ALIKE[shape.ph == "M"])
+    found = parse_rows(text, kind_of=lambda shape: SEVERAL[shape.ph == "M"])
     assert found == [{"ph": "X", "tid": 7}, {"ph": "X", "tid": 8}, {"ph": "M", "tid": "Spans"}]
 
 
@@ -81,20 +76,21 @@ def test_a_kind_keeps_its_number_ids_though_another_has_texts() -> None:
     ],
 )
 def test_times_are_exact_and_half_a_nanosecond_goes_to_the_even_one(ts: str, start_ns: int | None) -> None:
-    assert rows(f'{{"ph": "X", "ts": {ts}}}')[0].get("start_ns") == start_ns
+    assert parse_rows(f'{{"ph": "X", "ts": {ts}}}')[0].get("start_ns") == start_ns
 
 
 def test_a_half_is_rounded_after_the_base_is_added() -> None:
-    assert [rows('{"ph": "X", "ts": 0.0005}', base_ns=base)[0]["start_ns"] for base in (0, 1, 2)] == [0, 2, 2]
+    assert [parse_rows('{"ph": "X", "ts": 0.0005}', base_ns=base)[0]["start_ns"] for base in (0, 1, 2)] == [0, 2, 2]
 
 
 def test_commas_behind_last_items_are_left_out() -> None:
-    assert rows('{"ph": "X", "args": {"a": [1, 2, ], "b": {"c": 3 , }, }, }')[0]["args"] == '{"a":[1,2],"b":{"c":3}}'
+    (row,) = parse_rows('{"ph": "X", "args": {"a": [1, 2, ], "b": {"c": 3 , }, }, }')
+    assert row["args"] == '{"a":[1,2],"b":{"c":3}}'
 
 
 def test_texts_are_unescaped_and_arguments_are_escaped_only_where_they_must_be() -> None:
     text = r'{"ph": "X", "name": "\"\\\/\b\f\n\r\t\u00e9\u20ac\ud83d\ude00\u0000", "args": {"a": "\ud83d\ude00\n"}}'
-    (row,) = rows(text)
+    (row,) = parse_rows(text)
     assert row["name"] == '"\\/\b\f\n\r\té€😀\x00'
     assert row["args"] == r'{"a":"😀\n"}'
 
@@ -136,7 +132,7 @@ def test_texts_are_unescaped_and_arguments_are_escaped_only_where_they_must_be()
 )
 def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
     with pytest.raises(RefusedChunkError):
-        parsed(text)
+        parse(text)
 
 
 @pytest.mark.parametrize(
@@ -166,33 +162,33 @@ def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
     ],
 )
 def test_an_odd_event_is_left_to_the_tolerant_path_and_no_other_one(event: str) -> None:
-    found = parsed(f'{{"ph": "a"}}, {event}, {{"ph": "b"}}')
-    assert found.irregular == [WORDS.sub(b"NaN", compact(event).encode())]
-    assert found.tables[PLAIN].column("ph").to_pylist() == ["a", "b"]
+    result = parse(f'{{"ph": "a"}}, {event}, {{"ph": "b"}}')
+    assert result.irregular == [WORDS.sub(b"NaN", compact(event).encode())]
+    assert result.tables[PLAIN].column("ph").to_pylist() == ["a", "b"]
 
 
 def test_a_parser_continues_after_a_chunk_that_it_refused() -> None:
     parser = CompiledParser()
     with pytest.raises(RefusedChunkError):
-        parsed('{"ph": "X", "id": 1}, {"ph": "X"', parser=parser)
-    assert rows('{"ph": "Y"}', parser=parser) == [{"ph": "Y"}]
+        parse('{"ph": "X", "id": 1}, {"ph": "X"', parser=parser)
+    assert parse_rows('{"ph": "Y"}', parser=parser) == [{"ph": "Y"}]
 
 
 def test_depth_that_is_refused_begins_beyond_65536() -> None:
     nested = "[" * 65_536 + "]" * 65_536
-    assert rows(f'{{"ph": "X", "args": {{"a": {nested}}}}}')[0]["args"] == f'{{"a":{nested}}}'
+    assert parse_rows(f'{{"ph": "X", "args": {{"a": {nested}}}}}')[0]["args"] == f'{{"a":{nested}}}'
 
 
 def test_kinds_whose_events_alternate_do_not_write_into_each_other() -> None:
     names = [f"{'abc'[at % 3]}{at}" * (at % 7) for at in range(1_000)]
     text = ",".join(f'{{"ph": "{"XYZ"[at % 3]}", "name": "{name}", "id": {at}}}' for at, name in enumerate(names))
-    found = rows(text, kind_of=lambda shape: ALIKE["XYZ".index(shape.ph)])
+    found = parse_rows(text, kind_of=lambda shape: SEVERAL["XYZ".index(shape.ph)])
     expected = [(names[at], f'{{"id":{at}}}') for kind in range(3) for at in range(kind, 1_000, 3)]
     assert [(row["name"], row["args"]) for row in found] == expected
 
 
 def test_an_event_without_anything_is_a_row() -> None:
-    assert rows("{}, {}, {}") == [{}, {}, {}]
+    assert parse_rows("{}, {}, {}") == [{}, {}, {}]
 
 
 @pytest.mark.parametrize("events", [1, 7, 8, 9, 16, 64])
@@ -200,7 +196,7 @@ def test_every_number_of_events_keeps_what_is_null(events: int) -> None:
     fields = ['"name": "a"', '"dur": 1', '"args": {"b": 1}', '"bp": "e"']
     text = ",".join(f'{{"ph": "X", {fields[at % 4]}}}' for at in range(events))
     expected = [{"name": "a"}, {"dur_ns": 1_000}, {"args": '{"b":1}'}, {"args": '{"bp":"e"}'}]
-    assert rows(text) == [{"ph": "X"} | expected[at % 4] for at in range(events)]
+    assert parse_rows(text) == [{"ph": "X"} | expected[at % 4] for at in range(events)]
 
 
 def test_shapes_tell_phase_category_watched_names_and_watched_keys() -> None:
@@ -210,7 +206,7 @@ def test_shapes_tell_phase_category_watched_names_and_watched_keys() -> None:
               {"name": "record_param_comms"},
               {"ph": "X", "cat": "kernel", "args": {"Collective name 2": 0, "d": {"Collective name": 1}}},
               {"ph": "X", "cat": "kernel", "name": "other", "args": {"Collective name": 3}}"""
-    parsed(text, kind_of=lambda shape: seen.append(shape) or PLAIN)
+    parse(text, kind_of=lambda shape: seen.append(shape) or PLAIN)
     assert seen == [
         Shape("X", "kernel", None, has_watched_key=True),
         Shape("X", "", None, has_watched_key=False),
@@ -218,24 +214,3 @@ def test_shapes_tell_phase_category_watched_names_and_watched_keys() -> None:
         Shape(None, None, "record_param_comms", has_watched_key=False),
         Shape("X", "kernel", None, has_watched_key=False),
     ]
-
-
-@pytest.mark.skipif(wasm_module.resource is None, reason="this system limits no addresses")
-def test_where_addresses_are_limited_memory_is_taken_as_it_grows() -> None:
-    program = """if True:
-        import resource
-        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-        from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
-        text = ",".join('{"ph": "X", "name": "' + str(at) + '"}' for at in range(500_000)).encode()
-        tables = CompiledParser().parse_chunk(memoryview(text), lambda shapes: [0], base_ns=0).tables
-        print(tables[0].column("name").to_pylist() == [str(at) for at in range(500_000)])
-    """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
-
-
-def test_what_is_run_is_what_the_source_compiles_to(tmp_path: Path) -> None:
-    pytest.importorskip("ziglang", reason="needs a C compiler for WebAssembly: pip install ziglang")
-    compiler = [sys.executable, "-m", "ziglang", "cc", f"@{FOLDER / 'c' / 'flags.txt'}"]
-    subprocess.run([*compiler, "-o", str(tmp_path / "parser.wasm"), str(FOLDER / "c" / "parser.c")], check=True)
-    assert (tmp_path / "parser.wasm").read_bytes() == (FOLDER / "parser.wasm").read_bytes(), "run `make parser`"

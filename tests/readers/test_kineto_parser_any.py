@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.parsing import ALIKE, argument, compact, one_way, parsed
+from tests.readers.parsing import SEVERAL, argument, compact, normalize, parse
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
@@ -71,6 +71,12 @@ events = st.fixed_dictionaries(
 )
 
 
+def event_text(event: dict, space: str) -> str:
+    """Return an event as JSON, with this space wherever there may be any."""
+    values = {key: written(value, space) if key == "args" else value for key, value in event.items()}
+    return written([(f'"{key}"', value) for key, value in values.items()], space)
+
+
 def is_odd(event: dict) -> bool:
     """Whether a key is twice among its arguments."""
     keys = [json.loads(key) for key, _ in event.get("args", [])]
@@ -120,7 +126,7 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
         }
         all_left = [*left, *(item for key in event for item in own.get(key, []))]
         if all_left and (rest == "args" or (beside and held)):
-            row[rest] = f"{{{','.join(f'{one_way(json.dumps(key))}:{compact(value)}' for key, value in all_left)}}}"
+            row[rest] = f"{{{','.join(f'{normalize(json.dumps(key))}:{compact(value)}' for key, value in all_left)}}}"
     return row
 
 
@@ -130,15 +136,10 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
     base_ns=st.integers(0, 10**18),
 )
 def test_any_events_are_read_as_python_reads_them(pieces: list[list[tuple[dict, str]]], base_ns: int) -> None:
-    parser, kinds = CompiledParser(), dict(zip("XYZ", ALIKE, strict=True))
+    parser, kinds = CompiledParser(), dict(zip("XYZ", SEVERAL, strict=True))
     for piece in pieces:
-        texts = [
-            written(
-                [(f'"{key}"', written(value, space) if key == "args" else value) for key, value in event.items()], space
-            )
-            for event, space in piece
-        ]
-        found = parsed(",".join(texts), base_ns=base_ns, kind_of=lambda shape: kinds[shape.ph], parser=parser)
+        texts = [event_text(event, space) for event, space in piece]
+        found = parse(",".join(texts), base_ns=base_ns, kind_of=lambda shape: kinds[shape.ph], parser=parser)
         odd = [text for text, (event, _) in zip(texts, piece, strict=True) if is_odd(event)]
         assert found.irregular == [compact(text).encode() for text in odd]
         for ph, kind in kinds.items():

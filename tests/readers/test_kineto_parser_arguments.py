@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parsed, rows
+from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parse, parse_rows
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
 from tracelab.readers.kineto.parser import UnfitValues
@@ -14,7 +14,7 @@ from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> None:
     text = """{"ph": "X", "s": "t", "args": {"stream": 7, "device": 4294967295, "grid": [1, 2.0, 3], "x": [1, 2],
                "est. achieved occupancy %": 12.50, "External id": "5", "External Id": 6, "block": null}}"""
-    assert rows(text, kind_of=lambda _: KERNELS) == [
+    assert parse_rows(text, kind_of=lambda _: KERNELS) == [
         {
             "ph": "X",
             argument("stream"): 7,
@@ -53,7 +53,7 @@ def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> N
 )
 def test_a_value_that_does_not_fit_is_left_over_and_reported(key: str, value: str, column: object) -> None:
     texts = [f'{{"ph": "X", "args": {{"{key}": {value}}}}}', f'{{"ph": "X", "args": {{"{key}": null}}}}']
-    found = parsed(",".join(texts * 2), kind_of=lambda _: KERNELS)
+    found = parse(",".join(texts * 2), kind_of=lambda _: KERNELS)
     assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact(value)}}}', None] * 2
     assert found.tables[KERNELS].to_pylist()[0].get(argument(key)) == column
     said = json.loads(value) if value.startswith('"') else compact(value)
@@ -62,13 +62,13 @@ def test_a_value_that_does_not_fit_is_left_over_and_reported(key: str, value: st
 
 def test_a_value_that_does_not_fit_the_second_table_is_reported_for_that_table() -> None:
     text = '{"ph": "X", "args": {"Collective name": "a", "Seq": "soon"}}'
-    assert parsed(text, kind_of=lambda _: KERNELS).unfit == [UnfitValues("collectives", "Seq", "soon", 1)]
+    assert parse(text, kind_of=lambda _: KERNELS).unfit == [UnfitValues("collectives", "Seq", "soon", 1)]
 
 
 def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
     text = r"""{"ph": "X", "args": {"Collective name": "all\u0072educe", "dtype": 5, "PG ID": {"a": 1}}},
                {"ph": "X", "args": {"Input Dims": [[1, "\u00e9"], []], "Input type": "a\n"}}"""
-    assert rows(text, kind_of=lambda shape: COMMUNICATION) == [
+    assert parse_rows(text, kind_of=lambda shape: COMMUNICATION) == [
         {
             "ph": "X",
             argument("Collective name"): "allreduce",
@@ -87,19 +87,19 @@ def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
 def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> None:
     text = """{"ph": "X", "args": {"Collective name": "a", "queued": 0, "x": 1}},
               {"ph": "X", "args": {"queued": 0, "x": 1}}"""
-    found = parsed(text, kind_of=lambda _: KERNELS).tables[KERNELS]
+    found = parse(text, kind_of=lambda _: KERNELS).tables[KERNELS]
     assert found.column("args").to_pylist() == ['{"Collective name":"a","queued":0,"x":1}', '{"queued":0,"x":1}']
     assert found.column("secondary args").to_pylist() == ['{"x":1}', None]
 
 
 def test_of_a_key_beside_and_among_the_arguments_the_argument_is_kept() -> None:
     text = '{"ph": "X", "a": 1, "args": {"b": 2, "a": 3, "c": null, "s": 4}, "c": 5, "s": null, "stream": 6}'
-    assert rows(text, kind_of=lambda _: KERNELS) == [{"ph": "X", "args": '{"b":2,"a":3,"s":4,"c":5,"stream":6}'}]
+    assert parse_rows(text, kind_of=lambda _: KERNELS) == [{"ph": "X", "args": '{"b":2,"a":3,"s":4,"c":5,"stream":6}'}]
 
 
 def test_an_own_key_stays_where_the_argument_of_its_name_has_a_column() -> None:
     text = '{"ph": "X", "stream": 6, "args": {"stream": 5}}, {"ph": "X", "stream": 6, "args": {"stream": "five"}}'
-    assert rows(text, kind_of=lambda _: KERNELS) == [
+    assert parse_rows(text, kind_of=lambda _: KERNELS) == [
         {"ph": "X", argument("stream"): 5, "args": '{"stream":6}'},
         {"ph": "X", "args": '{"stream":"five"}'},
     ]
@@ -107,13 +107,14 @@ def test_an_own_key_stays_where_the_argument_of_its_name_has_a_column() -> None:
 
 def test_what_does_not_fit_the_first_table_is_not_left_over_for_the_second() -> None:
     text = '{"ph": "X", "args": {"graph id": -2.5, "Seq": "soon", "Collective name": "a", "dtype": "Float"}}'
-    (row,) = rows(text, kind_of=lambda _: KERNELS)
+    (row,) = parse_rows(text, kind_of=lambda _: KERNELS)
     assert row["args"] == '{"graph id":-2.5,"Seq":"soon","Collective name":"a","dtype":"Float"}'
     assert row["secondary args"] == '{"Seq":"soon"}'
 
 
 def test_counters_keep_their_arguments_whole() -> None:
-    assert rows('{"ph": "C", "id": 1, "args": {"a": null, "bytes": 2}}, {"ph": "C"}', kind_of=lambda _: COUNTERS) == [
+    text = '{"ph": "C", "id": 1, "args": {"a": null, "bytes": 2}}, {"ph": "C"}'
+    assert parse_rows(text, kind_of=lambda _: COUNTERS) == [
         {"ph": "C", "args": '{"a":null,"bytes":2}'},
         {"ph": "C"},
     ]
@@ -147,12 +148,12 @@ def test_repaired_events_may_have_any_number_of_shapes() -> None:
 
 def test_an_event_with_more_keys_than_are_compared_is_irregular_and_repaired() -> None:
     event = {"ph": "X", "args": {f"k{at}": at for at in range(100_000)}}
-    found = parsed(json.dumps(event))
+    found = parse(json.dumps(event))
     assert found.irregular == [json.dumps(event, separators=(",", ":")).encode()]
     (mended,) = CompiledParser().parse_repaired(found.irregular, lambda shapes: [PLAIN] * len(shapes))
     assert json.loads(mended.tables[PLAIN].column("args")[0].as_py()) == event["args"]
 
 
 def test_events_of_too_many_shapes_for_one_chunk_are_irregular() -> None:
-    found = parsed(",".join(f'{{"ph": "X", "cat": "c{at}"}}' for at in range(40_000)))
+    found = parse(",".join(f'{{"ph": "X", "cat": "c{at}"}}' for at in range(40_000)))
     assert (len(found.tables[PLAIN]), len(found.irregular)) == (32_768, 7_232)
