@@ -13,7 +13,7 @@ def between(text: str) -> str:
 
 
 def swap(old: str, new: str) -> str:
-    """The text of a kernel in the middle, with a piece of it replaced."""
+    """The text of a kernel in the middle, with a part of it replaced."""
     text = json.dumps(kernel("middle", ts=2000))
     assert old in text
     return text.replace(old, new)

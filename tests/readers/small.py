@@ -41,9 +41,9 @@ class Lab:
     def counts(self) -> tuple[int, int, int]:
         """Events read, kept and skipped, as `sources` and the report both say."""
         result, row = self.file, self.source
-        told = (result.events_read, result.events_kept, result.events_skipped)
-        assert told == (row["events_read"], row["events_kept"], row["events_skipped"])
-        return told
+        counts = (result.events_read, result.events_kept, result.events_skipped)
+        assert counts == (row["events_read"], row["events_kept"], row["events_skipped"])
+        return counts
 
     def rows(self, table: str) -> list[Row]:
         """All rows of a table, by start where it has one; none where no file was written."""

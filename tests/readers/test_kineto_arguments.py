@@ -102,10 +102,10 @@ def test_arguments_are_kept_whatever_other_events_have(
 @pytest.mark.parametrize("name", [name for name in LATE if name.startswith("an integer that")])
 def test_a_late_value_that_does_not_fit_is_reported(tmp_path: Path, name: str) -> None:
     odd = json.dumps(op("odd", ts=9_999, marked=0)).replace('{"External id": 3, "marked": 0}', LATE[name][0])
-    (told,) = (
+    (reported,) = (
         row for row in ingest_bytes(tmp_path, trace(*MANY, odd)).rows("diagnostics") if row["code"] == "value_unfit"
     )
-    assert told["count"] == 1
+    assert reported["count"] == 1
 
 
 def test_rows_beside_an_odd_one_are_as_without_it(tmp_path: Path) -> None:

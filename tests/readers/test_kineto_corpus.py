@@ -235,8 +235,8 @@ def test_devices_are_those_the_file_lists(case: Case) -> None:
 def test_user_and_job_names_are_not_stored(case: Case) -> None:
     private = {value for key, value in case.expected.top.items() if key.startswith(("tw_", "mast_", "username"))}
     tables = ("sources", "devices", "diagnostics")
-    told = {str(value) for table in tables for row in case.lab.rows(table) for value in row.values()}
-    assert {str(value) for value in private if value and not str(value).isdigit()} & told == set()
+    stored = {str(value) for table in tables for row in case.lab.rows(table) for value in row.values()}
+    assert {str(value) for value in private if value and not str(value).isdigit()} & stored == set()
 
 
 def test_queries_give_the_oracles_figures(case: Case) -> None:

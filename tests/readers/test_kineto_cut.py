@@ -66,12 +66,12 @@ def test_cut_at_any_byte_is_reported(cuts: dict[int, tuple[object, Path]]) -> No
     sources = {row["source"]: row["complete"] for row in Lab(store, None).rows("sources")}
     noticed = {row["source"] for row in Lab(store, None).rows("diagnostics") if row["code"] != "rank_assumed"}
     last = len(CUT_TEXT.rstrip())
-    told = {
+    outcomes = {
         length: (result.status, sources[result.source], result.source in noticed)
         for length, (result, _) in cuts.items()
         if whole_events(length) and length < last
     }
-    assert told == dict.fromkeys(told, ("salvaged", False, True))
+    assert outcomes == dict.fromkeys(outcomes, ("salvaged", False, True))
 
 
 def test_cut_at_any_byte_keeps_the_names(cuts: dict[int, tuple[object, Path]]) -> None:
@@ -104,15 +104,15 @@ def test_cut_gzip_keeps_what_could_be_decompressed(tmp_path: Path, share: float)
     assert (lab.file.status, lab.source["complete"]) == ("salvaged", False)
 
 
-@pytest.mark.parametrize(("end", "said"), [(0, "is cut off before"), (400, "is damaged before")])
+@pytest.mark.parametrize(("end", "problem"), [(0, "is cut off before"), (400, "is damaged before")])
 def test_gzip_that_ends_or_breaks_before_its_first_event_is_no_file_of_another_kind(
-    tmp_path: Path, end: int, said: str
+    tmp_path: Path, end: int, problem: str
 ) -> None:
     devices = [{"id": number, "name": f"card {number * 7919 % 1000}"} for number in range(2000)]
     data = gzip.compress(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": [FIRST]}).encode())
     assert len(data) > 8000
     lab = ingest_bytes(tmp_path, data[:4000] + b"\xff" * end, "trace.json.gz")
-    assert (lab.file.status, lab.report.exit_code, said in lab.file.message) == ("failed", 1, True)
+    assert (lab.file.status, lab.report.exit_code, problem in lab.file.message) == ("failed", 1, True)
 
 
 def test_gzip_of_several_members_is_one_file(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def test_the_shape_of_an_event_decides_the_first_mapping_whose_condition_holds()
             f"select pid, case {whens} when ph = 'C' then {COUNTERS} else {len(MAPPINGS)} end "
             f"from (select *, {category_sql('source_cat')} as cat from events) order by pid"
         )
-        piece = memoryview(",".join(map(json.dumps, EVENTS)).encode())
-        parsed = CompiledParser().parse_chunk(piece, lambda shapes: classify_shapes(shapes, con), base_ns=0)
+        chunk = memoryview(",".join(map(json.dumps, EVENTS)).encode())
+        parsed = CompiledParser().parse_chunk(chunk, lambda shapes: classify_shapes(shapes, con), base_ns=0)
     assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
     pids = {kind: table.column("pid").to_pylist() for kind, table in parsed.tables.items()}
     assert sorted((pid, kind) for kind in pids for pid in pids[kind]) == expected

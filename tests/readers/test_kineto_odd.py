@@ -19,7 +19,7 @@ def ingested(folder: Path, *events: str) -> Lab:
 
 
 @pytest.mark.parametrize(
-    ("event", "args", "told"),
+    ("event", "args", "codes"),
     [
         (f'{{"zz": 1, {OP}, "args": {{"a": nan, "b": 2}}}}', {"b": 2, "zz": 1}, {"value_not_finite"}),
         (
@@ -36,11 +36,11 @@ def ingested(folder: Path, *events: str) -> Lab:
         (f'{{{OP}, "args": [1, {{"ph": "X"}}]}}', {"args": [1, {"ph": "X"}]}, {"arguments_no_object"}),
     ],
 )
-def test_an_irregular_event_is_a_row_with_its_values(tmp_path: Path, event: str, args: dict, told: set[str]) -> None:
+def test_an_irregular_event_is_a_row_with_its_values(tmp_path: Path, event: str, args: dict, codes: set[str]) -> None:
     lab = ingested(tmp_path, event, event)
     assert lab.counts == (5, 5, 0)
     assert [json.loads(str(row["args"])) for row in lab.rows("ops")] == [args, args]
-    assert lab.diagnostics() == told
+    assert lab.diagnostics() == codes
 
 
 def test_an_event_that_is_nested_too_deeply_is_reported(tmp_path: Path) -> None:

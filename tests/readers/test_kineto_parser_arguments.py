@@ -56,8 +56,8 @@ def test_a_value_that_does_not_fit_is_left_over_and_reported(key: str, value: st
     found = parse(",".join(texts * 2), kind_of=lambda _: KERNELS)
     assert found.tables[KERNELS].column("args").to_pylist() == [f'{{"{key}":{compact(value)}}}', None] * 2
     assert found.tables[KERNELS].to_pylist()[0].get(argument(key)) == column
-    said = json.loads(value) if value.startswith('"') else compact(value)
-    assert found.unfit == [UnfitValues("kernels", key, said, 2)]
+    first = json.loads(value) if value.startswith('"') else compact(value)
+    assert found.unfit == [UnfitValues("kernels", key, first, 2)]
 
 
 def test_a_value_that_does_not_fit_the_second_table_is_reported_for_that_table() -> None:
@@ -122,8 +122,8 @@ def test_counters_keep_their_arguments_whole() -> None:
 
 def test_all_mappings_require_the_same_type_of_an_argument() -> None:
     targets = (*KINDS, mapping.KERNEL_COLLECTIVES, mapping.OP_COLLECTIVES)
-    asked = {(key, kind) for target in targets for key, kind in mapping.argument_types(target).items()}
-    assert sorted(asked) == sorted(
+    required = {(key, kind) for target in targets for key, kind in mapping.argument_types(target).items()}
+    assert sorted(required) == sorted(
         (key, kind) for key, kind in mapping.ARGUMENT_TYPES.items() if kind != mapping.REDUNDANT
     )
     assert len(mapping.ARGUMENT_TYPES) <= 64

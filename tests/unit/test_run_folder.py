@@ -56,8 +56,8 @@ def test_machines_of_one_sweep_compare(tmp_path: Path) -> None:
     b = sweep(tmp_path / "runsB", "B", hour=5, dur_ns=500_000)
     ingest([a, b], tmp_path / "lab")
     answer = execute.run(session.connect(tmp_path / "lab"), library.library()["machine_comparison"], {"sweep": "two"})
-    asked = ("base_run", "this_run", "base_ns", "this_ns", "speedup_factor")
-    assert [tuple(row[name] for name in asked) for row in answer.to_pylist()] == [
+    columns = ("base_run", "this_run", "base_ns", "this_ns", "speedup_factor")
+    assert [tuple(row[name] for name in columns) for row in answer.to_pylist()] == [
         ("two-n32", "runsB-two-n32", 1_000_000, 500_000, 2.0),
         ("two-n64", "runsB-two-n64", 1_000_000, 500_000, 2.0),
     ]
@@ -70,7 +70,7 @@ def test_folders_of_one_name_find_their_runs_again(tmp_path: Path, order: tuple[
     assert ({result.status for result in again.files}, steps(tmp_path / "lab")) == ({"unchanged"}, TWO)
 
 
-def test_a_folder_told_apart_is_replaced_by_what_became_of_it(tmp_path: Path) -> None:
+def test_a_distinguished_folder_is_replaced_by_its_later_state(tmp_path: Path) -> None:
     ingest([sweep(tmp_path / "runsA", "A", hour=3), sweep(tmp_path / "runsB", "B", hour=5)], tmp_path / "lab")
     ingest([sweep(tmp_path / "runsB", "B", hour=7, steps=3)], tmp_path / "lab")
     assert steps(tmp_path / "lab") == [("runsB-two-n32", "B", 3), ("runsB-two-n64", "B", 3), *TWO[2:]]

@@ -228,7 +228,7 @@ def test_a_file_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
     assert ([result.status for result in report.files], report.exit_code) == (["failed", "stored"], 1)
 
 
-def test_the_exit_code_says_what_became_of_the_files(tmp_path: Path) -> None:
+def test_the_exit_code_follows_from_the_outcomes(tmp_path: Path) -> None:
     fine, other, empty = write_trace(tmp_path / "a.json", kernels=1), tmp_path / "b.csv", tmp_path / "c.json"
     other.write_text("a,b\n1,2\n")
     empty.touch()

@@ -1,4 +1,4 @@
-"""`tracelab completion`: what makes a shell complete verbs, queries and options."""
+"""`tracelab completion`: print the script with which a shell completes commands, queries and options."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -18,8 +18,8 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the completion script of SHELL; verbs, query names and options are completed."""
+    """Print the completion script of SHELL; it completes commands, query names and options."""
     complete = get_completion_class(shell)
     if complete is None:
-        raise click.UsageError(f"this version of click completes nothing in {shell}")
+        raise click.UsageError(f"this version of click has no completion for {shell}")
     click.echo(complete(main, {}, "tracelab", "_TRACELAB_COMPLETE").source())
