@@ -338,7 +338,7 @@ GPU_TABLES = ("kernels", "memcpys", "memsets", "syncs", "collectives", "annotati
 """Tables with GPU rows, which name no process: their pid is the file's only process."""
 
 REDUNDANT = "REDUNDANT"
-"""The type of arguments without a column, for another argument repeats their value."""
+"""The type of arguments without a column, because they repeat the value of another one."""
 
 LEFTOVER = "args"
 """The column of the arguments that have no column of their own, as JSON."""
@@ -348,7 +348,7 @@ SECONDARY_LEFTOVER = "secondary args"
 
 @dataclass(frozen=True)
 class ArgumentPlan:
-    """What becomes of the arguments of one kind of event."""
+    """Where the arguments of one kind of event are stored: in columns, in the leftover JSON, or not at all."""
 
     columns: frozenset[str] = frozenset()
     """Those with a column."""
@@ -398,7 +398,7 @@ def argument_types(target: Mapping) -> dict[str, str]:
 
 
 def plan_arguments(kind: int) -> ArgumentPlan:
-    """Return what becomes of the arguments of a kind of event."""
+    """Return where the arguments of a kind of event are stored."""
     if kind == COUNTERS:
         return ArgumentPlan(keeps_all=True)
     target = KINDS[kind]

@@ -18,7 +18,6 @@ _CPU_TABLES = ("ops", "api_calls", "python_frames")
 _MIN_UNIX_TIME_US = 10**15
 """A trace whose microseconds are beyond this (the year 2001) counts from 1970."""
 
-
 _ALLOWED_KEYS = {
     *("schemaVersion", "traceName", "trace_id", "displayTimeUnit", "generated", "record_shapes", "with_stack"),
     *("with_flops", "with_modules", "profile_memory", "cupti_version", "cuda_runtime_version", "cuda_driver_version"),

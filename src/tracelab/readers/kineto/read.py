@@ -51,7 +51,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
 
 
 def _count_useful_threads(path: Path) -> int:
-    """Return how many full chunks the file has, by its size; a single chunk keeps its order, odd events last."""
+    """Return how many full chunks the file has, by its size; a single chunk keeps its order, repaired events last."""
     size_bytes = path.stat().st_size * (_GZIP_RATIO if decompress.is_gzip(path) else 1)
     return max(1, round(size_bytes / CHUNK_BYTES))
 
