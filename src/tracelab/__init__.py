@@ -15,6 +15,6 @@ def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open
     Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line.
     """
     from tracelab.client import Lab
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
 
     return Lab(store_path(store))

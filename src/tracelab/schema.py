@@ -1,7 +1,9 @@
 """The canonical schema, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from it."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from tracelab.errors import UsageError, suggest_name
 
 SCHEMA_VERSION = "2.0"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
+
+DEFAULT_STORE = Path("lab")
 
 Kind = Literal["gpu", "cpu", "event", "plain"]
 
@@ -640,3 +644,8 @@ def described(name: str | None = None) -> pa.Table:
     return pa.Table.from_pylist(
         [{"column": column.name, "type": column.duckdb, "meaning": column.doc} for column in columns]
     )
+
+
+def store_path(given: Path | str | None) -> Path:
+    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
+    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)

@@ -98,8 +98,8 @@ def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
 @contextlib.contextmanager
 def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
     """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
+    from tracelab.schema import store_path
     from tracelab.store import integrity
-    from tracelab.store.session import store_path
 
     if not paths:
         yield store_path(given), False

@@ -64,7 +64,7 @@ def request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, 
 def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> Exported:
     """Write the trace, packed where the path ends in .gz."""
     from tracelab import export
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
 
     if path.suffix.lower() != ".gz":
         return export.write(store_path(store), what, stream)

@@ -60,7 +60,7 @@ def command(
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest.pipeline import ingest
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
 
     with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)

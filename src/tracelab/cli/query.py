@@ -167,7 +167,7 @@ def _run_query(query: "Query", values: dict[str, Any], given: dict[str, Any]) ->
         answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
 
     from tracelab.client import Lab
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
 
     table = Lab(store_path(given["store"])).run_query(query, values)
     if answer is not None:

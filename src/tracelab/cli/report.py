@@ -46,7 +46,7 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: b
         check_writable(output, force=force)
 
     from tracelab.report import report
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
 
     page = report(store_path(store), runs).encode()
     if to_stdout:

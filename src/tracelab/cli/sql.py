@@ -29,9 +29,9 @@ def command(
     The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a sandbox: one
     SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
     """
+    from tracelab.schema import store_path
     from tracelab.sql import sandbox
     from tracelab.store import session
-    from tracelab.store.session import store_path
 
     if init:
         if statement is not None:

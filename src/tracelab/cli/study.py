@@ -114,7 +114,7 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
 
     It goes on where it stopped, as the sweep does.
     """
-    from tracelab.store.session import store_path
+    from tracelab.schema import store_path
     from tracelab.study import capture, evaluate, session, spec, text_output
 
     chosen = spec.of_study(study)
@@ -147,8 +147,8 @@ def _answered(row: Row, store: Path | None, runs: Sequence[str], *, example: boo
 
 def _store(given: Path | None) -> Path | None:
     """The store that is meant; none where no store was named and there is none, for some rows need none."""
+    from tracelab.schema import store_path
     from tracelab.store import integrity
-    from tracelab.store.session import store_path
 
     place = store_path(given)
     named = given is not None or "TRACELAB_STORE" in os.environ

@@ -19,7 +19,6 @@ from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, kernel_classes
 
-DEFAULT_STORE = Path("lab")
 MACROS = QUERIES / "lib"
 
 _DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
@@ -28,11 +27,6 @@ _WORD = re.compile(r"\w+")
 _SETTINGS = """\
 -- For one run among many, DuckDB expects few rows and would run an ASOF join as a nested loop.
 set global asof_loop_join_threshold = 0;"""
-
-
-def store_path(given: Path | str | None) -> Path:
-    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
-    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
 
 
 def connect(store: Path, *, comments: bool = False, referenced: str | None = None) -> duckdb.DuckDBPyConnection:
