@@ -68,15 +68,23 @@ def test_a_reader_is_added(checkout: Path) -> None:
     assert "gemm" in query.stdout and "70250" in query.stdout, query.stdout + query.stderr
 
 
+def test_a_reader_with_a_wrong_column_gets_its_name(checkout: Path) -> None:
+    add_reader(checkout, block("Add a reader", "python").replace('"dur_ns":', '"duration_ns":'))
+    ingest = run(checkout, "tracelab", "ingest", "run7.kernels.csv", "--store", "lab")
+    assert ingest.returncode == 1, ingest.stderr
+    for part in ("kernel-log-1", "kernels.duration_ns", "schema.py"):
+        assert part in ingest.stderr, f"the error does not name {part}: {ingest.stderr}"
+
+
 def add_reader(checkout: Path, source: str) -> None:
-    """Write the reader, its line in the registry, and the log of CONTRIBUTING.md."""
+    """Write the reader, its entry in the list of readers, and the log of CONTRIBUTING.md."""
     (checkout / "src/tracelab/readers/kernel_log.py").write_text(source)
     (checkout / "run7.kernels.csv").write_text(block("Add a reader", "text"))
     removed, added = re.findall(r"^[-+](.*)$", block("Add a reader", "diff"), re.MULTILINE)
-    registry = checkout / "src/tracelab/readers/registry.py"
-    text = registry.read_text()
-    assert text.count(removed) == 1, f"CONTRIBUTING.md shows a line that registry.py does not have: {removed}"
-    registry.write_text(text.replace(removed, added))
+    base = checkout / "src/tracelab/readers/base.py"
+    text = base.read_text()
+    assert text.count(removed) == 1, f"CONTRIBUTING.md shows a line that base.py does not have: {removed}"
+    base.write_text(text.replace(removed, added))
 
 
 def test_a_workload_is_added_and_recorded(checkout: Path) -> None:

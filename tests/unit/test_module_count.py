@@ -1,4 +1,4 @@
-"""A reader of the code opens few files to follow one command from the command line to its result."""
+"""Following one command from the command line to its result takes few modules."""
 
 from pathlib import Path
 
@@ -16,3 +16,10 @@ def test_one_kineto_trace_enters_no_module_of_another_reader(tmp_path: Path) -> 
     modules = modules_entered("ingest", TRACE, "--store", tmp_path / "lab")
     readers = {Path(module).parts[1] for module in modules if module.startswith("readers/")}
     assert readers == {"base.py", "decompress.py", "diagnostics.py", "kineto"}
+
+
+def test_a_query_with_a_plot_enters_at_most_22_modules(tmp_path: Path) -> None:
+    store = tmp_path / "lab"
+    modules_entered("ingest", TRACE, "--store", store)
+    modules = modules_entered("query", "gpu_breakdown", "--store", store, "--plot", tmp_path / "plot.svg")
+    assert len(modules) <= 22, modules
