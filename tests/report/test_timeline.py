@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars
 import pytest
 
 from tests.browser import Page, browser, needs_browser
@@ -96,7 +97,8 @@ def test_the_table_of_many_devices_has_fewer_bins_each():
 
 
 def test_levels_are_embedded_as_differences_and_what_is_unknown_stays_so():
-    assert differences([None, 500, 500, None, 700, 100]) == [None, 500, 0, None, 200, -600]
+    levels = polars.Series([None, 500, 500, None, 700, 100])
+    assert differences(levels).to_list() == [None, 500, 0, None, 200, -600]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The timeline in the report: bins of time for a picture that can be zoomed, exact, as the finest are embedded."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from tracelab.report.prose import prose, text
 from tracelab.report.section import Section
 from tracelab.report.sentence import sentences
 from tracelab.report.table import table_html
+
+if TYPE_CHECKING:
+    import polars
 
 MOST_BINS = 4096
 FEWEST_BINS = 256
@@ -110,35 +113,27 @@ def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]
 
     Edges and levels are differences, for these have few digits.
     """
-    wanted = set(devices)
+    import polars
+
     runs: dict[str, dict[str, Any]] = {}
-    columns: dict[str, list[Any]] = {name: answer.column(name).to_pylist() for name in answer.column_names}
-    places: dict[_Key, list[int]] = {}
-    for index, key in enumerate(zip(columns["run"], columns["rank"], columns["device"], strict=True)):
-        places.setdefault(key, []).append(index)
-    for key, rows in places.items():
-        if key not in wanted:
+    groups = polars.DataFrame(answer).partition_by("run", "rank", "device", maintain_order=True, as_dict=True)
+    for (run, rank, device), rows in groups.items():
+        if (run, rank, device) not in devices:
             continue
-        run, rank, device = key
-        edges = [columns["at_ns"][row] for row in rows]
-        edges.append(edges[-1] + columns["bin_ns"][rows[-1]])
-        known = runs.setdefault(run, {"run": run, "edges": differences(edges), "devices": []})
-        told = {name: [columns[name][row] for row in rows] for name in (*PARTS, *_TRACKS)}
-        shown = {
-            name: differences(values) if name in _LEVELS else values for name, values in told.items() if any(values)
+        edges = polars.concat([rows["at_ns"], (rows["at_ns"] + rows["bin_ns"])[-1:]])
+        known = runs.setdefault(run, {"run": run, "edges": differences(edges).to_list(), "devices": []})
+        columns = {
+            column.name: (differences(column) if column.name in _LEVELS else column).to_list()
+            for column in rows.select(*PARTS, *_TRACKS)
+            if any(column)
         }
-        known["devices"].append({"rank": rank, "device": device, "columns": shown})
+        known["devices"].append({"rank": rank, "device": device, "columns": columns})
     return list(runs.values())
 
 
-def differences(values: Sequence[int | None]) -> list[int | None]:
-    """Each value less the one before that is known, the first less 0; NULL stays NULL."""
-    found: list[int | None] = []
-    before = 0
-    for value in values:
-        found.append(None if value is None else value - before)
-        before = before if value is None else value
-    return found
+def differences(values: "polars.Series") -> "polars.Series":
+    """Subtract from each value the last known one before it, from the first 0; NULL stays NULL."""
+    return values - values.fill_null(strategy="forward").shift().fill_null(0)
 
 
 def _steps(asking: Asking, run: str) -> list[list[object]]:

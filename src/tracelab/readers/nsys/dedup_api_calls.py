@@ -1,6 +1,7 @@
 """Find CUDA API calls that an export has twice: as recorded by CUPTI, and enclosed in an event of nsys itself."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,6 +10,9 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.column_builders import Batch
 from tracelab.readers.nsys.enums import Enums
 from tracelab.readers.nsys.export import Array, Columns, Export
+
+if TYPE_CHECKING:
+    import polars
 
 TABLES = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_RUNTIME_V2")
 APIS = {"CUDA_RUNTIME": "runtime", "CUDA_DRIVER": "driver"}
@@ -27,22 +31,35 @@ def find_repeated_calls(export: Export, enums: Enums) -> frozenset[CallKey]:
     A thread makes one call per correlation, so a call of another class that encloses CUPTI's is the same call.
     """
     cupti_classes = cupti_class_codes(enums)
-    enclosing: dict[CallKey, tuple[int, int]] = {}
+    complete = [table for table in TABLES if set(_READ) <= set(export.tables.get(table, {}))]
+    tables = [table for table in complete if _has_other_classes(export, table, cupti_classes)]
+    if not tables:  # as in most exports
+        return frozenset()
+    import polars
+
+    enclosing: list[polars.DataFrame] = []
     repeated: set[CallKey] = set()
-    for table in TABLES:
-        if not set(_READ) <= set(export.tables.get(table, {})) or not _has_other_classes(export, table, cupti_classes):
-            continue
-        for rows in _iter_rows(export, table, _READ):
-            for row in rows.filter(pc.invert(pc.is_in(rows.column("eventClass"), cupti_classes))).to_pylist():
-                if row["correlationId"] and None not in row.values():
-                    enclosing[row["globalTid"], row["correlationId"]] = (row["start"], row["end"])
-        for rows in _iter_rows(export, table, _READ):
-            for row in rows.filter(pc.is_in(rows.column("eventClass"), cupti_classes)).to_pylist():
-                key = row["globalTid"], row["correlationId"]
-                start, end = enclosing.get(key, (1, 0))
-                if start < end and None not in row.values() and start <= row["start"] and row["end"] <= end:
-                    repeated.add(key)
+    for table in tables:
+        enclosing += [other for _, other in _split_calls(export, table, cupti_classes)]
+        outer = polars.concat(enclosing).unique(_KEY, keep="last", maintain_order=True)
+        for own, _ in _split_calls(export, table, cupti_classes):
+            pairs = own.join(outer, on=_KEY, suffix="_outer")
+            start, end, start_outer, end_outer = map(polars.col, ("start", "end", "start_outer", "end_outer"))
+            inside = pairs.filter(start_outer < end_outer, start_outer <= start, end <= end_outer)
+            repeated.update(inside.select(_KEY).rows())
     return frozenset(repeated)
+
+
+def _split_calls(
+    export: Export, table: str, cupti_classes: Array
+) -> "Iterator[tuple[polars.DataFrame, polars.DataFrame]]":
+    """Yield batches of complete calls, CUPTI's and those of other classes that have a correlation."""
+    import polars
+
+    for rows in _iter_rows(export, table, _READ):
+        calls = polars.DataFrame(rows).drop_nulls()
+        is_own = polars.col("eventClass").is_in(cupti_classes.to_pylist())
+        yield calls.filter(is_own), calls.filter(~is_own, polars.col("correlationId") != 0)
 
 
 def cupti_class_codes(enums: Enums) -> Array:
