@@ -61,7 +61,7 @@ def nvprof_text(data: bytes) -> None:
     sniff_nvprof(data)
     printed = TableParser(DiagnosticCounts())
     for block in iter_blocks(io.BytesIO(data), printed.diagnostics):
-        printed.take(block)
+        printed.parse_block(block)
     for table, rows in printed.rows.items():
         build_table(table, rows).validate(full=True)
     build_diagnostics(printed.diagnostics, OF_NVPROF)

@@ -42,8 +42,8 @@ def test_ops_take_the_time_that_stacks_of_them_take(db):
         expected = host.op_sums(
             host.rows(db, "ops", run, rank), gpu_rows(db, run, rank), host.rows(db, "api_calls", run, rank)
         )
-        told = {row["op"]: (row["calls"], row["self_ns"], row["total_ns"], row["gpu_self_ns"]) for row in found}
-        assert told == expected, run
+        actual = {row["op"]: (row["calls"], row["self_ns"], row["total_ns"], row["gpu_self_ns"]) for row in found}
+        assert actual == expected, run
 
 
 def test_self_times_of_ops_add_up_and_so_do_their_shares(db):
@@ -70,10 +70,10 @@ def test_kernels_belong_to_the_ops_around_their_launches(db):
         for row in kernels:
             op = host.op_of(row, nests, called, by_id)
             expected[row["device"], op and op["name"], row["name"]] += row["dur_ns"]
-        told: dict[tuple, int] = defaultdict(int)
+        actual: dict[tuple, int] = defaultdict(int)
         for row in found:
-            told[row["device"], row["op"], row["kernel"]] += row["dur_ns"]
-        assert told == expected, run
+            actual[row["device"], row["op"], row["kernel"]] += row["dur_ns"]
+        assert actual == expected, run
         assert sum(row["calls"] for row in found) == len(kernels)
 
 
@@ -86,21 +86,21 @@ def test_forward_ops_have_the_sequence_number_of_the_backward(db):
     assert ("aten::convolution_backward", "aten::convolution") in pairs
 
 
-def test_ranges_hold_what_was_launched_while_they_were_open(db):
+def test_ranges_contain_launches_made_while_they_were_open(db):
     for (run, rank), found in answer(db, "annotation_gpu_time").items():
         marks = [row for row in host.rows(db, "annotations", run, rank) if row["scope"] == "cpu"]
         expected = host.annotation_sums(marks, gpu_rows(db, run, rank), host.rows(db, "api_calls", run, rank))
-        told = {
+        actual = {
             (row["annotation"], row["device"]): [row["gpu_ns"], row["exclusive_gpu_ns"]]
             for row in found
             if row["gpu_ns"]
         }
-        assert told == {key: sums for key, sums in expected.items() if sums[0]}, run
+        assert actual == {key: sums for key, sums in expected.items() if sums[0]}, run
         assert all(row["gpu_ns"] <= row["process_gpu_ns"] for row in found)
 
 
 def communicates(db: duckdb.DuckDBPyConnection) -> set[str]:
-    """Names of communication kernels; in this corpus all of them say so."""
+    """Names of communication kernels; in this corpus every name shows it."""
     return {name for (name,) in db.execute("select distinct name from kernels").fetchall() if "nccl" in name.lower()}
 
 
@@ -115,7 +115,7 @@ def test_steps_are_divided_as_a_walk_over_boundaries_divides_them(db):
         gpu_marks = [row for row in marks if row["scope"] == "gpu" and row["pid"] in pids]
         places = [host.step_of(row, listed, called, gpu_marks) for row in rows]
         for device in {row["device"] for row in rows}:
-            told = [row for row in found if row["device"] == device]
+            actual = [row for row in found if row["device"] == device]
             for at, step in enumerate(listed):
                 mine = [row for row, place in zip(rows, places, strict=True) if place == at and row["device"] == device]
                 others = [
@@ -127,11 +127,11 @@ def test_steps_are_divided_as_a_walk_over_boundaries_divides_them(db):
                     [row for row in mine if row["table"] != "kernels"],
                 )
                 columns = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "other_steps_ns", "idle_ns")
-                assert [told[at][name] for name in columns] == host.step_parts(step, own, others), run
-                assert told[at]["kernels"] == len(own[0]) + len(own[1])
-                assert sum(told[at][name] for name in columns) == told[at]["step_ns"]
+                assert [actual[at][name] for name in columns] == host.step_parts(step, own, others), run
+                assert actual[at]["kernels"] == len(own[0]) + len(own[1])
+                assert sum(actual[at][name] for name in columns) == actual[at]["step_ns"]
             lost = sum(place is None and row["device"] == device for row, place in zip(rows, places, strict=True))
-            assert sum(row["kernels"] + row["copies"] + row["fills"] for row in told if row["step"] is None) == lost
+            assert sum(row["kernels"] + row["copies"] + row["fills"] for row in actual if row["step"] is None) == lost
 
 
 def test_waits_are_the_ranges_of_the_loader(db):

@@ -24,7 +24,7 @@ def page(*cells: Cell) -> str:
 
 @pytest.mark.parametrize("widths", [(70, 15, 30), (38, 11, 20), (23, 13, 12)])
 @pytest.mark.parametrize("headings", [False, True])
-def test_console_text_gives_what_the_details_page_gives(tmp_path, widths, headings):
+def test_console_text_has_the_rows_of_the_details_page(tmp_path, widths, headings):
     rows = [
         (AXPY, Cell("Duration", "usecond", "10.72", "GPU Speed Of Light Throughput")),
         (AXPY, Cell("SM Frequency", "cycle/nsecond", "1.31", "GPU Speed Of Light Throughput")),
@@ -74,7 +74,7 @@ def test_console_launches_are_numbered_in_each_process(tmp_path):
     assert [(row["pid"], row["launch"], row["rank"]) for row in stored] == [(4242, 0, 0), (4242, 1, 0), (4243, 0, 1)]
 
 
-def test_console_text_tells_that_clocks_were_not_fixed(tmp_path):
+def test_console_text_shows_that_clocks_were_not_fixed(tmp_path):
     text = console_text([(AXPY, Cell("a__b.sum", "", "1"))])
     warning = (
         "    Warning: Data collection happened without fixed GPU frequencies. Profiling results may be inconsistent.\n"
@@ -83,7 +83,7 @@ def test_console_text_tells_that_clocks_were_not_fixed(tmp_path):
     assert row["clock_control"] == "none"
 
 
-def test_ranges_of_nvtx_on_the_console_stand_in_args(tmp_path):
+def test_nvtx_ranges_on_the_console_are_in_args(tmp_path):
     text = console_text([(AXPY, Cell("a__b.sum", "", "1"))])
     ranges = "    NVTX Push/Pop Stack for Thread 4242:\n     <0,default domain>\n        <0,forward>\n"
     row = ingest(tmp_path, text.replace("    Section", ranges + "    Section")).one("kernel_metrics")
@@ -105,7 +105,7 @@ def test_the_clocks_are_those_of_a_recorded_command_line(tmp_path, text, clock):
     )
 
 
-def test_the_session_page_gives_devices_and_nothing_of_people(tmp_path):
+def test_the_session_page_has_devices_and_no_names_of_people(tmp_path):
     content = (
         'Launch Settings\n"Launch Attribute","Value"\n"Profiler Command Line","ncu --secret ./axpy"\n\n'
         'Session Info\n"Session Attribute","Value"\n"Host Name","node17"\n"Nsight Compute","2024.1.1.0"\n\n'

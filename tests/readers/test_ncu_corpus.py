@@ -1,4 +1,4 @@
-"""Every ncu export of the corpus against Python's csv and decimal: each metric is what the file's text says."""
+"""Every ncu export of the corpus against Python's csv and decimal: each metric matches the file's text."""
 
 import csv
 from decimal import Decimal
@@ -83,7 +83,7 @@ def labs(tmp_path_factory) -> dict[str, Lab]:
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in FILES])
-def test_every_metric_is_what_the_text_says_in_base_units(labs, name):
+def test_every_metric_is_the_text_in_base_units(labs, name):
     expected = [
         (launch, section, *in_base(text, unit)) for launch, _, text, unit, section in written(ROOT / "ncu" / name)
     ]
@@ -137,7 +137,7 @@ def test_names_of_hosts_and_processes_are_not_stored(labs, name):
 
 
 @pytest.mark.parametrize(("stem", "compared"), PAIRS)
-def test_the_details_page_gives_the_metrics_of_the_raw_page_under_their_names(labs, stem, compared):
+def test_the_details_page_has_the_metrics_of_the_raw_page_under_their_names(labs, stem, compared):
     raw = {(row["launch"], row["metric"]): row for row in labs[f"{stem}.raw.csv"].rows("kernel_metrics")}
     texts = written(ROOT / "ncu" / f"{stem}.details.csv")
     different, same = [], 0
@@ -159,10 +159,10 @@ def test_the_details_page_gives_the_metrics_of_the_raw_page_under_their_names(la
 def rounds_to(value: float, text: str, unit: str) -> bool:
     """Whether a value, written in a unit with as many digits as a text has, is about that text."""
     exponent, _ = UNITS[unit]
-    told = Decimal(text.replace(",", ""))
-    step = Fraction(1, 10 ** max(0, -int(told.as_tuple().exponent)))
+    expected = Decimal(text.replace(",", ""))
+    step = Fraction(1, 10 ** max(0, -int(expected.as_tuple().exponent)))
     exact = Fraction(value) / Fraction(10) ** exponent
-    return abs(exact - Fraction(told)) <= step * Fraction(51, 100)
+    return abs(exact - Fraction(expected)) <= step * Fraction(51, 100)
 
 
 def test_the_attributes_of_a_raw_page_describe_the_device(labs):

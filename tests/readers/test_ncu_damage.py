@@ -1,4 +1,4 @@
-"""Damaged and dirty reports: what is whole is kept as it is, what is lost is counted, nothing raises."""
+"""Damaged and dirty reports: intact rows are kept, lost ones are counted, nothing raises."""
 
 import gzip
 import io
@@ -56,7 +56,7 @@ def test_a_cut_costs_the_row_it_goes_through_and_makes_no_other_value(name):
             assert [row for row in rows if row not in whole] == []
 
 
-def test_a_cut_row_is_told(tmp_path):
+def test_a_cut_row_is_reported(tmp_path):
     lab = ingest_bytes(tmp_path, PLAIN[:-5], "ncu.csv")
     assert (lab.file.status, lab.counts, lab.source["complete"]) == ("salvaged", (8, 7, 1), False)
     assert lab.diagnostics() == {"cut_off", "row_lost"}
@@ -99,7 +99,7 @@ def test_rows_that_two_processes_write_into_each_other_cost_the_torn_one():
     assert (report.kept, report.skipped) == (7, 1)
 
 
-def test_a_row_behind_an_unfinished_line_of_the_program_is_read():
+def test_a_row_after_an_unfinished_line_of_the_program_is_read():
     rows, report = read(PLAIN.replace('"2","4242"', 'Epoch 3: 100%\r"2","4242"'))
     assert rows == WHOLE["plain"]
     assert report.diagnostics.counts["stray_line"] == 2
@@ -110,7 +110,7 @@ def test_a_second_table_in_one_file_has_its_own_columns():
     assert rows == WHOLE["raw"] + WHOLE["plain"]
 
 
-def test_ncu_s_own_lines_may_stand_anywhere():
+def test_messages_of_ncu_may_come_anywhere():
     for page, whole in ((PLAIN, "plain"), (CONSOLE, "console"), (RAW, "raw")):
         noisy = "".join(f'==WARNING== A "warning, of ncu\n==PROF== 0%..50%\n{line}\n' for line in page.splitlines())
         rows, report = read(noisy)
@@ -159,7 +159,7 @@ SCALES = {"us": ("ns", 3), "Kbyte": ("byte", 3), "Gbyte/s": ("byte/s", 9), "%": 
     st.sampled_from(",;\t"),
     st.sampled_from([("", "."), (",", "."), (".", ","), ("", ",")]),
 )
-def test_what_is_written_in_any_dialect_is_read_back(cells, separator, marks):
+def test_numbers_of_any_locale_are_read_back(cells, separator, marks):
     def text(number) -> str:
         return f"{number:,.3f}".translate(str.maketrans({",": marks[0], ".": marks[1]}))
 
@@ -195,14 +195,14 @@ def test_a_failure_of_ncu_is_reported_with_its_remedy(tmp_path, content, status,
     assert message in result.message
 
 
-def test_a_raw_page_without_units_says_so():
+def test_a_raw_page_without_units_is_reported():
     lines = RAW.splitlines()
     rows, report = read("\n".join([lines[0], *lines[2:]]) + "\n")
     assert len(rows) == 20
     assert report.diagnostics.counts["units_missing"] == 1
 
 
-def test_a_broken_gzip_keeps_what_stands_before_the_break(tmp_path):
+def test_a_broken_gzip_keeps_everything_before_the_break(tmp_path):
     packed = gzip.compress((PLAIN * 200).encode())
     lab = ingest_bytes(tmp_path, packed[: len(packed) // 2], "ncu.csv.gz")
     assert lab.file.status == "salvaged"
@@ -224,7 +224,7 @@ def test_endless_advice_is_counted_beyond_a_limit():
     assert report.diagnostics.counts["advice_beyond_limit"] == 7
 
 
-def test_a_short_row_may_lack_any_column_behind_the_value():
+def test_a_short_row_may_lack_any_column_after_the_value():
     names = ["ID", "Process ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value", "Section Name"]
     rows, report = read(",".join(names) + "\n0,1,axpy(),a__b.sum,byte,7\n")
     assert [(row["value"], row["section"]) for row in rows] == [(7.0, None)]

@@ -23,7 +23,7 @@ def page(*cells: Cell) -> str:
     return details_csv([(AXPY, cell) for cell in cells])
 
 
-def test_a_details_page_gives_a_row_for_each_launch_section_and_metric(tmp_path):
+def test_a_details_page_has_a_row_for_each_launch_section_and_metric(tmp_path):
     lab = ingest(
         tmp_path, details_csv([(AXPY, Cell("dram__bytes.sum", "Kbyte", "32.77")), (DOT, Cell("a__b.sum", "", "7"))])
     )
@@ -67,7 +67,7 @@ def test_a_raw_page_has_a_column_for_each_metric_and_its_units_in_the_second_row
     assert lab.counts == (2, 2, 0)
 
 
-def test_what_old_raw_pages_lack_is_taken_from_the_launch_s_metrics(tmp_path):
+def test_columns_that_old_raw_pages_lack_are_taken_from_the_launch_s_metrics(tmp_path):
     sizes = {f"launch__{what}_dim_{axis}": "" for what in ("block", "grid") for axis in "xyz"} | {
         "launch__device_id": ""
     }
@@ -95,7 +95,7 @@ def test_old_details_pages_leave_shape_and_device_open(tmp_path):
         (("1,215.5", "Mbyte"), ("1215500000.000", "byte")),
     ],
 )
-def test_two_versions_units_give_equal_values(tmp_path, one, other):
+def test_units_of_two_versions_have_equal_values(tmp_path, one, other):
     stored = []
     for name, (value, unit) in (("one", one), ("other", other)):
         (tmp_path / name).mkdir()
@@ -130,7 +130,7 @@ def test_a_metric_in_two_sections_is_two_rows(tmp_path):
     ]
 
 
-def test_earlier_names_are_today_s_and_stay_in_args(tmp_path):
+def test_former_names_become_current_and_stay_in_args(tmp_path):
     lab = ingest(tmp_path, page(Cell("dram__read_bytes.sum", "byte", "1"), Cell("flop_count_sp_fma", "", "2")))
     assert [(row["metric"], json.loads(row["args"])) for row in lab.rows("kernel_metrics")] == [
         ("dram__bytes_read.sum", {"earlier_name": "dram__read_bytes.sum"}),
@@ -138,13 +138,13 @@ def test_earlier_names_are_today_s_and_stay_in_args(tmp_path):
     ]
 
 
-def test_nobody_counts_flop_count_hp_and_says_so(tmp_path):
+def test_flop_count_hp_has_no_current_name(tmp_path):
     row = ingest(tmp_path, page(Cell("flop_count_hp.sum", "", "n/a"))).one("kernel_metrics")
     assert (row["metric"], row["value"], row["text"]) == ("flop_count_hp.sum", None, "n/a")
 
 
 @pytest.mark.parametrize("text", ["n/a", "(!) n/a", "nan", "inf", "-inf", "no data"])
-def test_what_is_no_number_is_text(tmp_path, text):
+def test_a_value_that_is_not_a_number_is_text(tmp_path, text):
     row = ingest(tmp_path, page(Cell("a__b.sum", "Kbyte", text))).one("kernel_metrics")
     assert (row["value"], row["text"], row["unit"]) == (None, text, "byte")
 
@@ -159,7 +159,7 @@ def test_instances_are_rows_of_their_own(tmp_path):
     ]
 
 
-def test_the_advice_of_rules_is_told_of_its_launch(tmp_path):
+def test_the_advice_of_rules_names_its_launch(tmp_path):
     rule = Rule("SOLBottleneck", "OPT", "Do less.\nDo it later.", gain_kind="local", gain="98.51")
     note = Rule("Occupancy", "INF", "All is well.", section="Occupancy")
     lab = ingest(tmp_path, details_csv([(AXPY, Cell("a__b.sum", "", "1")), (DOT, rule), (DOT, note)]))
@@ -174,7 +174,7 @@ def test_the_advice_of_rules_is_told_of_its_launch(tmp_path):
     assert lab.counts == (3, 3, 0)
 
 
-def test_ranges_of_nvtx_in_a_csv_stand_in_args(tmp_path):
+def test_nvtx_ranges_in_a_csv_are_in_args(tmp_path):
     column = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
     content = page(Cell("a__b.sum", "", "1")).replace('"Kernel Name"', f'"{column}","Kernel Name"')
     content = content.replace('"axpy', '"4242  ""<default domain>:forward:none""","axpy')
@@ -183,7 +183,7 @@ def test_ranges_of_nvtx_in_a_csv_stand_in_args(tmp_path):
     assert row["kernel"] == "axpy(float *, float)"
 
 
-def test_columns_are_found_by_name_wherever_they_stand(tmp_path):
+def test_columns_are_found_by_name_at_any_position(tmp_path):
     content = (
         ",Kernel Name,Metric Value,Metric Unit,Metric Name,Novelty,ID,Process ID\n"
         '0,axpy(),"1,024",Kbyte,a__b.sum,new,5,77\n'
@@ -224,7 +224,7 @@ def test_encoding_packing_and_separator_make_no_difference(tmp_path, content):
     assert values(ingest(tmp_path, content)) == [(0, "a__b.sum", 32770.0, "byte"), (0, "Größe", 1.0, None)]
 
 
-def test_decimal_commas_are_told_from_several_cells(tmp_path):
+def test_decimal_commas_are_detected_in_several_cells(tmp_path):
     cells = [Cell("a__b.sum", "Mbyte", "65,77"), Cell("c__d", "", "27.595.520"), Cell("e__f", "", "1.234")]
     lab = ingest(tmp_path, details_csv([(AXPY, cell) for cell in cells], separator=";"))
     assert [row["value"] for row in lab.rows("kernel_metrics")] == [65770000.0, 27595520.0, 1234.0]
@@ -232,7 +232,7 @@ def test_decimal_commas_are_told_from_several_cells(tmp_path):
 
 
 @pytest.mark.parametrize("grid", ["(1.024, 1, 2)", "(1,024, 1, 2)", "(1024, 1, 2)"])
-def test_a_grid_has_the_marks_of_its_locale(tmp_path, grid):
+def test_a_grid_has_the_separators_of_its_locale(tmp_path, grid):
     lab = ingest(tmp_path, details_csv([(Kernel(grid=grid), Cell("a__b.sum", "", "7"))], separator=";"))
     assert [[row[f"grid_{axis}"] for axis in "xyz"] for row in lab.rows("kernel_metrics")] == [[1024, 1, 2]]
     assert lab.diagnostics() == set()

@@ -1,4 +1,4 @@
-"""Numbers as locales write them: one guess for a file, from several cells; what is no number stays text."""
+"""Numbers in the formats of locales: one format per file, detected in several cells; other values stay text."""
 
 from decimal import Decimal
 
@@ -31,7 +31,7 @@ def test_a_number_with_a_decimal_point(text, plain):
 @pytest.mark.parametrize(
     "text", ["65,77", "1,2345", "n/a", "nan", "inf", "", "-", ",", "0x7f", "1.2.3", "12 MB", "1e99999"]
 )
-def test_what_is_no_number_with_a_decimal_point(text):
+def test_a_text_that_is_not_a_number_with_a_decimal_point(text):
     assert ENGLISH.normalize(text) is None
 
 
@@ -48,7 +48,7 @@ def test_a_number_with_a_decimal_comma(text, plain):
     [
         (["65,77", "27.595.520", "1.234"], CONTINENTAL),
         (["65,77", "1.234", "12"], ENGLISH),  # one cell is no evidence
-        (["65,77", "0,12", "4.70", "0.1", "2.5"], ENGLISH),  # more of them say otherwise
+        (["65,77", "0,12", "4.70", "0.1", "2.5"], ENGLISH),  # most show the opposite
         (["1.234", "5.678", "830,424"], ENGLISH),  # each may mean two things
         (["n/a", "CachePreferNone", "(1, 2)"], ENGLISH),
         ([], ENGLISH),
@@ -59,7 +59,7 @@ def test_the_number_format_is_detected_from_cells_with_one_meaning(texts, number
 
 
 @given(st.lists(st.decimals(min_value=0, max_value=10**12, places=2), min_size=2))
-def test_two_digits_behind_the_mark_are_read_back_in_either_dialect(numbers):
+def test_two_decimals_are_read_back_in_either_number_format(numbers):
     for number_format in (ENGLISH, CONTINENTAL):
         marks = str.maketrans(",.", number_format.group + number_format.point)
         texts = [f"{number:,}".translate(marks) for number in numbers]

@@ -127,7 +127,7 @@ def test_a_report_is_read_whatever_it_is_called_and_packed_with(tmp_path, conten
 
 
 @needs_module
-def test_what_the_rules_of_a_report_say_is_told(tmp_path):
+def test_messages_of_rules_in_a_report_are_diagnostics(tmp_path):
     lab = ingest_bytes(tmp_path, report(2), "axpy.ncu-rep")
     assert [row["message"] for row in lab.rows("diagnostics") if row["code"] == "ncu_rule"] == [
         f"launch {at}, axpy(float *): WRN SOLBottleneck (SpeedOfLight): Look at Occupancy." for at in (0, 1)
@@ -136,12 +136,12 @@ def test_what_the_rules_of_a_report_say_is_told(tmp_path):
 
 @needs_module
 @pytest.mark.parametrize("content", [report()[:150], b"NVR\0" + b"junk" * 50, zstd(b"NVR\0")])
-def test_a_report_that_cannot_be_read_says_so(tmp_path, content):
+def test_an_unreadable_report_is_refused_with_a_message(tmp_path, content):
     result = ingest_bytes(tmp_path, content, "axpy.ncu-rep").file
     assert (result.status, "in which no launch can be read" in result.message) == ("not_profiler_data", True)
 
 
-def test_without_the_module_the_way_to_it_is_told(tmp_path, monkeypatch):
+def test_without_the_module_the_error_shows_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ncu_report", None)  # as Python marks what cannot be imported
     result = ingest_bytes(tmp_path, report(), "axpy.ncu-rep").file
     assert result.status == "failed"

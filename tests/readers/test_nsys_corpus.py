@@ -114,7 +114,7 @@ def test_copies_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
     assert same(kept, expected)
 
 
-def test_fills_and_synchronisations_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
+def test_memsets_and_synchronizations_match_the_file(lab: Lab, raw: Raw) -> None:
     shift = raw.shift_ns
     fills = Counter((row["start_ns"], row["dur_ns"], row["size_bytes"], row["value"]) for row in lab.rows("memsets"))
     rows = raw.rows(PREFIX + "MEMSET", "start, end, bytes, value")
@@ -223,7 +223,7 @@ def test_gpu_breakdown_adds_up_to_the_files_window(lab: Lab, raw: Raw) -> None:
         assert (parts, row["idle_ns"]) == (busy(spans[lane]), windows[lane] - busy(spans[lane]))
 
 
-def test_a_folder_of_parquet_files_gives_the_same_rows(lab: Lab, path: Path, tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_has_the_same_rows(lab: Lab, path: Path, tmp_path: Path) -> None:
     if path.stat().st_size > 3_000_000:
         pytest.skip("the smaller exports show it")
     other = ingest_paths(tmp_path, [folder_of(path, tmp_path / "in" / "report_pqtdir")])
@@ -246,12 +246,12 @@ def test_a_folder_of_parquet_files_gives_the_same_rows(lab: Lab, path: Path, tmp
 def test_nothing_of_the_environment_is_stored(lab: Lab, raw: Raw) -> None:
     secrets = {value for (value,) in raw.rows("TARGET_INFO_SYSTEM_ENV", "value") if value and len(value) > 12}
     secrets |= {value for (value,) in raw.rows("META_DATA_CAPTURE", "value") if value and len(value) > 24}
-    told = {
+    public_texts = {
         *(text for (text,) in raw.rows("StringIds", "value")),
         *(str(gpu) for (gpu,) in raw.rows("TARGET_INFO_GPU", "name")),
     }
     texts = lab.texts()
-    assert not {secret for secret in secrets if secret in texts and not any(secret in text for text in told)}
+    assert not {secret for secret in secrets if secret in texts and not any(secret in text for text in public_texts)}
 
 
 def test_nccl_shares_of_mfu_2gpu_before_are_the_known_ones(tmp_path: Path) -> None:

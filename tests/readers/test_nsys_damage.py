@@ -44,7 +44,7 @@ def damaged(folder: Path, content: bytes) -> Lab:
 
 
 def readable(path: Path, table: str) -> set[int]:
-    """The starts of the rows that plain sqlite3 can read of a table, each row id asked for alone."""
+    """Return the starts of the rows that plain sqlite3 reads of a table in one query per row id."""
     con = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
     con.execute("pragma writable_schema = 1")
     found = set()
@@ -110,11 +110,11 @@ def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, who
 def test_a_cell_of_a_wrong_type_costs_that_cell_only(tmp_path: Path, cell: object) -> None:
     lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: [kernel(), kernel(gridX=cell, start=2000, end=2005)]})])
     assert [(row["start_ns"], row["grid_x"]) for row in lab.rows("kernels")] == [(1000, 4), (2000, None)]
-    (told,) = (row for row in lab.rows("diagnostics") if row["code"] == "value_unfit")
-    assert (told["count"], lab.counts) == (1, (2, 2, 0))
+    (diagnostic,) = (row for row in lab.rows("diagnostics") if row["code"] == "value_unfit")
+    assert (diagnostic["count"], lab.counts) == (1, (2, 2, 0))
 
 
-def test_a_wrong_type_behind_many_right_ones_costs_that_cell_only(tmp_path: Path) -> None:
+def test_a_wrong_type_after_many_right_ones_costs_that_cell_only(tmp_path: Path) -> None:
     rows = [kernel(at, at + 1) for at in range(70_000)] + [kernel(80_000, "late")]
     lab = ingest_paths(tmp_path, [export(tmp_path, {KERNELS: rows})])
     durations = Counter(row["dur_ns"] for row in lab.rows("kernels"))
@@ -164,7 +164,7 @@ def test_a_folder_of_broken_files_is_no_profiler_data(tmp_path: Path) -> None:
     assert ingest_paths(tmp_path, [folder]).file.status == "not_profiler_data"
 
 
-def test_a_page_of_nonsense_in_a_parquet_file_costs_what_stands_behind_it(tmp_path: Path) -> None:
+def test_a_page_of_nonsense_in_a_parquet_file_loses_what_follows_it(tmp_path: Path) -> None:
     rows = [kernel(at, at + 1) for at in range(5_000)]
     folder = folder_of(export(tmp_path, {KERNELS: rows, COPIES: [copy()]}), tmp_path / "in" / "r_pqtdir")
     file = folder / f"{KERNELS}.parquet"
@@ -255,7 +255,7 @@ def test_a_damaged_row_id_costs_that_row_only(tmp_path: Path) -> None:
     times = (3000).to_bytes(2, "big") + (3003).to_bytes(2, "big")  # the columns start and end of row 301
     at = content.index(times) - 10  # before them: bytes of the row (1), its id (2), and its header of 7 columns
     assert content[at : at + 2] == bytes([0x80 | (301 >> 7), 301 & 0x7F])
-    content[at : at + 2] = bytes([0xFF, 0x7F])  # 16,383: behind the last one, where a range of row ids ends
+    content[at : at + 2] = bytes([0xFF, 0x7F])  # 16,383: after the last one, where a range of row ids ends
     lab = damaged(tmp_path, bytes(content))
     starts = {row["start_ns"] for row in lab.rows("api_calls")}
     assert {10 * at for at in range(MANY)} - starts <= {3000}
@@ -265,7 +265,7 @@ def test_a_damaged_row_id_costs_that_row_only(tmp_path: Path) -> None:
 
 def test_rows_that_the_last_page_does_not_count_make_the_file_incomplete(tmp_path: Path) -> None:
     content = bytearray(export(tmp_path, {CALLS: [call(at, at + 1) for at in range(MANY)]}).read_bytes())
-    cells = len(content) - 4096 + 3  # behind a page's type and its first free byte
+    cells = len(content) - 4096 + 3  # after a page's type and its first free byte
     content[cells : cells + 2] = (int.from_bytes(content[cells : cells + 2], "big") - 5).to_bytes(2, "big")
     lab = damaged(tmp_path, bytes(content))
     assert (lab.file.status, len(lab.rows("api_calls"))) == ("salvaged", MANY - 5)

@@ -37,7 +37,7 @@ def read(folder: Path, name: str = "report.sqlite", kernels: str = "2026", **tab
     return ingest_paths(folder, [export(folder, tables, name=name, kernels=kernels)])
 
 
-def noted(lab: Lab) -> set[str]:
+def diagnostic_codes(lab: Lab) -> set[str]:
     return lab.diagnostics() - BESIDE
 
 
@@ -87,7 +87,7 @@ def test_a_kernel_without_a_demangled_name_has_its_short_one(tmp_path: Path) -> 
 def test_a_name_that_is_no_text_of_the_export_is_null_and_counted(tmp_path: Path) -> None:
     lab = read(tmp_path, **{KERNELS: [kernel(demangledName=99), kernel()]})
     assert sorted(map(str, lab.kernels)) == ["None", "void gemm<float>(float*)"]
-    assert noted(lab) == {"string_missing"}
+    assert diagnostic_codes(lab) == {"string_missing"}
 
 
 @pytest.mark.parametrize("absent", [0, -1, 4294967295])
@@ -121,11 +121,11 @@ def test_events_outside_the_session_are_kept_and_counted(tmp_path: Path) -> None
     details = [{"globalVid": 1, "duration": 5000}]
     rows = [kernel(-5, 10), kernel(10, 20), kernel(4990, 5001)]
     lab = read(tmp_path, **{KERNELS: rows, "ANALYSIS_DETAILS": details})
-    (told,) = (row for row in lab.rows("diagnostics") if row["code"] == "outside_session")
-    assert (len(lab.kernels), told["count"]) == (3, 2)
+    (diagnostic,) = (row for row in lab.rows("diagnostics") if row["code"] == "outside_session")
+    assert (len(lab.kernels), diagnostic["count"]) == (3, 2)
 
 
-def test_the_version_is_told_and_names_of_users_and_hosts_are_not(tmp_path: Path) -> None:
+def test_the_version_is_stored_and_names_of_users_and_hosts_are_not(tmp_path: Path) -> None:
     rows = {"EXPORT_PRODUCT_VERSION": "2026.2.1", "EXPORT_SCHEMA_VERSION": "3.28.0", "EXPORT_USER": "ann"}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         listed = [{"name": name, "value": value} for name, value in rows.items()]
@@ -168,7 +168,7 @@ def test_the_files_own_enumerations_win(tmp_path: Path) -> None:
     }
 
 
-def test_a_fill_has_memory_bytes_and_value(tmp_path: Path) -> None:
+def test_a_memset_has_memory_bytes_and_value(tmp_path: Path) -> None:
     fill = {**copy(), "memKind": 2, "value": 255}
     row = read(tmp_path, **{FILLS: [{key: fill[key] for key in fill if key not in ("copyKind", "srcKind", "dstKind")}]})
     assert [(one["memory"], one["size_bytes"], one["value"]) for one in row.rows("memsets")] == [("Device", 4096, 255)]
@@ -193,7 +193,7 @@ def test_a_whole_graph_is_a_graph_launch_with_a_warning(tmp_path: Path) -> None:
     row = lab.one("graph_launches")
     assert (row["pid"], row["start_ns"], row["dur_ns"], row["correlation"], row["graph"]) == (PID, 10, 80, 5, 4)
     assert json.loads(row["args"]) == {"graphExecId": 9}
-    assert noted(lab) == {"graph_whole"}
+    assert diagnostic_codes(lab) == {"graph_whole"}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_call_loses_the_version_of_its_function_table(tmp_path: Path, name: st
     assert lab.one("api_calls")["name"] == shown
 
 
-def test_the_class_of_a_call_says_which_api_and_else_its_name(tmp_path: Path) -> None:
+def test_the_api_of_a_call_follows_its_class_and_else_its_name(tmp_path: Path) -> None:
     texts = [{"id": 3, "value": "cudaFree_v3020"}, {"id": 4, "value": "cuCtxSynchronize"}]
     rows = [call(eventClass=0), call(eventClass=1), call(eventClass=67), call(eventClass=67, nameId=4)]
     rows = [row | {"correlationId": at} for at, row in enumerate(rows)]
@@ -241,7 +241,7 @@ def test_calls_of_libraries_keep_the_librarys_name(tmp_path: Path, table: str, a
     assert (row["api"], row["name"], row["pid"], row["tid"], row["dur_ns"]) == (api, "relu", PID, TID, 50)
 
 
-def test_synchronisations_are_named_as_kineto_names_them(tmp_path: Path) -> None:
+def test_synchronizations_are_named_as_kineto_names_them(tmp_path: Path) -> None:
     base = {key: value for key, value in copy().items() if key not in ("bytes", "copyKind", "srcKind", "dstKind")}
     rows = [{**base, "start": at, "syncType": at, "eventId": 4294967295} for at in (1, 2, 3, 4)]
     lab = read(tmp_path, **{SYNCS: rows})
@@ -328,7 +328,7 @@ def test_call_stacks_environment_and_output_of_the_program_are_not_stored(tmp_pa
         },
     )
     assert "hunter2" not in lab.texts()
-    assert noted(lab) == {"call_stacks"}
+    assert diagnostic_codes(lab) == {"call_stacks"}
     assert lab.counts == (1, 1, 0)
 
 
@@ -375,7 +375,7 @@ def test_cards_that_all_claim_ordinal_0_have_none(tmp_path: Path) -> None:
     cards = [{"id": at, "cuDevice": 0, "name": "A100", "uuid": "00000000-0000"} for at in (0, 1)]
     lab = read(tmp_path, **{KERNELS: [kernel()], "TARGET_INFO_GPU": cards})
     assert [(row["device"], row["uuid"]) for row in lab.rows("devices")] == [(None, None), (None, None)]
-    assert noted(lab) == {"device_unknown"}
+    assert diagnostic_codes(lab) == {"device_unknown"}
 
 
 def test_every_process_that_used_a_gpu_is_a_rank_in_the_order_of_pids(tmp_path: Path) -> None:
@@ -469,7 +469,9 @@ def test_a_report_is_exported_by_nsys_where_it_is_on_the_path(tmp_path: Path, mo
     assert (lab.kernels, lab.source["size_bytes"]) == (["void gemm<float>(float*)"], report.stat().st_size)
 
 
-def test_a_report_that_nsys_cannot_export_says_what_nsys_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_nsys_cannot_export_shows_the_error_of_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = tmp_path / "bin" / "nsys"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho 'the report is from the future' >&2\nexit 1\n")
@@ -500,18 +502,18 @@ def test_a_database_without_tables_is_no_profiler_data(tmp_path: Path) -> None:
 
 def test_an_export_without_events_is_stored_with_a_warning(tmp_path: Path) -> None:
     lab = read(tmp_path, TARGET_INFO_SESSION_START_TIME=SESSION)
-    assert (lab.file.status, lab.counts, noted(lab)) == ("stored", (0, 0, 0), {"no_events"})
+    assert (lab.file.status, lab.counts, diagnostic_codes(lab)) == ("stored", (0, 0, 0), {"no_events"})
 
 
 def test_a_path_with_signs_that_mean_something_in_a_uri_is_read(tmp_path: Path) -> None:
     assert len(read(tmp_path, name="100% of #3? é.sqlite", **{KERNELS: [kernel()]}).kernels) == 1
 
 
-def test_a_write_ahead_log_beside_the_file_is_told(tmp_path: Path) -> None:
+def test_a_write_ahead_log_next_to_the_file_is_reported(tmp_path: Path) -> None:
     path = export(tmp_path, {KERNELS: [kernel()]})
     path.with_name("report.sqlite-wal").write_bytes(b"rows that were written last")
     lab = ingest_paths(tmp_path, [path])
-    assert (len(lab.kernels), noted(lab)) == (1, {"log_beside"})
+    assert (len(lab.kernels), diagnostic_codes(lab)) == (1, {"log_beside"})
 
 
 def test_warnings_of_nsys_are_reported_with_their_first_line(tmp_path: Path) -> None:
@@ -530,7 +532,7 @@ def test_a_run_is_named_after_the_report(tmp_path: Path, name: str) -> None:
     assert ingest_paths(tmp_path, [given], run=None).file.run == "rank0"
 
 
-def test_an_export_and_a_database_of_nvprof_are_told_apart(tmp_path: Path) -> None:
+def test_an_export_and_a_database_of_nvprof_are_distinguished(tmp_path: Path) -> None:
     other = tmp_path / "in" / "timeline.nvprof"
     given = export(tmp_path, {KERNELS: [kernel()]})
     with sqlite3.connect(other) as con:
@@ -550,10 +552,10 @@ def test_an_excerpt_without_texts_is_an_export_all_the_same(tmp_path: Path) -> N
         con.execute("drop table StringIds")
     con.close()
     lab = ingest_paths(tmp_path, [path])
-    assert (lab.kernels, noted(lab)) == ([None], {"string_missing"})
+    assert (lab.kernels, diagnostic_codes(lab)) == ([None], {"string_missing"})
 
 
-def test_a_call_that_stands_twice_is_one_call_and_another_event(tmp_path: Path) -> None:
+def test_a_call_that_appears_twice_is_one_call_and_another_event(tmp_path: Path) -> None:
     """As nsys 2022 wrote it on Perlmutter: its own event of class 67 around that of CUPTI."""
     rows = [
         call(900, 950, eventClass=67, correlationId=11),

@@ -40,7 +40,7 @@ def test_a_push_pop_range_is_an_annotation_of_the_processor(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("kind", "style"), [(34, "mark"), (59, "push_pop"), (60, "start_end")])
-def test_a_mark_and_a_range_never_closed_have_no_duration_and_a_style_that_tells_them_apart(
+def test_a_mark_and_a_range_never_closed_have_no_duration_and_a_style_that_distinguishes_them(
     tmp_path: Path, kind: int, style: str
 ) -> None:
     row = read(tmp_path, nvtx(end=None, eventType=kind)).one("annotations")
@@ -55,7 +55,7 @@ def test_nvtxt_events_have_the_styles_of_nvtx(tmp_path: Path) -> None:
     assert [json.loads(row["args"])["style"] for row in rows] == ["mark", "push_pop", "start_end"]
 
 
-def test_nvtx_sum_tells_styles_apart_and_counts_an_open_range_to_the_last_annotation(tmp_path: Path) -> None:
+def test_nvtx_sum_separates_styles_and_counts_an_open_range_to_the_last_annotation(tmp_path: Path) -> None:
     events = [nvtx(0, 100, text="r"), nvtx(0, 300, text="r", eventType=60), nvtx(50, None, text="open")]
     lab = read(tmp_path, *events, nvtx(60, None, text="mark", eventType=34))
     rows = tracelab.open(lab.store).query("nvtx_sum").to_pylist()
@@ -110,7 +110,7 @@ def test_a_payload_is_kept_as_json(tmp_path: Path, column: str, value: object, p
     assert read(tmp_path, nvtx(**{column: value})).one("annotations")["payload"] == payload
 
 
-def test_what_no_column_holds_stays_in_args(tmp_path: Path) -> None:
+def test_values_without_a_column_are_in_args(tmp_path: Path) -> None:
     row = read(tmp_path, nvtx(color=4278190335, rangeId=3)).one("annotations")
     assert json.loads(row["args"]) == {"style": "push_pop", "color": 4278190335, "rangeId": 3}
 

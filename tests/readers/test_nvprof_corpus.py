@@ -118,7 +118,7 @@ def test_throughput_of_the_database_is_the_one_counted_elsewhere(read) -> None:
     assert f"{sum(row['size_bytes'] for row in rows) / sum(row['dur_ns'] for row in rows):.3f}" == "5.282"
 
 
-def test_fills_of_the_database_are_its_rows(read) -> None:
+def test_memsets_of_the_database_are_its_rows(read) -> None:
     expected = asked('select start, "end" - start, streamId, bytes, value from CUPTI_ACTIVITY_KIND_MEMSET')
     columns = ("start_ns", "dur_ns", "stream", "size_bytes", "value")
     assert [tuple(row[column] for column in columns) for row in read(DATABASE).rows("memsets")] == sorted(expected)

@@ -30,7 +30,7 @@ form = pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 def printed(text: str, *, open_end: bool = False) -> TableParser:
     """The text, read without a store."""
     reader = TableParser(DiagnosticCounts())
-    reader.take(Block(text.splitlines(), open_end=open_end))
+    reader.parse_block(Block(text.splitlines(), open_end=open_end))
     return reader
 
 
@@ -44,7 +44,7 @@ def last_rows(text: str) -> list[str]:
 
 
 @form
-def test_cut_behind_any_line_keeps_every_row_before_it(text: str) -> None:
+def test_cut_after_any_line_keeps_every_row_before_it(text: str) -> None:
     lines = text.splitlines(keepends=True)
     whole = rows(printed(text))
     for at in range(len(lines) + 1):
@@ -62,7 +62,7 @@ def test_cut_anywhere_keeps_every_whole_row(text: str) -> None:
         assert reader.lost <= 1
 
 
-def test_file_cut_within_a_row_is_salvaged_and_told(tmp_path: Path) -> None:
+def test_file_cut_within_a_row_is_salvaged_and_reported(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, GPU_TRACE[: GPU_TRACE.rindex("18,1.5")], "log.csv")
     assert (lab.file.status, lab.counts, "cut_off" in lab.diagnostics()) == ("salvaged", (3, 2, 1), True)
 
@@ -113,7 +113,7 @@ def test_output_glued_to_a_row_costs_one_value(tmp_path: Path) -> None:
     assert (lab.one("kernels")["start_ns"], lab.one("kernels")["dur_ns"], lab.counts) == (None, 30_250, (3, 3, 0))
 
 
-def test_table_without_its_row_of_units_says_no_times(tmp_path: Path) -> None:
+def test_table_without_its_row_of_units_has_no_times(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, GPU_TRACE.replace("ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,,\n", ""), "log.csv")
     assert (lab.one("kernels")["start_ns"], lab.one("kernels")["grid_x"], lab.counts) == (None, 8, (3, 3, 0))
     assert "unit_missing" in lab.diagnostics()
@@ -195,5 +195,5 @@ def test_any_text_below_a_header_is_survived(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_told_apart(head: bytes) -> None:
+def test_any_bytes_are_classified(head: bytes) -> None:
     assert sniff(head) in (True, False)

@@ -83,7 +83,7 @@ def test_kernel(tmp_path: Path, kind: str) -> None:
     assert {key: row[key] for key in expected} == expected
 
 
-def test_what_no_column_holds_is_kept_and_zeros_say_nothing(tmp_path: Path) -> None:
+def test_values_without_a_column_are_kept_and_zeros_are_not(tmp_path: Path) -> None:
     row = KERNEL | {
         "localMemoryTotal": 512,
         "queued": 0,
@@ -110,7 +110,7 @@ def test_copy_between_devices(tmp_path: Path) -> None:
     assert part(read(tmp_path, MEMCPY2=[row]).one("memcpys"), "direction", "src_device", "dst_device") == ("PtoP", 0, 3)
 
 
-def test_fill(tmp_path: Path) -> None:
+def test_memset(tmp_path: Path) -> None:
     row = {
         **{key: COPY[key] for key in ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "bytes")}
     }
@@ -137,7 +137,7 @@ def test_call(tmp_path: Path) -> None:
     assert part(row, *columns) == (77, 78, BEGIN, 7, 41, 2, None)
 
 
-def test_synchronisation_has_the_device_of_its_context(tmp_path: Path) -> None:
+def test_synchronization_has_the_device_of_its_context(tmp_path: Path) -> None:
     sync = {
         "type": 3,
         "start": BEGIN,
@@ -238,7 +238,7 @@ def test_mark_and_range_that_never_ended_have_no_duration(tmp_path: Path) -> Non
     assert [part(row, "name", "dur_ns") for row in stored] == [("forward", None), ("forward", None)]
 
 
-def test_end_without_a_begin_is_kept_and_told(tmp_path: Path) -> None:
+def test_end_without_a_begin_is_kept_and_reported(tmp_path: Path) -> None:
     lab = read(tmp_path, MARKER=[marker(4, 30, 2, 0)])
     assert (lab.rows("annotations"), lab.one("other_events")["start_ns"]) == ([], BEGIN + 30)
 
@@ -307,7 +307,7 @@ def test_times_that_could_not_be_taken_are_null(tmp_path: Path) -> None:
     assert part(row, "start_ns", "dur_ns") == (None, None)
 
 
-def test_event_that_ends_before_it_begins_is_kept_and_told(tmp_path: Path) -> None:
+def test_event_that_ends_before_it_begins_is_kept_and_reported(tmp_path: Path) -> None:
     lab = read(tmp_path, KERNEL=[KERNEL | {"end": BEGIN - 4}])
     assert (lab.one("kernels")["dur_ns"], lab.diagnostics()) == (-4, {"negative_duration"})
 
@@ -342,7 +342,7 @@ def test_folders_of_source_files_are_not_stored(tmp_path: Path) -> None:
     assert (json.loads(lab.one("other_events")["args"])["fileName"], "home/me" in lab.texts()) == ("train.cu", False)
 
 
-def test_long_blobs_are_told_by_their_size(tmp_path: Path) -> None:
+def test_long_blobs_are_stored_as_their_size(tmp_path: Path) -> None:
     row = {"contextId": 1, "id": 2, "cubin": b"\1" * 1000}
     assert json.loads(read(tmp_path, MODULE=[row]).one("other_events")["args"])["cubin"] == "1000 bytes"
 
@@ -397,7 +397,7 @@ def test_database_is_not_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.8, 0.95])
-def test_cut_database_gives_what_can_be_read_and_is_incomplete(tmp_path: Path, kept: float) -> None:
+def test_cut_database_keeps_all_readable_rows_and_is_incomplete(tmp_path: Path, kept: float) -> None:
     rows = [KERNEL | {"start": BEGIN + 200 * at, "end": BEGIN + 200 * at + 100} for at in range(20_000)]
     path = write(tmp_path / "in" / "run.nvprof", {"CONCURRENT_KERNEL": rows})
     content = path.read_bytes()

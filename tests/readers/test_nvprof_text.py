@@ -96,7 +96,7 @@ def test_throughput_is_kept_in_1e9_bytes_a_second(tmp_path: Path) -> None:
     assert json.loads(read(tmp_path, GPU_TRACE).one("memcpys")["args"]) == {"throughput_gb_per_s": 1.610612736}
 
 
-def test_fill_of_a_csv_trace(tmp_path: Path) -> None:
+def test_memset_of_a_csv_trace(tmp_path: Path) -> None:
     assert part(read(tmp_path, GPU_TRACE).one("memsets"), "memory", "size_bytes", "dur_ns") == ("Device", 1024, 1000)
 
 
@@ -114,7 +114,7 @@ def test_console_trace_has_units_in_its_cells(tmp_path: Path) -> None:
     assert part(row, "start_ns", "dur_ns", "size_bytes", "stream") == (133_810_000, 781_550, 1_572_864, 7)
 
 
-def test_kernel_of_a_console_trace_has_its_shape_in_brackets_and_its_correlation_behind_its_name(
+def test_kernel_of_a_console_trace_has_its_shape_in_brackets_and_its_correlation_after_its_name(
     tmp_path: Path,
 ) -> None:
     row = read(tmp_path, CONSOLE_TRACE).one("kernels")
@@ -141,7 +141,7 @@ def test_api_trace(tmp_path: Path, text: str) -> None:
     assert stored == [("runtime", "cudaMalloc", 77, 1_500_000, 2_000), ("driver", "cuInit", 77, 1_600_000, 3_000)]
 
 
-def test_api_calls_among_a_gpu_trace_are_told_by_having_no_device(tmp_path: Path) -> None:
+def test_api_calls_among_a_gpu_trace_are_recognized_by_having_no_device(tmp_path: Path) -> None:
     call = '10.015,5.0,,,,,,,,,,,,,,,,,"cudaLaunchKernel",13\n'
     lab = read(tmp_path, GPU_TRACE + call)
     assert (lab.one("api_calls")["name"], len(lab.rows("kernels"))) == ("cudaLaunchKernel", 1)
@@ -157,7 +157,7 @@ def test_copy_between_devices_names_both(tmp_path: Path) -> None:
     assert part(row, "direction", "src_device", "dst_device", "size_bytes") == ("PtoP", 0, 3, 1 << 20)
 
 
-def test_what_a_trace_has_that_is_nothing_known_is_kept(tmp_path: Path) -> None:
+def test_unknown_rows_of_a_trace_are_kept(tmp_path: Path) -> None:
     text = '"Start","Duration","Name"\ns,s,\n1.0,,"[Marker] begin of epoch"\n'
     row = read(tmp_path, HELLO + RESULT + text).one("other_events")
     assert part(row, "category", "name", "start_ns", "dur_ns") == ("trace", "[Marker] begin of epoch", 10**9, None)
@@ -178,7 +178,7 @@ def test_what_a_trace_has_that_is_nothing_known_is_kept(tmp_path: Path) -> None:
         ("-3.5", "us", -3_500),
     ],
 )
-def test_times_are_exactly_what_is_printed(tmp_path: Path, cell: str, unit: str, expected: int) -> None:
+def test_times_are_exactly_as_printed(tmp_path: Path, cell: str, unit: str, expected: int) -> None:
     text = f'"Start","Duration","Name"\n{unit},us,\n{cell},1.0,"cudaFree"\n'
     assert read(tmp_path, HELLO + RESULT + text).one("api_calls")["start_ns"] == expected
 
@@ -335,7 +335,7 @@ def test_metric_summary_as_csv_has_units_in_its_cells(tmp_path: Path) -> None:
     ]
 
 
-def test_levels_in_words_and_what_is_no_number_stand_in_args(tmp_path: Path) -> None:
+def test_levels_in_words_and_texts_are_in_args(tmp_path: Path) -> None:
     text = (
         '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
         '"Tesla X (0)","scale(float*)",2,"dram_utilization","Utilization","Low (2)","Mid (5)","<INVALID>"\n'
@@ -396,7 +396,7 @@ def test_metrics_of_launches_on_a_console(tmp_path: Path) -> None:
     assert part(row, *columns) == (0, 7, "scale(float*, int, char)", "sm_efficiency", 50.5, "%")
 
 
-def test_trace_with_metrics_gives_kernels_and_their_metrics(tmp_path: Path) -> None:
+def test_trace_with_metrics_has_kernels_and_their_metrics(tmp_path: Path) -> None:
     text = (
         '"Start","Duration","Device","Context","Stream","Kernel","ipc"\nms,us,,,,,\n1.0,2.0,"Tesla X (0)",1,7,"k",0.5\n'
     )
@@ -497,7 +497,7 @@ def test_gzip_is_unpacked(tmp_path: Path) -> None:
         ("======== Warning: Unknown option in /home/me/x/y", None, "profiler_warning"),
     ],
 )
-def test_what_went_wrong_is_the_run_s_status(tmp_path: Path, line: str, status: str | None, code: str) -> None:
+def test_a_problem_is_the_run_s_status(tmp_path: Path, line: str, status: str | None, code: str) -> None:
     lab = read(tmp_path, HELLO + line + "\n")
     assert (lab.one("runs")["status"], lab.diagnostics()) == (status, {code, "no_result"})
     assert (lab.file.status, lab.source["complete"], "/home" in str(lab.rows("diagnostics"))) == (
@@ -511,7 +511,7 @@ def test_command_lines_are_not_stored(tmp_path: Path) -> None:
     assert "secret" not in read(tmp_path, GPU_TRACE).texts()
 
 
-def test_a_name_that_nvprof_cut_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_name_that_nvprof_truncated_is_kept_and_reported(tmp_path: Path) -> None:
     lab = read(tmp_path, SUMMARY.replace("scale(float*)", "scale(float*, in..."))
     assert ("scale(float*, in..." in [row["name"] for row in lab.rows("summaries")], lab.diagnostics()) == (
         True,

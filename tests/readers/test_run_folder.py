@@ -1,4 +1,4 @@
-"""A run folder becomes the rows that it says, all of one run; what is damaged loses itself alone, and is told."""
+"""A run folder becomes rows of one run; damage loses only the damaged rows, and is reported."""
 
 import json
 from datetime import UTC, datetime
@@ -88,7 +88,7 @@ def test_run_json_is_a_row_of_runs_and_tags(tmp_path: Path) -> None:
     }
 
 
-def test_a_run_of_a_sweep_says_how_many_runs_the_record_beside_it_lists(tmp_path: Path) -> None:
+def test_a_run_of_a_sweep_has_the_number_of_runs_in_the_record_next_to_it(tmp_path: Path) -> None:
     write(tmp_path / "in", sweep__json={"tracelab": "sweep/1", "cells": [{"run": "S9-b8-r0"}, {"run": "S9-b16-r0"}]})
     write(tmp_path / "in" / "S9-b8-r0", run__json=RUN)
     lab = ingest_paths(tmp_path, [tmp_path / "in"], run=None)
@@ -96,13 +96,13 @@ def test_a_run_of_a_sweep_says_how_many_runs_the_record_beside_it_lists(tmp_path
 
 
 @pytest.mark.parametrize("record", [{}, {"tracelab": "sweep/1"}, {"tracelab": "other/1", "cells": []}])
-def test_a_record_of_a_sweep_that_lists_nothing_tells_nothing(tmp_path: Path, record: dict[str, object]) -> None:
+def test_a_record_of_a_sweep_that_lists_nothing_is_ignored(tmp_path: Path, record: dict[str, object]) -> None:
     write(tmp_path / "in", sweep__json=record)
     write(tmp_path / "in" / "S9-b8-r0", run__json=RUN)
     assert "sweep.cells" not in dict(ingest_paths(tmp_path, [tmp_path / "in"], run=None).one("runs")["tags"])
 
 
-def test_files_that_run_json_names_and_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_files_of_run_json_are_reported(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", run__json=RUN, steps__rank0__jsonl=lines("steps", step(0), rank=0))
     (row,) = ingest_paths(tmp_path, [folder]).rows("diagnostics")
     assert (row["code"], row["count"], "steps.rank1.jsonl" in row["message"]) == ("expected_missing", 1, True)
@@ -119,7 +119,7 @@ def test_files_without_run_json_still_belong_together(tmp_path: Path) -> None:
     assert {row["run"] for row in lab.rows("sources")} == {"S9-b8-r0"}
 
 
-def test_run_that_went_on_replaces_what_was_stored_of_it(tmp_path: Path) -> None:
+def test_resumed_run_replaces_its_stored_rows(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     files = {
         "steps__rank0__jsonl": lines("steps", step(0), rank=0),
@@ -133,7 +133,7 @@ def test_run_that_went_on_replaces_what_was_stored_of_it(tmp_path: Path) -> None
     assert session.connect(lab.store).sql("select status, error from runs").fetchall() == [("ok", None)]
 
 
-def test_what_run_json_says_wins_over_what_a_trace_says(tmp_path: Path) -> None:
+def test_values_of_run_json_win_over_values_of_a_trace(tmp_path: Path) -> None:
     nvprof = "==7== NVPROF is profiling process 7\n==7== Warning: No kernels were profiled.\n==7== Profiling result:\n"
     folder = write(tmp_path / "in", run__json=RUN, rank0__txt=nvprof.encode())
     lab = ingest_paths(tmp_path, [folder], run=None)
@@ -170,7 +170,7 @@ def test_last_line_without_its_end_is_no_loss_where_it_is_whole(tmp_path: Path) 
     assert (lab.file.status, lab.counts) == ("stored", (2, 2, 0))
 
 
-def test_bytes_that_a_crash_left_cost_nothing_beside_them(tmp_path: Path) -> None:
+def test_nul_bytes_of_a_crash_lose_no_other_bytes(tmp_path: Path) -> None:
     lab = ingested(tmp_path, lines("steps", step(0), b"\0" * 4000, step(1), b"\0" * 512, rank=0))
     assert (lab.file.status, [row["step"] for row in lab.rows("steps")]) == ("stored", [0, 1])
     assert lab.diagnostics() == {"nul_bytes"}

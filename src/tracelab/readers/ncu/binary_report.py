@@ -100,7 +100,7 @@ def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noq
             )
     for result in action.rule_results_as_dicts():
         _add_advice(report, launch, result)
-    report.keep()
+    report.count_kept()
 
 
 def _value_text(metric: Any, index: int | None = None) -> str:  # noqa: ANN401

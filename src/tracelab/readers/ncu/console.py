@@ -54,13 +54,13 @@ class ConsoleParser:
     _nvtx: list[str] | None = None
     _metrics: dict[tuple[str, str, str | None], Metric] = field(default_factory=dict)
 
-    def take(self, line: str) -> bool:
+    def parse_line(self, line: str) -> bool:
         """Parse a line; return whether it belongs to console output."""
         if line.startswith("==") or not line.strip():
             return self._parse_blank(line)
         return self._parse_opening(line) or (self._launch is not None and self._parse_inside(line))
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Finish at the end of the file."""
         self._end_advice()
 
@@ -159,7 +159,7 @@ class ConsoleParser:
             key = (name, unit, self._section)
             metric = self._metrics.setdefault(key, Metric(name, unit, self._section))
             self.report.rows.add(self._launch, metric, value)
-            self.report.keep()
+            self.report.count_kept()
             table.rows += 1
         elif table.rows and value:
             self.report.rows.extend_last(value)
@@ -178,7 +178,7 @@ class ConsoleParser:
             kind = "local" if match["kind"] else "global"
             advice = replace(advice, text=advice.text[match.end() :], speedup=match["gain"], speedup_kind=kind)
         self.report.advised.add(advice)
-        self.report.keep()
+        self.report.count_kept()
 
 
 def _split_row(table: _Table, line: str) -> Sequence[str] | None:

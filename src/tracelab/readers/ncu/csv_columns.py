@@ -132,7 +132,7 @@ class ColumnLayout:
             return None
         return [part.replace('""', '"') for part in bare[1:-1].split(f'"{self.separator}"')]
 
-    def cut(self, record: str, fields: list[str]) -> bool:
+    def trim_if_cut(self, record: str, fields: list[str]) -> bool:
         """Return whether a raw page's row lacks metrics; its last field may then lack digits, unless it is closed."""
         if self.details or len(fields) - self._ends_open(record) >= len(self.header):
             return False

@@ -33,7 +33,7 @@ class PageParser:
     _metrics: dict[tuple[str, ...], Metric] = field(default_factory=dict)
     _columns: list[tuple[int, Metric]] = field(default_factory=list)
 
-    def take(self, line: str) -> bool:
+    def parse_line(self, line: str) -> bool:
         """Parse a line; return whether it belongs to a page."""
         layout = self._layout
         if self._open:
@@ -50,7 +50,7 @@ class PageParser:
             return True
         return layout is not None and self._parse_irregular(layout, line)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Finish at the end of the file; a row that is still open was cut."""
         if self._open:
             self.report.note_here("cut_off")
@@ -70,7 +70,7 @@ class PageParser:
         if (
             line.count(f'"{layout.separator}"') >= layout.min_fields - 1
         ):  # as many cells as a row, after a broken number
-            self.report.skip()
+            self.report.skip_row()
             return True
         return False
 
@@ -98,15 +98,15 @@ class PageParser:
         (first, *other_cells), self._open = self._open, []
         self._parse_row(first)
         for other in other_cells:
-            self.report.stray(other)
+            self.report.handle_stray(other)
 
     def _parse_row(self, record: str) -> None:
         layout = self._layout
         fields = layout.fields(record, self._launches) if layout else None
         if layout is None or fields is None:
-            self.report.skip()
+            self.report.skip_row()
             return
-        if layout.cut(record, fields):
+        if layout.trim_if_cut(record, fields):
             self.report.note_here("row_short")
         fields += [""] * (len(layout.header) - len(fields))
         launch = self._get_launch(layout, fields)
@@ -114,7 +114,7 @@ class PageParser:
             self._add_detail(layout, fields, launch)
         else:
             self._add_raw_metrics(layout, fields, launch)
-        self.report.keep()
+        self.report.count_kept()
 
     def _add_detail(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
         """Add a metric, or the advice of a rule."""

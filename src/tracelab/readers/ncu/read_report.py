@@ -56,15 +56,15 @@ def parse_lines(lines: Iterable[str], report: ReportBuilder) -> None:
     pages, session, console = PageParser(report), SessionPageParser(report), ConsoleParser(report)
     for line in lines:
         report.line += 1
-        if not (pages.take(line) or session.take(line) or console.take(line)):
-            report.stray(line)
-    pages.end()
-    console.end()
+        if not (pages.parse_line(line) or session.parse_line(line) or console.parse_line(line)):
+            report.handle_stray(line)
+    pages.finish()
+    console.finish()
     report.rows.flush()
 
 
 def _assign_ranks(report: ReportBuilder, rank_of_name: int | None) -> Mapping[int | None, int]:
-    """The rank of each process: several get one each, by process id; the only one that of the file's name."""
+    """Assign a rank to each process: by process id if there are several, else the rank in the file's name."""
     pids = sorted(pid for pid in report.rows.pids if pid is not None)
     if len(pids) > 1:
         report.diagnostics.note("ranks_by_pid", f"{len(pids):,}")

@@ -38,11 +38,11 @@ class ReportBuilder:
         self.advised = AdviceList(self.diagnostics)
         self.rows = MetricRows(self.put, self.diagnostics, self._describe)
 
-    def keep(self, rows: int = 1) -> None:
+    def count_kept(self, rows: int = 1) -> None:
         """Count rows that were parsed."""
         self.kept += rows
 
-    def skip(self) -> None:
+    def skip_row(self) -> None:
         """Count a row that could not be parsed."""
         self.skipped += 1
         self.note_here("row_lost")
@@ -56,7 +56,7 @@ class ReportBuilder:
         if match := _CLOCK.search(line):
             self.clock_control = match[1]
 
-    def stray(self, line: str) -> None:
+    def handle_stray(self, line: str) -> None:
         """Handle a line of no table: a message of ncu, or output of the program."""
         if not line.strip():
             return

@@ -22,7 +22,7 @@ class SessionPageParser:
     _columns: list[int] = field(default_factory=list)
     _pids: set[int] = field(default_factory=set)
 
-    def take(self, line: str) -> bool:
+    def parse_line(self, line: str) -> bool:
         """Parse a line; return whether it belongs to a session page."""
         text = line.strip()
         if text in _TITLES:
@@ -57,7 +57,7 @@ class SessionPageParser:
             for heading, value in zip(self._header[1:], cells[1:], strict=False):
                 if match := _DEVICE.fullmatch(heading):
                     self.report.devices.note((pid, int(match[1][:9])), cells[0], value)
-            self.report.keep()
+            self.report.count_kept()
         elif self._title == "Processes" and cells[0].isdecimal():
             self._pids.add(int(cells[0][:18]))
         elif cells[0] == "Nsight Compute":

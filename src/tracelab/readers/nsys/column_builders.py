@@ -133,7 +133,7 @@ def text_of_id(*names: str, change: Callable[[str], str] | None = None) -> Value
             if not ids.null_count:
                 break
             ids = pc.coalesce(ids, batch.column(name))
-        return batch.session.strings.coded(ids, batch.diagnostics, change)
+        return batch.session.strings.coded_texts(ids, batch.diagnostics, change)
 
     return look_up
 

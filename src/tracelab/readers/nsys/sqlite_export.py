@@ -58,7 +58,7 @@ class SqliteExport:
             first, last = (query_int(con, f"select {end}(rowid) from {quote_name(table)}") for end in _ENDS)
             if first is None and self.is_sound(table):
                 return []
-            if first is None or last is None or last < first or self._misnumbered(con, table, first, last):
+            if first is None or last is None or last < first or self._has_damaged_end(con, table, first, last):
                 rows = query_int(con, f"select count(*) from {quote_name(table)}")
                 return [Part(table, min(1, first or 1), salvage.LAST, rows or 0, counted=rows is not None)]
         if last - first > self.path.stat().st_size:  # ids that far apart have few rows
@@ -67,7 +67,7 @@ class SqliteExport:
         bounds = [first + (last - first + 1) * at // count for at in range(count + 1)]
         return [Part(table, start, end - 1, end - start) for start, end in itertools.pairwise(bounds)]
 
-    def _misnumbered(self, con: sqlite3.Connection, table: str, first: int, last: int) -> bool:
+    def _has_damaged_end(self, con: sqlite3.Connection, table: str, first: int, last: int) -> bool:
         """Return whether the first or last row has a damaged id; nsys numbers from 1."""
         return (first != 1 and not self.is_sound(table)) or has_rows_outside(con, table, first, last)
 

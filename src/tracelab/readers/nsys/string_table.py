@@ -18,11 +18,13 @@ class StringTable:
     ids: Array
     texts: Array
 
-    def of(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
+    def texts_of(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """Return the texts of the ids, each changed; NULL for an id that is NULL or has no text."""
         return map_distinct(ids, lambda distinct: self._look_up(distinct, diagnostics, change))
 
-    def coded(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
+    def coded_texts(
+        self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None
+    ) -> Array:
         """Return the texts of the ids as a dictionary."""
         return map_distinct_coded(ids, lambda distinct: self._look_up(distinct, diagnostics, change))
 

@@ -64,7 +64,7 @@ def printed_resolution_ns(text: str, unit: str) -> Decimal:
 
 
 @lru_cache(maxsize=1 << 16)
-def parse_whole(text: str, column_unit: str, unit: str) -> int | None:
+def parse_integer(text: str, column_unit: str, unit: str) -> int | None:
     """Parse a time or size as an integer of its base unit; digits below 1 are rounded, halves to even."""
     digits = _DIGITS_OF.get(column_unit)
     integer_part, _, fraction = text.partition(".")
@@ -109,7 +109,7 @@ class RowCells:
     diagnostics: DiagnosticCounts
     cells: dict[str, str] = field(default_factory=dict)
 
-    def take(self, columns: tuple[str, ...], fields: list[str]) -> None:
+    def replace_row(self, columns: tuple[str, ...], fields: list[str]) -> None:
         """Replace the current row."""
         self.cells = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
 
@@ -128,12 +128,12 @@ class RowCells:
             self._note_unfit(name, text)
         return parsed
 
-    def whole(self, name: str, unit: str) -> int | None:
+    def integer(self, name: str, unit: str) -> int | None:
         """Return a time or size as an integer of its base unit."""
         text = self.cells.get(name)
         if text is None:
             return None
-        parsed = parse_whole(text, self.units.get(name, ""), unit)
+        parsed = parse_integer(text, self.units.get(name, ""), unit)
         if parsed is None:
             unitless = parse_amount(text, self.units.get(name, ""))
             self._note_unfit(name, text, code="unit_missing" if unitless and not unitless.unit else "value_unfit")

@@ -27,7 +27,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, progress: Callable[[in
     parser = TableParser(diagnostics)
     with decompress.open_decompressed(path, diagnostics, progress) as stream:
         for block in iter_blocks(stream, diagnostics):
-            parser.take(block)
+            parser.parse_block(block)
             if sum(map(len, parser.rows.values())) >= _WAITING_ROWS:
                 _put_rows(parser, sink)
     _put_rows(parser, sink)

@@ -102,15 +102,15 @@ def _map_bracketed(activity: str, detail: str, context: TableContext, cells: Row
     return "counters", {
         "pid": context.pid,
         "device": parse_device(cells.text("Device") or "")[1],
-        "time_ns": cells.whole("Start", "ns"),
+        "time_ns": cells.integer("Start", "ns"),
         "name": f"unified_memory_{detail.lower().replace(' ', '_')}",
         "value": None if is_place else cells.number("Unified Memory"),
-        "args": _build_args(cells, mapped, also={"dur_ns": cells.whole("Duration", "ns")}),
+        "args": _build_args(cells, mapped, also={"dur_ns": cells.integer("Duration", "ns")}),
     }
 
 
 def _map_times(cells: RowCells) -> Row:
-    return {"start_ns": cells.whole("Start", "ns"), "dur_ns": cells.whole("Duration", "ns")}
+    return {"start_ns": cells.integer("Start", "ns"), "dur_ns": cells.integer("Duration", "ns")}
 
 
 def _map_launch(context: TableContext, cells: RowCells) -> Row:
@@ -157,8 +157,8 @@ def _map_kernel(context: TableContext, cells: RowCells) -> Row:
         **_map_shape("grid", "Grid", cells),
         **_map_shape("block", "Block", cells),
         "registers": cells.count("Registers Per Thread", most=_INT32),
-        "shared_static_bytes": cells.whole("Static SMem", "byte"),
-        "shared_dynamic_bytes": cells.whole("Dynamic SMem", "byte"),
+        "shared_static_bytes": cells.integer("Static SMem", "byte"),
+        "shared_dynamic_bytes": cells.integer("Dynamic SMem", "byte"),
         "args": _build_args(cells, _MAPPED_OF_KERNEL),
     }
 
@@ -169,7 +169,7 @@ def _map_copy(context: TableContext, cells: RowCells) -> Row:
         "dst_memory": cells.text("DstMemType"),
         "src_device": parse_device(cells.text("Src Dev") or "")[1],
         "dst_device": parse_device(cells.text("Dst Dev") or "")[1],
-        "size_bytes": cells.whole("Size", "byte"),
+        "size_bytes": cells.integer("Size", "byte"),
         "args": _build_args(cells, _MAPPED_OF_COPY),
     }
 
@@ -179,7 +179,7 @@ def _map_migration(context: TableContext, cells: RowCells) -> Row:
     return _map_gpu(context, cells) | {
         "src_device": parse_device(cells.text("Src Dev") or "")[1],
         "dst_device": parse_device(cells.text("Dst Dev") or "")[1],
-        "size_bytes": cells.whole(size, "byte"),
+        "size_bytes": cells.integer(size, "byte"),
         "args": _build_args(cells, _MAPPED_OF_COPY | {size}),
     }
 
@@ -187,7 +187,7 @@ def _map_migration(context: TableContext, cells: RowCells) -> Row:
 def _map_memset(context: TableContext, cells: RowCells) -> Row:
     return _map_gpu(context, cells) | {
         "memory": cells.text("SrcMemType", "DstMemType"),
-        "size_bytes": cells.whole("Size", "byte"),
+        "size_bytes": cells.integer("Size", "byte"),
         "args": _build_args(cells, _MAPPED_OF_MEMSET),
     }
 

@@ -29,10 +29,10 @@ def _map_times(context: TableContext, cells: RowCells) -> Row:
         "kind": kind if context.scope is None else f"nvtx_{kind}",
         "name": cells.text("Name"),
         "calls": cells.count("Calls"),
-        "dur_ns": cells.whole("Time", "ns"),
+        "dur_ns": cells.integer("Time", "ns"),
         "mean_ns": cells.number("Avg"),
-        "min_ns": cells.whole("Min", "ns"),
-        "max_ns": cells.whole("Max", "ns"),
+        "min_ns": cells.integer("Min", "ns"),
+        "max_ns": cells.integer("Max", "ns"),
         "args": _build_args(cells, "Time(%)", scope=context.scope),
     }
 
@@ -58,12 +58,12 @@ def _columns_in_words(cells: RowCells) -> tuple[str, ...]:
 
 
 def _map_migrations(_: TableContext, cells: RowCells) -> Row:
-    total = cells.whole("Total Size", "byte")
+    total = cells.integer("Total Size", "byte")
     return {
         "kind": "unified_memory",
         "name": cells.text("Name"),
         "calls": cells.count("Count"),
-        "dur_ns": cells.whole("Total Time", "ns"),
+        "dur_ns": cells.integer("Total Time", "ns"),
         "metric": "size" if cells.text("Avg Size") else None,
         "value": cells.number("Avg Size"),
         "min_value": cells.number("Min Size"),
@@ -77,7 +77,7 @@ def _map_critical_path(_: TableContext, cells: RowCells) -> Row:
     return {
         "kind": "critical_path",
         "name": cells.text("Name"),
-        "dur_ns": cells.whole("Critical path", "ns"),
+        "dur_ns": cells.integer("Critical path", "ns"),
         "args": _build_args(cells, "Critical path(%)", "Waiting time"),
     }
 

@@ -42,22 +42,22 @@ class TableParser:
     _cells: RowCells | None = None
     _has_content: bool = False  # whether the open table has had its units or a row
 
-    def take(self, block: Block) -> None:
+    def parse_block(self, block: Block) -> None:
         """Parse a block of lines."""
         last = len(block.lines) - 1
         for index, line in enumerate(block.lines):
             self._line += 1
             for part in _split_at_marks(line):
-                self._take(part, is_cut=block.open_end and index == last)
+                self._parse_line(part, is_cut=block.open_end and index == last)
 
-    def _take(self, line: str, *, is_cut: bool) -> None:
+    def _parse_line(self, line: str, *, is_cut: bool) -> None:
         if not line or line.isspace():
             return
-        if self._is_row(line) or self._parse_own_line(line):
+        if self._parse_row(line) or self._parse_own_line(line):
             return
         if layout := parse_header(line):
-            self._open(layout)
-        elif not self._is_lost(line, is_cut=is_cut) and not _LEGEND.match(line):
+            self._open_table(layout)
+        elif not self._count_lost_row(line, is_cut=is_cut) and not _LEGEND.match(line):
             self.diagnostics.note("program_output")
 
     def _parse_own_line(self, line: str) -> bool:
@@ -76,7 +76,7 @@ class TableParser:
             return True
         if faults := _FAULTS.fullmatch(line):
             name = "Total CPU Page faults"
-            self._keep(
+            self._keep_row(
                 "summaries", {"pid": self._context.pid, "kind": "unified_memory", "name": name, "calls": int(faults[1])}
             )
             self.kept += 1
@@ -87,13 +87,13 @@ class TableParser:
             return bool(mark) or sum(self.diagnostics.counts.values()) > previous
         return False
 
-    def _open(self, layout: TableLayout) -> None:
+    def _open_table(self, layout: TableLayout) -> None:
         self._layout, self._has_content, self._type = layout, False, ""
         self.tables += 1
         self.started = True
         self._cells = RowCells({}, self.diagnostics)
 
-    def _is_row(self, line: str) -> bool:
+    def _parse_row(self, line: str) -> bool:
         """Parse a row of the open table; return whether the line is one."""
         layout, cells = self._layout, self._cells
         if layout is None or cells is None:
@@ -109,10 +109,10 @@ class TableParser:
         self._has_content = True
         if repaired:
             self.diagnostics.note("row_repaired")
-        cells.take(layout.columns, fields)
+        cells.replace_row(layout.columns, fields)
         self.kept += 1
         for table, row in map_row(layout, self._context, cells, self.launches):
-            self._keep(table, row)
+            self._keep_row(table, row)
         self._note_digits(layout, cells)
         return True
 
@@ -123,7 +123,7 @@ class TableParser:
             return f"{match[1]}  {line[match.end() :].strip()}"
         return f"{self._type or '-'}  {line.strip()}" if _UNTYPED.match(line) else line
 
-    def _keep(self, table: str, row: Row) -> None:
+    def _keep_row(self, table: str, row: Row) -> None:
         self.rows[table].append(row)
         name = row.get("name") or row.get("kernel")
         if isinstance(name, str) and name.endswith("..."):
@@ -134,7 +134,7 @@ class TableParser:
         if sampled and layout.kind == "trace" and (start := cells.text("Start")):
             self.coarsest_ns = max(self.coarsest_ns, printed_resolution_ns(start, cells.units.get("Start", "")))
 
-    def _is_lost(self, line: str, *, is_cut: bool) -> bool:
+    def _count_lost_row(self, line: str, *, is_cut: bool) -> bool:
         """Return whether an unparsable line began as a row, and count it."""
         if self._layout is None or not looks_like_row(line, self._layout, is_cut=is_cut):
             return False
