@@ -1,4 +1,4 @@
-"""The parser in C: events as columns, exact; what it refuses, and what it leaves to `repair`; that it is its source."""
+"""The compiled parser: exact columns of events, chunks that it refuses, events that it leaves to `repair`."""
 
 import re
 
@@ -130,7 +130,7 @@ def test_texts_are_unescaped_and_arguments_are_escaped_only_where_they_must_be()
         '{"ph": "X", "args": {"a": ' + "[" * 65_537 + "]" * 65_537 + "}}",
     ],
 )
-def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
+def test_invalid_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(RefusedChunkError):
         parse(text)
 
@@ -161,7 +161,7 @@ def test_what_is_no_clean_json_of_events_is_refused(text: str | bytes) -> None:
         '{"ph": "X", "ts": 1.00000000000000000001}',
     ],
 )
-def test_an_odd_event_is_left_to_the_tolerant_path_and_no_other_one(event: str) -> None:
+def test_only_the_irregular_event_is_left_to_the_tolerant_path(event: str) -> None:
     result = parse(f'{{"ph": "a"}}, {event}, {{"ph": "b"}}')
     assert result.irregular == [WORDS.sub(b"NaN", compact(event).encode())]
     assert result.tables[PLAIN].column("ph").to_pylist() == ["a", "b"]
@@ -174,7 +174,7 @@ def test_a_parser_continues_after_a_chunk_that_it_refused() -> None:
     assert parse_rows('{"ph": "Y"}', parser=parser) == [{"ph": "Y"}]
 
 
-def test_depth_that_is_refused_begins_beyond_65536() -> None:
+def test_nesting_of_65536_levels_is_accepted() -> None:
     nested = "[" * 65_536 + "]" * 65_536
     assert parse_rows(f'{{"ph": "X", "args": {{"a": {nested}}}}}')[0]["args"] == f'{{"a":{nested}}}'
 
@@ -199,7 +199,7 @@ def test_every_number_of_events_keeps_what_is_null(events: int) -> None:
     assert parse_rows(text) == [{"ph": "X"} | expected[at % 4] for at in range(events)]
 
 
-def test_shapes_tell_phase_category_watched_names_and_watched_keys() -> None:
+def test_shapes_hold_phase_category_watched_name_and_watched_key() -> None:
     seen: list[Shape] = []
     text = """{"ph": "X", "cat": "kernel", "name": "a", "args": {"Collective name": "b"}}, {"ph": "X", "cat": ""},
               {"ph": "i", "name": "[memory]", "args": {"x": 1, "Collective name": null}},

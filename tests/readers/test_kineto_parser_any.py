@@ -145,5 +145,5 @@ def test_any_events_are_read_as_python_reads_them(pieces: list[list[tuple[dict, 
         for ph, kind in kinds.items():
             events = [event for event, _ in piece if json.loads(event["ph"]) == ph and not is_odd(event)]
             rows = found.tables[kind].to_pylist() if kind in found.tables else []
-            said = [{key: value for key, value in row.items() if value is not None} for row in rows]
-            assert said == [expected(event, kind, base_ns) for event in events]
+            present = [{key: value for key, value in row.items() if value is not None} for row in rows]
+            assert present == [expected(event, kind, base_ns) for event in events]

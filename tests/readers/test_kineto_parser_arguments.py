@@ -65,7 +65,7 @@ def test_a_value_that_does_not_fit_the_second_table_is_reported_for_that_table()
     assert parse(text, kind_of=lambda _: KERNELS).unfit == [UnfitValues("collectives", "Seq", "soon", 1)]
 
 
-def test_texts_and_json_of_arguments_keep_what_they_say() -> None:
+def test_texts_and_json_of_arguments_keep_their_value() -> None:
     text = r"""{"ph": "X", "args": {"Collective name": "all\u0072educe", "dtype": 5, "PG ID": {"a": 1}}},
                {"ph": "X", "args": {"Input Dims": [[1, "\u00e9"], []], "Input type": "a\n"}}"""
     assert parse_rows(text, kind_of=lambda shape: COMMUNICATION) == [
@@ -92,7 +92,7 @@ def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> No
     assert found.column("secondary args").to_pylist() == ['{"x":1}', None]
 
 
-def test_of_a_key_beside_and_among_the_arguments_the_argument_is_kept() -> None:
+def test_an_argument_hides_the_own_key_of_the_same_name() -> None:
     text = '{"ph": "X", "a": 1, "args": {"b": 2, "a": 3, "c": null, "s": 4}, "c": 5, "s": null, "stream": 6}'
     assert parse_rows(text, kind_of=lambda _: KERNELS) == [{"ph": "X", "args": '{"b":2,"a":3,"s":4,"c":5,"stream":6}'}]
 

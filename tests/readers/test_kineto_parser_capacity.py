@@ -39,18 +39,20 @@ def test_names_fill_their_buffer_to_the_last_byte(module: compiled_parser.Module
     assert add_names(module, "add_watched_name", names) == [True, True, False, True, False, True]
 
 
-def test_there_is_a_number_of_watched_names(module: compiled_parser.Module) -> None:
+def test_watched_names_beyond_their_limit_are_refused(module: compiled_parser.Module) -> None:
     names = [b"%d" % number for number in range(MAX_WATCHED_NAMES + 2)]
     assert add_names(module, "add_watched_name", names) == [True] * MAX_WATCHED_NAMES + [False] * 2
 
 
-def test_there_is_a_number_of_arguments(module: compiled_parser.Module) -> None:
+def test_arguments_beyond_their_limit_are_refused(module: compiled_parser.Module) -> None:
     names = [b"%d" % number for number in range(MAX_ARGUMENTS + 2)]
     assert add_names(module, "add_argument", names, ArgumentType.JSON) == [True] * MAX_ARGUMENTS + [False] * 2
 
 
 @pytest.mark.parametrize(("function", "numbers"), [("set_plan", (1, 1, 0)), ("set_secondary_plan", (1, 1))])
-def test_there_is_a_number_of_plans(module: compiled_parser.Module, function: str, numbers: tuple[int, ...]) -> None:
+def test_plans_of_kinds_beyond_their_limit_are_refused(
+    module: compiled_parser.Module, function: str, numbers: tuple[int, ...]
+) -> None:
     kinds = [0, MAX_KINDS - 1, MAX_KINDS, 2**31, 2**32 - 1]
     assert [module.call(function, kind, *numbers) for kind in kinds] == [1, 1, 0, 0, 0]
 

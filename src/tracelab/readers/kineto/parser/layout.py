@@ -17,7 +17,7 @@ NOT_WATCHED = 255
 LIST_ITEMS = 3
 """Integers in a value of the type INT32_LIST."""
 NO_ITEM = -9223372036854775808
-"""Stands for an item of a list that does not fit."""
+"""The value of a list item that does not fit."""
 
 
 class Column(IntEnum):

@@ -9,7 +9,7 @@
 // whether nothing was rounded.
 Cursor parse_decimal(Cursor cursor, int32_t exponent, int64_t offset, int64_t *value, bool *is_whole);
 
-// Parses a text that is an integer of 64 bits, and nothing else.
+// Parses a text that is only an integer of 64 bits.
 bool parse_integer(Text text, int64_t *value);
 
 // Parses a value that is a whole number, also a quoted one, or one with a point or an exponent.

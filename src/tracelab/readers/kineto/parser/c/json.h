@@ -15,7 +15,7 @@ typedef struct {
     uint8_t *next;
     const uint8_t *limit;  // PADDING more bytes are behind it
     Bytes16 seen;          // all bytes of strings, combined by or
-    bool not_finite;       // whether a bare word stood for a number
+    bool not_finite;       // whether a bare word was in place of a number
 } Output;
 
 Cursor skip_long_space(Cursor cursor);
@@ -115,7 +115,7 @@ INLINE Cursor skip_null(Cursor cursor) {
     return cursor[0] == 'n' && cursor[1] == 'u' && cursor[2] == 'l' && cursor[3] == 'l' ? cursor + 4 : NULL;
 }
 
-// Copies a number, true, false, null, or a bare word that stands for a number.
+// Copies a number, true, false, null, or a bare word in place of a number.
 INLINE Cursor copy_scalar(Cursor cursor, Output *out) {
     Cursor end = skip_number(cursor);
     if (!end && (end = skip_null(cursor)) == NULL) {

@@ -27,7 +27,7 @@
 // Integers in a value of the type INT32_LIST.
 #define LIST_ITEMS 3
 
-// Stands for an item of a list that does not fit.
+// The value of a list item that does not fit.
 #define NO_ITEM INT64_MIN
 
 // The columns of events; argument number n has column FIRST_ARGUMENT + n.
