@@ -36,7 +36,7 @@ def main() -> None:
         page.open(report, width=1100, height=1600)
         page.run("document.querySelector('nav').style.display = 'none'")  # it sticks to the top of the window
         _save(page, "report.png", "#time-title", drawn="#time svg", height=760)
-        _save(page, "timeline.png", "#timeline ul + *", drawn="#when canvas", height=980)
+        _save(page, "timeline.png", ".timeline-legend", drawn="#when canvas", height=880)
         _save_viewer(page, store)
 
 

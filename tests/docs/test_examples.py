@@ -8,10 +8,12 @@ import pytest
 
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
+from tracelab.query import spec
 
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 EXACT_TIME = (ROOT / "docs/concepts/exact-time.md").read_text("utf-8")
+REPORTS = (ROOT / "docs/guides/reports.md").read_text("utf-8")
 DENOMINATORS = (ROOT / "docs/concepts/denominators.md").read_text("utf-8")
 
 
@@ -45,6 +47,15 @@ def test_the_denominators_of_the_page(lab: Lab) -> None:
 def test_a_link_leads_somewhere(document: str) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / document).read_text("utf-8"))
     assert [link for link in links if not (ROOT / document).parent.joinpath(link).exists()] == []
+
+
+def test_the_report_header_of_the_page_is_valid(tmp_path: Path) -> None:
+    (query,) = re.findall(r"```sql\n(.*?)```", CONTRIBUTING, re.DOTALL)
+    (header,) = re.findall(r"```sql\n(-- \[report\].*?)```", REPORTS, re.DOTALL)
+    (tmp_path / "launch_gaps.sql").write_text(query.replace("-- ///\nwith", f"{header}-- ///\nwith"))
+    report = spec.parse(tmp_path / "launch_gaps.sql").report
+    assert report is not None
+    assert (report.section, [finding.by for finding in report.findings]) == ("launches", ["gap_ns"])
 
 
 def test_the_example_query_runs(lab: Lab, tmp_path: Path) -> None:
