@@ -1,4 +1,4 @@
-"""The formats of an answer, and the suffixes that ask for them; apart, for `--help` imports nothing heavy."""
+"""Data formats of results and their file suffixes; imports nothing heavy, so that `--help` stays fast."""
 
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "markdown")
 SUFFIXES = {
@@ -11,4 +11,4 @@ SUFFIXES = {
     ".md": "markdown",
     ".markdown": "markdown",
 }
-"""Which format a file's name asks for."""
+"""Formats by file suffix."""

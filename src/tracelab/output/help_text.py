@@ -1,4 +1,4 @@
-"""Names and what they mean, as people read them: names on the left, sentences wrapped on the right and never cut."""
+"""Format rows of names and descriptions in aligned, wrapped columns."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _WIDEST_NAME = 48
 
 
 def format_definitions(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Lay rows out whose last cell is a sentence. Without a width: the terminal's."""
+    """Format rows whose last cell is a sentence. Without `width`, use the terminal's."""
     formatter = click.HelpFormatter(width=min(width or click.HelpFormatter().width + 2, _WIDEST), max_width=_WIDEST)
     first = max((len(row[0]) for row in rows), default=0)
     formatter.write_dl(

@@ -1,4 +1,4 @@
-"""A table as HTML for a notebook: readable units, exact values on hover, names escaped, no colour of its own."""
+"""Render a table as HTML for a notebook: readable units, exact values on hover, escaped names."""
 
 from html import escape
 
@@ -29,7 +29,7 @@ _STYLE = """<style>
 
 
 def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS) -> str:
-    """The table, its first rows where it has many; the caption says how many there are."""
+    """Render the table, or its first rows with a caption on their number."""
     shown = table.slice(0, most_rows)
     columns = [_html_column(field, shown.column(index)) for index, field in enumerate(table.schema)]
     heads = "".join(
@@ -50,12 +50,12 @@ def _row_count_note(rows: int, shown: int) -> str:
 
 
 def _break_words(name: str) -> str:
-    """A column's name, which may go on in a new line behind an underscore."""
+    """Insert line-break opportunities after underscores."""
     return escape(escape_controls(name)).replace("_", "_<wbr>")
 
 
 def _html_column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Scalar[pa.DataType]]") -> list[str]:
-    """The cells of a column; where the text is not the whole value, that stands in the title."""
+    """Render the cells of a column; a shortened value is complete in the title attribute."""
     number = is_numeric(field.type)
     told = []
     for value, text in zip(to_plain(values), format_cells(field, values), strict=True):

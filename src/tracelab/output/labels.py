@@ -1,4 +1,4 @@
-"""Names from traces, made fit to show: they are hostile until shown otherwise, and long in any case."""
+"""Make names from traces fit to print: escape control characters and shorten."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,14 +7,14 @@ from itertools import takewhile
 from rich.cells import cell_len
 
 _BEHIND_ARGUMENTS = re.compile(r"\s*($|const\b|\[|::)")
-"""What may follow the arguments of a C++ function; any other text with a bracket is no such name, and stays whole."""
+"""Text that may follow the arguments of a C++ function; other text with a bracket is not a C++ name and stays whole."""
 _BETWEEN_WORDS = re.compile(r"[\s,;/·_-]+")
 NO_NAME = "(no name)"
-"""What stands for an empty name where people read."""
+"""Label for an empty name."""
 
 
 def escape_controls(text: str) -> str:
-    """The text in one line without control characters: a name may hold newlines, or commands to a terminal."""
+    """Return the text in one line with control characters escaped: a name may contain newlines or terminal commands."""
     return "".join(character if character.isprintable() else _escape_character(character) for character in text)
 
 
@@ -23,7 +23,7 @@ def _escape_character(character: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in at most `width` cells, an ellipsis for its middle: both ends of a kernel's name tell something."""
+    """Shorten a text to `width` terminal cells by an ellipsis in its middle: both ends of a kernel name matter."""
     if cell_len(text) <= width:
         return text
     tail = max(0, width - 1) // 3
@@ -32,9 +32,10 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_distinctly(texts: Iterable[str], width: int) -> dict[str, str]:
-    """Each text in at most `width` cells, different ones differently: what all share goes first, then middles.
+    """Shorten texts to `width` cells and keep different texts different: drop shared parts first, then middles.
 
-    A text that still looks like another one is cut to its beginning and to where it differs; failing that, numbered.
+    Texts that still collide are cut to their beginning and to where they differ, or numbered.
+
     """
     every = list(dict.fromkeys(texts))
     if all(cell_len(text) <= width for text in every):
@@ -51,7 +52,7 @@ def shorten_distinctly(texts: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _colliding(short: Mapping[str, str]) -> list[list[str]]:
-    """The texts that are several for one short form."""
+    """Return the groups of texts that share one short form."""
     groups: dict[str, list[str]] = {}
     for text, said in short.items():
         groups.setdefault(said, []).append(text)
@@ -59,14 +60,14 @@ def _colliding(short: Mapping[str, str]) -> list[list[str]]:
 
 
 def _drop_shared_parts(texts: Sequence[str]) -> list[str]:
-    """Lists without the parts that stand in all of them; a list that would be empty stays."""
+    """Drop the parts that all lists share; a list never becomes empty."""
     parts = [text.split(", ") for text in texts]
     shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
     return [", ".join([part for part in each if part not in shared] or each) for each in parts]
 
 
 def _drop_shared_ends(texts: Sequence[str]) -> list[str]:
-    """Texts with an ellipsis for the words with which all of them begin, and for those with which all end."""
+    """Replace words that all texts share at their beginning or end by an ellipsis."""
     if len(texts) < 2:  # noqa: PLR2004  one shares nothing
         return list(texts)
     start = _boundary(_shared_prefix(texts))
@@ -76,23 +77,23 @@ def _drop_shared_ends(texts: Sequence[str]) -> list[str]:
 
 
 def _shared_prefix(texts: Sequence[str]) -> str:
-    """The characters with which all texts begin: the first and the last in order share no more."""
+    """Return the common prefix; the first and the last text in order suffice."""
     pairs = zip(min(texts), max(texts), strict=False)
     return "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _boundary(shared: str) -> int:
-    """Where the last whole word of a shared beginning is over."""
+    """Return the end of the last whole word in a shared prefix."""
     return max((found.end() for found in _BETWEEN_WORDS.finditer(shared)), default=0)
 
 
 def _cut(text: str, width: int) -> str:
-    """The text in at most `width` cells, an ellipsis for its end."""
+    """Shorten a text to `width` cells by an ellipsis at its end."""
     return text if cell_len(text) <= width else _prefix(text, width - 1) + "…"
 
 
 def _prefix(text: str, width: int) -> str:
-    """As many characters as the cells hold; some characters take two."""
+    """Return as many characters as fit into the cells; some characters take two."""
     taken = 0
     for index, character in enumerate(text):
         taken += cell_len(character)
@@ -102,7 +103,7 @@ def _prefix(text: str, width: int) -> str:
 
 
 def strip_signature(name: str) -> str:
-    """A kernel's name without what every C++ name carries: return type, arguments, well-known namespaces."""
+    """Return a kernel name without return type, arguments and well-known namespaces."""
     name = re.sub(r"^void ", "", name)
     name = re.sub(r"\(anonymous namespace\)::|\bat::native::|\bat::cuda::|\bstd::", "", name)
     depth = 0
@@ -114,7 +115,7 @@ def strip_signature(name: str) -> str:
 
 
 def _after_arguments(text: str) -> str:
-    """What follows the bracket that closes the first one; nothing where none does, for names are cut."""
+    """Return the text after the bracket that closes the first one; empty if none does, since names may be cut."""
     depth = 0
     for index, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""Cells as plain values: exact, in the types that JSON has."""
+"""Convert Arrow values to exact JSON types."""
 
 import json
 import math
@@ -12,7 +12,7 @@ _Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
 def json_text(value: object) -> str:
-    """A plain value as JSON, a Decimal as a number with all its digits; raises ValueError for a number JSON lacks."""
+    """Return a plain value as JSON text, Decimals with all digits. Raises ValueError for a number that JSON lacks."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except TypeError:  # a Decimal, which `json` would write as text only
@@ -32,7 +32,7 @@ def _json_with_decimals(value: object) -> str:
 
 
 def to_plain(column: _Column) -> list[Any]:
-    """A column as values that JSON has: exact numbers (Decimals too), ISO times, NULL for what is no number."""
+    """Convert a column to JSON types: exact numbers (including Decimal), ISO times, None for NaN and infinities."""
     try:
         values = _to_microseconds(column).to_pylist()
     except (ValueError, OverflowError):  # a time with nanoseconds, or a year outside the range of Python's dates
@@ -75,19 +75,19 @@ def _plain_value(value: object) -> object:  # noqa: PLR0911  one line a type
 
 
 def _iso_duration(interval: pa.MonthDayNano) -> str:
-    """The interval as ISO 8601 writes it, its three parts apart: P14M3DT1.5S."""
+    """Return an interval in ISO 8601 with its three parts: P14M3DT1.5S."""
     sign, (seconds, nanoseconds) = "-" * (interval.nanoseconds < 0), divmod(abs(interval.nanoseconds), 10**9)
     fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
     return f"P{interval.months}M{interval.days}DT{sign}{seconds}{fraction}S"
 
 
 def exact_text(value: object) -> str:
-    """A plain value as text, nothing rounded; NULL is empty."""
+    """Return a plain value as exact text; NULL is empty."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Whether a column holds numbers."""
+    """Return whether a column has a numeric type."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -15,11 +15,12 @@ _ROWS_OF_TEXT = 20
 
 
 class Result:
-    """The rows of a query, in the units that the names of its columns end in: `dur_ns`, `size_bytes`, `idle_ratio`.
+    """The rows of a query. Column names end in their units: `dur_ns`, `size_bytes`, `idle_ratio`.
 
-    `.pl()`, `.df()` and `.arrow()` return the exact values, integers as 64-bit integers also beside NULL. The object
-    itself prints as a table with readable units, and is an Arrow stream to whatever takes one:
-    `duckdb.from_arrow(result)`, `polars.DataFrame(result)`, `pyarrow.table(result)`.
+    `.pl()`, `.df()` and `.arrow()` return exact values, integers as 64-bit integers even beside NULL. The object
+    prints as a table with readable units, and is an Arrow stream: `duckdb.from_arrow(result)`,
+    `polars.DataFrame(result)`, `pyarrow.table(result)`.
+
     """
 
     def __init__(self, table: pa.Table, title: str = "") -> None:
@@ -67,12 +68,12 @@ class Result:
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns, in order."""
+        """Return the names of the columns, in order."""
         return self._table.column_names
 
     @property
     def num_rows(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return self._table.num_rows
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A table as people read it: fitted to a width, numbers with units, names shortened; nothing here is exact."""
+"""Lay out a table for a terminal: fitted to a width, with units and shortened names; values are rounded."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -16,10 +16,11 @@ _NARROWEST_TEXT = 16
 
 
 def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> Iterator[str]:
-    """Lay the table out in lines, none wider than `width` (None: as wide as it likes).
+    """Yield the lines of a table, none wider than `width` (None: no limit).
 
-    Long text is shortened in its middle; a single row that does not fit stands upright; many rows that do not fit are
-    cut into blocks of columns, each with the row's number.
+    Long text is shortened in its middle. A single row that does not fit prints one value per line; several rows are
+    split into blocks of columns, each with the row's number.
+
     """
     if table.column_names == ["explain_key", "explain_value"]:  # a drawing: shortening would break it
         for plan in table.column(1).to_pylist():
@@ -36,7 +37,7 @@ def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> I
 
 
 class _Column:
-    """One column as text: a heading of one or more lines, and its cells."""
+    """One column as text: heading lines and cells."""
 
     def __init__(self, heading: list[str], cells: list[str], *, right: bool) -> None:
         self.heading = heading
@@ -50,7 +51,7 @@ def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
 
 
 def format_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
-    """A column's values as people read them: with units, in one line, a missing one as NULL."""
+    """Format a column's values with units, in one line each; NULL for a missing one."""
     if not is_numeric(field.type):
         empty = NO_NAME if field.name in {"kernel", "name"} else ""
         return ["NULL" if value is None else escape_controls(exact_text(value)) or empty for value in to_plain(values)]
@@ -77,7 +78,7 @@ def _width(columns: Sequence[_Column]) -> int:
 
 
 def _fit_columns(columns: list[_Column], width: int) -> list[_Column]:
-    """Break headings at their underscores, then shorten text, until the columns fit or nothing more can give."""
+    """Break headings at underscores, then shorten text, until the columns fit or nothing more can shrink."""
     if _width(columns) <= width:
         return columns
     fitted = [_Column(_break_title(column), column.cells, right=column.right) for column in columns]
@@ -93,7 +94,7 @@ def _fit_columns(columns: list[_Column], width: int) -> list[_Column]:
 
 
 def _narrow(column: _Column, width: int) -> _Column:
-    """The column with its heading broken and, where it is text, shortened to the width."""
+    """Return the column with a broken heading and, for text, shortened cells."""
     heading = _break_title(column) if len(column.heading) == 1 else column.heading
     if column.right or column.width <= width:
         return _Column(heading, column.cells, right=column.right)
@@ -102,7 +103,7 @@ def _narrow(column: _Column, width: int) -> _Column:
 
 
 def _break_title(column: _Column) -> list[str]:
-    """The heading in lines no wider than the cells, where its underscores allow."""
+    """Break a heading at underscores into lines no wider than the cells."""
     room = max(map(cell_len, column.cells), default=0)
     lines: list[str] = []
     for part in column.heading[0].split("_"):

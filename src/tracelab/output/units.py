@@ -1,4 +1,4 @@
-"""What a column's name says about its values: its unit, and how people like to read it."""
+"""Derive units from column names, and format numbers with them."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Quantity(Enum):
-    """Kinds of numbers that people read differently."""
+    """Kinds of numbers with different formats."""
 
     DURATION = "ns"
     BYTES = "bytes"
@@ -19,7 +19,7 @@ class Quantity(Enum):
 
 @dataclass(frozen=True)
 class Scale:
-    """One unit: how many base units it is, and its symbol."""
+    """One unit: its size in base units, and its symbol."""
 
     size: float
     symbol: str
@@ -47,7 +47,7 @@ _DIGITS = 4
 
 
 def column_quantity(column: str) -> Quantity:
-    """What the values of a column are; instants count as ids, for scaling a time of day in ns says nothing."""
+    """Return the quantity of a column. Instants count as ids: scaling a time of day in ns has no meaning."""
     name = column.lower()
     if name in {*_IDS, *_INSTANTS} or name.endswith(tuple(f"_{instant}" for instant in _INSTANTS)):
         return Quantity.ID
@@ -58,18 +58,18 @@ def column_quantity(column: str) -> Quantity:
 
 
 def column_from_title(title: str) -> str:
-    """Put a title of another tool as a column's name: Total Time (ns) → Total Time_ns."""
+    """Convert a title of another tool to a column name: Total Time (ns) becomes Total Time_ns."""
     return re.sub(r" \((ns)\)$", r"_\1", title)
 
 
 def fit_scale(values: Iterable[float], kind: Quantity) -> Scale:
-    """The unit in which the largest of the values has one to three digits before the point."""
+    """Return the unit in which the largest value has one to three digits before the point."""
     largest = max((abs(value) for value in values), default=0)
     return next((scale for scale in reversed(SCALES[kind]) if largest >= scale.size), SCALES[kind][0])
 
 
 def format_scaled(value: float, kind: Quantity) -> str:
-    """One value with the unit that fits it, four digits: 987 ns, 12.35 µs, 1.235 GB."""
+    """Format one value in its best unit, with four digits: 987 ns, 12.35 µs, 1.235 GB."""
     scale = fit_scale([value], kind)
     if scale.size == 1:
         return f"{value:.{_DIGITS}g} {scale.symbol}"
@@ -79,7 +79,7 @@ def format_scaled(value: float, kind: Quantity) -> str:
 
 
 def format_significant(value: float, *, digits: int = 4) -> str:
-    """So many significant digits, whole numbers in full: 1,234,567 · 12.35 · 0.001235 · 1.235e-09."""
+    """Format with significant digits, whole numbers in full: 1,234,567 · 12.35 · 0.001235 · 1.235e-09."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     magnitude = math.floor(math.log10(abs(value)))
@@ -89,12 +89,12 @@ def format_significant(value: float, *, digits: int = 4) -> str:
 
 
 def column_unit(column: str) -> str | None:
-    """The unit that a column's name ends with, as a label shows it."""
+    """Return the unit suffix of a column name as a symbol."""
     return next((symbol for ending, symbol in _RATES.items() if column.lower().endswith(ending)), None)
 
 
 def spell_column(column: str) -> str:
-    """A column's name as words, without its unit: of_window_ratio → of window."""
+    """Return a column name in words, without its unit: of_window_ratio becomes of window."""
     name = column
     for ending in ("_ns", "_bytes", "_ratio", *_RATES):
         name = name.removesuffix(ending)

@@ -1,4 +1,4 @@
-"""An Arrow table as text or bytes: exact in every format that a program reads, readable in the one people read."""
+"""Write Arrow tables as text or bytes: exact in data formats, readable in tables."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ _BATCH = 10_000
 
 
 def write(table: pa.Table, fmt: str, stream: BinaryIO, *, width: int | None = None, color: bool = False) -> None:
-    """Write the table in one of `FORMATS`; `width` and `color` are for people and change no other format."""
+    """Write the table in one of `FORMATS`; `width` and `color` apply to the table format only."""
     if fmt == "table":
         from tracelab.output.text_table import table_lines
 
@@ -29,7 +29,7 @@ def write(table: pa.Table, fmt: str, stream: BinaryIO, *, width: int | None = No
 
 
 def _distinct_names(table: pa.Table) -> pa.Table:
-    """Number the columns that share a name: an object, or a Parquet file, would lose all but one of them."""
+    """Number columns that share a name: JSON objects and Parquet files would lose all but one."""
     seen: dict[str, int] = {}
     names = []
     for name in table.column_names:
@@ -39,7 +39,7 @@ def _distinct_names(table: pa.Table) -> pa.Table:
 
 
 def _write_csv(table: pa.Table, stream: BinaryIO) -> None:
-    """NULL is an empty field, as is NaN, and an empty text is `""`; a list or map is JSON in a field."""
+    """Write CSV: NULL and NaN are empty fields, an empty text is `""`, a list or map is JSON."""
     for index, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_interval(field.type):
             texts = [None if value is None else exact_text(value) for value in to_plain(table.column(index))]
@@ -80,7 +80,7 @@ def _write_parquet(table: pa.Table, stream: BinaryIO) -> None:
 
 
 def _write_markdown(table: pa.Table, stream: BinaryIO) -> None:
-    """A pipe table with exact values; text is escaped, so that a hostile name is neither markup nor HTML."""
+    """Write a Markdown table with exact values; text is escaped, so that a name is neither markup nor HTML."""
     rights = [is_numeric(field.type) for field in table.schema]
     lines = [
         [_escape_markdown(name, inside_words=False) for name in table.column_names],

@@ -1,4 +1,4 @@
-"""Axes: which columns share one, and the unit that fits them."""
+"""Choose axes: which columns share one, and the unit that fits them."""
 
 import math
 import re
@@ -14,13 +14,13 @@ from tracelab.plot.labels import column_words
 Row = dict[str, Any]
 
 PERCENT = 0.01
-"""What an axis of shares is in, as people read them."""
+"""Axes of shares are in percent."""
 _GROUP_WORDS = {Quantity.DURATION: "time", Quantity.BYTES: "size", Quantity.PLAIN: "", Quantity.RATIO: ""}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The unit in which an axis shows its columns, and where it begins (at 0, or below it) and ends."""
+    """Scale of an axis: unit, lower end (0 or below) and upper end."""
 
     size: float
     label: str
@@ -29,16 +29,16 @@ class Axis:
 
     @property
     def width(self) -> float:
-        """From one end to the other, in the axis's unit."""
+        """Return the length of the axis in its unit."""
         return self.limit - self.least
 
     def scaled(self, value: object) -> float:
-        """The value in the axis's unit."""
+        """Convert a value to the axis's unit."""
         return as_length(value) / self.size
 
 
 def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axis:
-    """The axis for columns of one kind, wide enough for all rows."""
+    """Fit one axis to the columns of one kind over all rows."""
     totals = [[as_length(row.get(name)) for name in names] for row in rows]
     largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
     smallest = min([0.0, *(number for each in totals for number in each)]) if not stacked else 0.0
@@ -57,7 +57,7 @@ def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axi
 
 
 def _plain_label(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """What the axis of several plain columns is called: the words they end with, else whole numbers are counts."""
+    """Label an axis of several plain columns: their common last words, or "count" for whole numbers."""
     ends = [column_words(name).split()[::-1] for name in names]
     alike = [each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*ends, strict=False))]
     are_whole = all(isinstance(row.get(name), int | None) for row in rows for name in names)
@@ -65,7 +65,7 @@ def _plain_label(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def group_by_unit(names: Sequence[str]) -> list[list[str]]:
-    """The columns by their unit: only those of one unit share an axis."""
+    """Group columns by unit; columns of different units get separate axes."""
     measures: dict[tuple[Quantity, str | None], list[str]] = {}
     for name in names:
         measures.setdefault((column_quantity(column_from_title(name)), column_unit(name)), []).append(name)
@@ -73,22 +73,22 @@ def group_by_unit(names: Sequence[str]) -> list[list[str]]:
 
 
 def is_additive(column: str) -> bool:
-    """Whether the values of several rows add up to one: times, bytes and FLOPs do, means and extremes do not."""
+    """Return whether values of several rows add up: times, bytes and FLOPs do, means and extremes do not."""
     is_sum = column == "flop" or column_quantity(column_from_title(column)) in {Quantity.DURATION, Quantity.BYTES}
     return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)|(Avg|Med|Min|Max|StdDev) \(ns\)$", column)
 
 
 def known_sum(rows: Sequence[Row], name: str) -> int | float | None:
-    """What a column's known values add up to; NULL where none is known."""
+    """Sum the known values of a column; None if there are none."""
     known = [row[name] for row in rows if is_finite(row[name])]
     return sum(known) if known else None
 
 
 def is_finite(value: object) -> bool:
-    """Whether the value is a number that can be drawn."""
+    """Return whether the value is a finite number."""
     return isinstance(value, int | float | Decimal) and math.isfinite(value)
 
 
 def as_length(value: object) -> float:
-    """The value as a length; what is no number has none."""
+    """Return the value as a bar length; 0 for anything but a finite number."""
     return float(value) if isinstance(value, int | float | Decimal) and math.isfinite(value) else 0.0

@@ -1,4 +1,4 @@
-"""Bars: lengths from one base, side by side or on top of each other; a panel for each process."""
+"""Draw bar charts: side by side or stacked, one panel per process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ MOST_BARS = 20
 MOST_BARS_IN_ALL = 36
 MOST_PANELS = 12
 IN_TIME = ("step", "epoch")
-"""What has an order of its own, that of the answer's rows; other bars stand by length."""
+"""Columns with an order of their own, the order of the rows; other bars are sorted by length."""
 _LEAST_PLACES = 2
 _BAR_INCHES, _HEAD_INCHES = 0.24, 0.8
 _LEAST_BARS = 5
@@ -44,7 +44,7 @@ _IS_REST = "\0rest"
 
 @dataclass(frozen=True)
 class _Panel:
-    """The bars of one process, and how many it would have, were there room."""
+    """The bars of one process, and the number of bars including omitted ones."""
 
     title: str
     bars: list[Row]
@@ -52,17 +52,17 @@ class _Panel:
 
 
 def bars(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a bar for each row and y column."""
+    """Draw one bar per row and y column."""
     return _draw_panels(rows, chart, stacked=False)
 
 
 def stacked(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a bar for each row, its y columns end to end."""
+    """Draw one bar per row with its y columns stacked."""
     return _draw_panels(rows, chart, stacked=True)
 
 
 def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figure, list[str]]:
-    """Horizontal bars, for labels are long: a panel for each process, a column of panels for each unit."""
+    """Draw horizontal bars, since labels are long: one row of panels per process, one column of panels per unit."""
     panels, several, notes = _group_into_panels(rows, chart)
     groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     widest = 1 if stacked else max(map(len, groups))
@@ -97,7 +97,7 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
 
 
 def _need_own_axes(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
-    """Whether a panel's bars would be too short to read on the axis of another; shares always stand on one axis."""
+    """Return whether a panel's bars would be unreadably short on another panel's axis; shares always use one axis."""
     if column_quantity(names[0]) is Quantity.RATIO:
         return False
     axes = [fit_axis(names, bars, stacked=stacked) for bars in (panel.bars for panel in panels)]
@@ -144,7 +144,7 @@ def _write_values(
 def _write_shares(
     axes: Axes, starts: Sequence[float], lengths: Sequence[float], totals: Sequence[float], shade: str, *, room: float
 ) -> None:
-    """Write the share of its own bar into every part that has room for it."""
+    """Write the percentage into each part that is wide enough."""
     for place, (start, length, total) in enumerate(zip(starts, lengths, totals, strict=True)):
         if length > room:
             ink = "white" if shade in DARK else "black"
@@ -157,13 +157,13 @@ def _has_length(rows: Sequence[Row], chart: Chart) -> bool:
 
 
 def _length(row: Row, chart: Chart) -> float:
-    """How long its bar is: of parts end to end all of them, else the first."""
+    """Return the length of a row's bar: all parts of a stacked bar, else the first column."""
     parts = chart.y if chart.kind == "stacked" else chart.y[:1]
     return abs(sum(as_length(row[name]) for name in parts))
 
 
 def _max_bars(counts: Sequence[int]) -> int:
-    """How many bars a panel may have, so that all panels fit on a page; those that need fewer leave room to others."""
+    """Return the maximum number of bars per panel such that all panels fit on a page."""
     fits = (
         most
         for most in range(MOST_BARS, _LEAST_BARS, -1)
@@ -173,7 +173,7 @@ def _max_bars(counts: Sequence[int]) -> int:
 
 
 def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]]:
-    """The rows as labelled bars in panels, sorted, no more than a page takes; how many there are; and what is all 0."""
+    """Group rows into panels of labeled, sorted bars; return them, their number before the limit, and notes."""
     told = [name for name in varying_columns(rows, identifying_columns(chart, rows)) if name != chart.x]
     over_identity = chart.x in IDENTITY
     by = [name for name in told if name == chart.by] if over_identity else told

@@ -1,4 +1,4 @@
-"""Curves in small multiples: a panel for each case and unit, a line for each series, one axis for all that compares."""
+"""Draw line charts as small multiples: one panel per case and unit, one line per series, shared axes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan, nan
@@ -21,12 +21,12 @@ Row = dict[str, Any]
 Series = dict[str, list[tuple[float, float]]]
 
 MARKERS = "osD^vP*X"
-"""One for each colour, so that lines stay apart in grey."""
+"""Dash patterns, one per color, so that lines differ in black and white too."""
 _ACROSS = 4
 _HEIGHT = 2.3
 _EDGE = 0.55  # inches of a panel beside its axes
 _LOG_FROM = 6
-"""Where the largest x is so many times the smallest, doublings stand at equal distances."""
+"""The axis becomes logarithmic if the largest x is at least this many times the smallest."""
 _MOST_TICKS = 10
 _ALIKE = 4  # panels whose highest lines differ by more have an axis each
 _MARGIN = 0.05
@@ -34,7 +34,7 @@ _LARGE = 1e6  # numbers from here on are written as 4.3G
 
 
 def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw each y over x: a row of panels for each y, or where there is one y, as many as fit side by side."""
+    """Draw each y over x: one row of panels per y, or panels side by side for a single y."""
     rows = [row for row in rows if is_finite(row[chart.x])]
     names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
     fit = count_fitting([_HEIGHT * len(names)] * MOST_PANELS)
@@ -48,7 +48,7 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         for title in _panel_titles(shown, chart, said)
     }
     titles = [title for title, count in spots.items() if count]
-    if len(titles) > len(OKABE_ITO):  # those of the most points have a colour
+    if len(titles) > len(OKABE_ITO):  # those of the most points have a color
         titles.sort(key=lambda title: -spots[title])
     styles = {title: _style(index) for index, title in enumerate(titles)}
     across = min(len(shown), _ACROSS)
@@ -80,7 +80,7 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
 
 
 def _need_own_axes(shown: Sequence[Panel], name: str) -> bool:
-    """Whether a panel's lines would be too low to read on the axis of another; shares always stand on one axis."""
+    """Return whether a panel's lines would be unreadably flat on another panel's axis; shares always use one axis."""
     if column_quantity(name) is Quantity.RATIO or name.endswith("accuracy"):
         return False
     highest = [max([0.0, *(abs(row[name]) for row in panel.rows if is_finite(row[name]))]) for panel in shown]
@@ -108,7 +108,7 @@ def _draw(axes: Axes, series: Series, styles: Mapping[str, Any], axis: Axis, nam
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean of what is known; where nothing is the line has a gap."""
+    """Return the mean of the known values; NaN without any, which leaves a gap in the line."""
     known = [value for value in values if not isnan(value)]
     return fmean(known) if known else nan
 
@@ -118,7 +118,7 @@ def _panel_titles(shown: Sequence[Panel], chart: Chart, said: Mapping[object, st
 
 
 def _collect_series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -> Series:
-    """Points by series, not-a-number where a row has none; a series of nothing but 0 is no line."""
+    """Collect points by series, NaN for missing values; drop series of zeros."""
     found: Series = {}
     for row in panel.rows:
         y = float(row[name]) if is_finite(row[name]) else nan
@@ -138,7 +138,7 @@ def _style(index: int) -> dict[str, Any]:
 
 
 def _finish_axes(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int]) -> None:  # noqa: ANN401  axes
-    """Ticks where there are values, on a logarithmic axis where they double; no axes where there is no panel."""
+    """Set ticks at the values, log scale where they double, and remove unused axes."""
     values = sorted({row[chart.x] for row in rows})
     is_log = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     ticks = values if len(values) <= _MOST_TICKS else values[:: -(-len(values) // _MOST_TICKS)]
@@ -159,7 +159,7 @@ def _finish_axes(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, 
 
 
 def _padded_limits(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
-    """From a little before the first value to a little behind the last."""
+    """Return limits a little beyond the first and last value."""
     low, high = float(values[0]), float(values[-1])
     if is_log:
         factor = (high / low) ** _MARGIN
@@ -169,6 +169,6 @@ def _padded_limits(values: Sequence[float], *, is_log: bool) -> tuple[float, flo
 
 
 def _has_averaged_points(told: Iterable[Series]) -> bool:
-    """Whether a line stands for several rows at one place."""
+    """Return whether a line averages several rows at one x."""
     every = (points for series in told for points in series.values())
     return any(len(points) > len({x for x, _ in points}) for points in every)

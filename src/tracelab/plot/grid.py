@@ -1,4 +1,4 @@
-"""Grids: one column across, another down, and what each cell holds written into it on a colour that says it too."""
+"""Draw grids: one column across, another down, and the value written into each colored cell."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -30,7 +30,7 @@ STATUS_COLORS = {
     "permission_denied": "#CC79A7",
     "not_run": "#E8E8E8",
 }
-"""Of the palette that colour-blind readers tell apart; the word stands in the cell as well."""
+"""Colors that color-blind readers can distinguish; each cell has its word as well."""
 _MAP = "cividis"
 _LIGHT = 0.55
 _ACROSS = 3
@@ -40,7 +40,7 @@ _MOST_COLUMNS = 30
 
 
 def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a grid for each panel and y: x across, `by` down."""
+    """Draw one grid per panel and y: x across, `by` down."""
     rows = [row for row in rows if row[chart.x] is not None]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     shown, notes = panels(rows, chart)
@@ -107,7 +107,7 @@ def _collect_cells(panel: Panel, chart: Chart, name: str) -> Cells:
 
 
 def _cell_text(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]:
-    """What stands in a cell, and on which colour: the mean of numbers; of different texts the rarest, and how often."""
+    """Return text and color of a cell: the mean of numbers, or the rarest of different texts and its count."""
     if all(is_finite(value) for value in values):
         mean = fmean(values)
         return format_significant(mean, digits=2), shade.get(values[0], REST) if len(values) == 1 else _nearest_shade(
@@ -124,7 +124,7 @@ def _nearest_shade(mean: float, shade: Mapping[Any, str]) -> str:
 
 
 def _assign_shades(values: Sequence[Any]) -> dict[Any, str]:
-    """A colour for every value: of numbers from a map that runs from 0, or below it, to 1, or above it."""
+    """Assign a color to each value; numbers use a color map from 0 (or below) to 1 (or above)."""
     known = [value for value in values if value is not None]
     if not all(is_finite(value) for value in known):
         return {value: STATUS_COLORS.get(str(value), REST) for value in known}
@@ -133,7 +133,7 @@ def _assign_shades(values: Sequence[Any]) -> dict[Any, str]:
     return {value: mpl.colors.to_hex(colors((float(value) - low) / (high - low))) for value in known}
 
 
-def _sort_values(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of whatever the column holds
-    """Numbers by size, texts as they come."""
+def _sort_values(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of any cell type
+    """Sort numbers by size; keep the order of texts."""
     found = list(dict.fromkeys(values))
     return sorted(found) if all(is_finite(value) for value in found) else found

@@ -1,4 +1,4 @@
-"""Where labels go: beside what they name, over nothing else."""
+"""Place labels beside what they name, without overlaps."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,19 +10,20 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 HALO: list[AbstractPathEffect] = [withStroke(linewidth=2.2, foreground="white")]
-"""What keeps a text readable where it has to cross a line."""
+"""White outline that keeps text readable across a line."""
 
 _RINGS = (5, 12, 20, 30, 42, 56, 72, 90, 110)
 ANGLES = (35, -35, 145, -145, 90, -90, 0, 180, 65, -65, 115, -115, 15, -15, 165, -165, 50, -50, 130, -130)
-_PIECE = 6  # pixels of a line that one box stands for
+_PIECE = 6  # pixels of a line per box
 _NEAR = 12  # points; a label further out gets a line to what it names
 
 
 @dataclass(frozen=True)
 class Label:
-    """A text, and the point in the axes that it names.
+    """A text and the point that it names.
 
-    `reach` is how far the mark at the point reaches, in points; the text stands in one of the directions `angles`.
+    `reach` is the radius of the mark at the point, in points; `angles` are the allowed directions of the text.
+
     """
 
     text: str
@@ -33,9 +34,10 @@ class Label:
 
 
 def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Sequence[Bbox]) -> None:
-    """Write each label where it covers no other, no mark and no line; one that fits nowhere is left out.
+    """Write each label where it covers no label, mark or line; omit labels that fit nowhere.
 
-    A thin line leads to a label that stands apart from what it names; it may cross lines, but nothing else.
+    A thin leader connects a distant label with its point. Leaders may cross lines, but no label or mark.
+
     """
     inside = axes.get_window_extent()
     boxes = {mark: mark_box(axes, mark) for mark in marks}
@@ -59,14 +61,14 @@ def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Se
 
 
 def mark_box(axes: Axes, mark: Label) -> Bbox:
-    """The room that a mark takes, in pixels."""
+    """Return the bounding box around a mark, in pixels."""
     x, y = axes.transData.transform((mark.x, mark.y))
     reach = mark.reach * axes.figure.figure.dpi / 72
     return Bbox([[x - reach, y - reach], [x + reach, y + reach]])
 
 
 def line_boxes(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> list[Bbox]:
-    """The room that a straight line takes, in pixels, piece by piece."""
+    """Return boxes along a straight line, in pixels."""
     (x0, y0), (x1, y1) = axes.transData.transform([start, end])
     pieces = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / _PIECE))
     steps = [(x0 + (x1 - x0) * at / pieces, y0 + (y1 - y0) * at / pieces) for at in range(pieces + 1)]
@@ -74,7 +76,7 @@ def line_boxes(axes: Axes, start: tuple[float, float], end: tuple[float, float])
 
 
 def _candidate_boxes(text: Text, label: Label) -> Iterator[Bbox]:
-    """Put the text further and further out at each angle, growing away from the point; yield its room there."""
+    """Move the text outward at each angle, and yield its box there."""
     for radius in _RINGS:
         for angle in label.angles:
             x = math.cos(math.radians(angle)) * (radius + label.reach)
@@ -92,7 +94,7 @@ def _fits(box: Bbox, inside: Bbox, taken: Sequence[Bbox]) -> bool:
 
 
 def _leader_boxes(axes: Axes, label: Label, box: Bbox) -> list[Bbox]:
-    """The room of the line from the point to a label, in pixels; none where the label stands beside the point."""
+    """Return the boxes of the leader from a point to its label; empty for a label beside the point."""
     x, y = axes.transData.transform((label.x, label.y))
     near = _nearest(box, x, y)
     if math.hypot(near[0] - x, near[1] - y) <= (label.reach + _NEAR) * axes.figure.figure.dpi / 72:

@@ -21,12 +21,12 @@ Row = dict[str, Any]
 IDENTITY = ("run", "before", "after", "rank", "device")
 LABEL_CELLS = 44
 _JOINT_CELLS = 58
-"""What a label takes that is made of several names: room enough to know each by its beginning."""
+"""Width of a label made of several names: enough to recognize each."""
 HOST = "host"
 
 
 def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """One label a row; where the columns named do not tell rows apart, other text of the row is added."""
+    """Return one label per row; add other text of the row where `columns` alone are ambiguous."""
     texts = [[_join_columns(columns, row)] for row in rows]
     extras = [name for name in varying_columns(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
     if len({text for (text,) in texts}) < len(texts):
@@ -48,7 +48,7 @@ def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
 
 
 def _disambiguate(whole: Sequence[str], short: Sequence[str]) -> list[str]:
-    """The short texts; where those of different texts are alike, each is cut to where it differs."""
+    """Return the short texts, except that equal short forms of different texts are cut around the difference."""
     alike: dict[str, set[str]] = {}
     for text, said in zip(whole, short, strict=True):
         alike.setdefault(said, set()).add(text)
@@ -59,25 +59,25 @@ def _disambiguate(whole: Sequence[str], short: Sequence[str]) -> list[str]:
 
 
 def identifying_columns(chart: Chart, rows: Sequence[Row]) -> list[str]:
-    """What tells processes apart, and what the chart names beside it."""
+    """Return the columns that identify a process, and those that the chart groups by."""
     beside = chart.panel if chart.kind == "bars" else ()
     return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []), *beside)) if name in rows[0]]
 
 
 def varying_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
-    """Those of the columns that do not have one value in all rows."""
+    """Return the columns with more than one value."""
     return [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
 
 
 def constant_notes(rows: list[Row], chart: Chart) -> list[str]:
-    """What is the same in all rows, said once under the title."""
+    """Return a note with the values that all rows share."""
     told = varying_columns(rows, identifying_columns(chart, rows))
     same = [name for name in identifying_columns(chart, rows) if name not in (*told, *chart.panel, chart.x)]
     return [join_values(same, [rows[0][name] for name in same])] if same else []
 
 
 def join_values(names: Sequence[str], values: Sequence[object]) -> str:
-    """Values with what they are: mordred · rank 0 · GPU 1."""
+    """Join values with their meaning: mordred · rank 0 · GPU 1."""
     said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:", "base_machine": "compared with"}
     parts = []
     for name, value in zip(names, values, strict=True):
@@ -88,7 +88,7 @@ def join_values(names: Sequence[str], values: Sequence[object]) -> str:
 
 
 def name_host(rows: Sequence[Row]) -> list[Row]:
-    """The rows with the host named, where a device of NULL is the host."""
+    """Name the host in rows whose device is NULL."""
     return [row | {"device": HOST} if row.get("device", HOST) is None else row for row in rows]
 
 
@@ -99,7 +99,7 @@ def _join_columns(columns: Sequence[str], row: Row) -> str:
 
 
 def _fit_parts(parts: Sequence[str], between: str) -> str:
-    """A name and in brackets what else tells the row apart; the room that short parts leave goes to the long ones."""
+    """Return a name and, in parentheses, what else identifies the row; short parts leave space to long ones."""
     if len(parts) == 1:
         return _shorten_label(parts[0], LABEL_CELLS)
     room, fitted = _JOINT_CELLS, list(parts)
@@ -111,19 +111,19 @@ def _fit_parts(parts: Sequence[str], between: str) -> str:
 
 
 def _shorten_label(text: str, cells: int) -> str:
-    """A label in the room there is: of a template its beginning, for that names the operation; of others both ends."""
+    """Shorten a label: keep the beginning of a template, which names the operation, and both ends of other texts."""
     if len(text) > cells and "<" in text[:cells] and text.endswith(">"):
         return text[: cells - 2] + "…>"
     return shorten(text, cells)
 
 
 def drawable(text: str) -> str:
-    """The text with characters spelled out that the font lacks: a box tells nothing, and warns."""
+    """Escape characters that the font lacks."""
     return "".join(character if ord(character) in _glyphs() else _escape_character(character) for character in text)
 
 
 def _escape_character(character: str) -> str:
-    """Its number, with as many digits as tell where it ends."""
+    """Return the character's code with a fixed number of digits."""
     number = ord(character)
     return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
@@ -134,7 +134,7 @@ def _glyphs() -> frozenset[int]:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """So many of something: 1 class, 2 classes, 3 categories."""
+    """Return count and noun: 1 class, 2 classes, 3 categories."""
     if count == 1:
         return f"{count} {noun}"
     several = re.sub(r"(?<=[^aeiou])y$", "ie", noun) if noun.endswith("y") else re.sub(r"(s|x|z|ch|sh)$", r"\1e", noun)
@@ -142,7 +142,7 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
-    """What the legend calls a column of y; a clause in [ ] is left out where its column holds several values."""
+    """Return the legend of a y column; omit a clause in [ ] if its column has several values."""
 
     def value(clause: re.Match[str]) -> str:
         found = PLACEHOLDER.search(clause[1])
@@ -158,7 +158,7 @@ def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
 
 
 def column_words(column: str) -> str:
-    """A column's name as a label says it: of_window_ratio is the share of window."""
+    """Return a column name in words: of_window_ratio becomes share of window."""
     said = spell_column(column)
     for short, whole in (("dur", "duration"), ("comm", "communication"), ("gpu", "GPU"), ("nccl", "NCCL")):
         said = re.sub(rf"\b{short}\b", whole, said)

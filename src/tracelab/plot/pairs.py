@@ -1,4 +1,4 @@
-"""Pairs: two figures of a row that are orders of magnitude apart, on one logarithmic axis, and how many times apart."""
+"""Draw pairs: two values of a row that differ by orders of magnitude, on one logarithmic axis, with their factor."""
 
 import math
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from tracelab.query.spec import Chart
 Row = dict[str, Any]
 
 _ROOM = 0.55
-"""Of a decade, at both ends: what the numbers beside the outermost dots take."""
+"""Margin in decades at both ends, for the numbers beside the outermost dots."""
 _WIDE = 0.2
-"""Of the axis: the room between two dots in which how many times they are apart is written."""
+"""Share of the axis that two dots must leave between them for the factor."""
 
 
 def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a line for each row, from its least figure to its largest; what is 0 has no place on it."""
+    """Draw one line per row, from its smallest value to its largest; omit zeros."""
     positive = [row for row in rows if _scaled_values(row, chart.y)]
     if not positive:
         names = " and ".join(chart.y)
@@ -72,7 +72,7 @@ def _scaled_values(row: Row, names: Sequence[str]) -> dict[str, float]:
 
 
 def _draw(axes: Axes, place: int, spots: dict[str, float], colors: dict[str, str], *, room: float) -> None:
-    """The dots of one row, each with its figure on its outer side, and between them how many times they are apart."""
+    """Draw the dots of one row with their values outside, and the factor between them."""
     least, most = min(spots.values()), max(spots.values())
     axes.plot([least, most], [place, place], color=REST, linewidth=2, zorder=1)
     for name, spot in spots.items():

@@ -1,4 +1,4 @@
-"""Points: one column over another, alone or joined to lines."""
+"""Draw points: one column over another, alone or joined by lines."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -22,24 +22,24 @@ _LOG_FROM = 100
 
 
 def scatter(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a point for each row and y column; over more than two decades on logarithmic axes."""
+    """Draw one point per row and y column; log scale beyond two decades."""
     return _draw_series(rows, chart, drawstyle=None)
 
 
 def line(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw the points joined in the order of x."""
+    """Draw points joined in the order of x."""
     return _draw_series(rows, chart, drawstyle="default")
 
 
 def steps(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw what holds from each point until the next one."""
+    """Draw steps: each value holds until the next point."""
     return _draw_series(rows, chart, drawstyle="steps-post")
 
 
 def _draw_series(
     rows: list[Row], chart: Chart, *, drawstyle: Literal["default", "steps-post"] | None
 ) -> tuple[Figure, list[str]]:
-    """A panel for each unit of y; a colour for each y and each value of what tells the rows apart."""
+    """Draw one panel per unit of y, and one color per y and identifying value."""
     joined = drawstyle is not None
     groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     drawn = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
@@ -55,7 +55,7 @@ def _draw_series(
         if len(series) < len(every):
             notes.append(f"{len(every) - len(series)} of {len(every)} lines left out, all 0")
         if len(series) > MOST_SERIES:
-            notes.append(f"{len(series) - MOST_SERIES + 1} of {len(series)} series in grey")
+            notes.append(f"{len(series) - MOST_SERIES + 1} of {len(series)} series in gray")
         for index, (title, points) in enumerate(series.items()):
             is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
             name, ink = ("others", REST) if is_rest else (title, color(index))
@@ -90,7 +90,7 @@ def _collect_series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict
 
 
 def _scale(axes: Axes, rows: list[Row], x: str, names: Sequence[str], *, joined: bool) -> None:
-    """Scatter over more than two decades on a logarithmic axis; plain numbers on every axis."""
+    """Set log scale for scatter plots beyond two decades, and plain tick labels."""
     for columns, axis, set_scale in (((x,), axes.xaxis, axes.set_xscale), (names, axes.yaxis, axes.set_yscale)):
         values = [row[name] for row in rows for name in columns if is_finite(row[name])]
         if not joined and min(values) > 0 and max(values) > _LOG_FROM * min(values):

@@ -1,4 +1,4 @@
-"""Rooflines: kernels by intensity and speed on logarithmic axes, below what memory and arithmetic allow."""
+"""Draw rooflines: kernels by arithmetic intensity and performance, below the ceilings of memory and arithmetic."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 MOST_PANELS = 6
 MOST_LABELS = 5
-_LEAST_SHARE = 0.03  # of the time; kernels below it are not labelled
+_LEAST_SHARE = 0.03  # of the time; kernels below it get no label
 _LABEL_CELLS = 30
 _SOURCES = {"measured": "measured", "ncu": "by the report", "specification": "by the data sheet"}
 _LARGEST = 24.0  # points across, of a kernel that takes all the time; the area is in proportion
@@ -30,7 +30,7 @@ _SMALLEST = 4.0
 
 
 def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw a panel for each device: its roofs, its kernels, and all of them together."""
+    """Draw one panel per device: its roofs, its kernels, and their total."""
     by = varying_columns(rows, dict.fromkeys(IDENTITY))
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -52,7 +52,7 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
 
 
 def kernel_points(rows: Sequence[Row], chart: Chart) -> list[Row]:
-    """Of each kernel its total; where that is unknown, the precisions that are known. The longest come first."""
+    """Return each kernel's total, or its known precisions if the total is unknown; longest kernels first."""
     known = [row for row in rows if is_positive(row[chart.x]) and is_positive(row[chart.y[0]])]
     totals = {(row["kernel"], row["launch"]) for row in known if row["precision"] == "all"}
     points = [row for row in known if row["precision"] == "all" or (row["kernel"], row["launch"]) not in totals]
@@ -60,7 +60,7 @@ def kernel_points(rows: Sequence[Row], chart: Chart) -> list[Row]:
 
 
 def total_point(rows: Sequence[Row]) -> tuple[float, float] | None:
-    """Intensity and GFLOP/s of all kernels together, those that only move data too; None where a total is unknown."""
+    """Return intensity and GFLOP/s over all kernels, including pure data movement; None if a total is unknown."""
     totals = [row for row in rows if row["precision"] == "all"]
     sums = [sum(row[name] or 0 for row in totals) for name in ("flop", "dram_bytes", "dur_ns")]
     if any(row[name] is None for row in totals for name in ("flop", "dram_bytes", "dur_ns")) or not all(sums):
@@ -107,7 +107,7 @@ def _draw_panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str
 def _draw_points(
     axes: Axes, points: Sequence[Row], spots: Sequence[tuple[float, float]], colors: dict[str, str], view: View
 ) -> list[Label]:
-    """Draw the kernels, hollow where only a part of the FLOPs is known; return their names as labels."""
+    """Draw the kernels, hollow if only part of their FLOPs is known; return their labels."""
     total_ns = sum(row["dur_ns"] or 0 for row in points) or 1
     marks = []
     for row, (x, y) in zip(points, spots, strict=True):
@@ -136,14 +136,14 @@ def _scales(axes: Axes, view: View) -> None:
 
 
 def _kernel_label(row: Row) -> str:
-    """A kernel's name for a label: without arguments, and with the precision where it stands for a part only."""
+    """Return a short kernel name without arguments, with the precision if the point covers only that."""
     text = strip_signature(escape_controls(row["kernel"] or "")) or NO_NAME
     name = drawable(shorten(text.split("<", maxsplit=1)[0] or text, _LABEL_CELLS))
     return name if row["precision"] == "all" else f"{name} ({row['precision'].replace('_', ' ')})"
 
 
 def _colors(points: Sequence[Row]) -> dict[str, str]:
-    """A colour for each class, those that take the most time first; one for the others."""
+    """Assign colors to the classes with the most time."""
     times: dict[str, float] = {}
     for row in points:
         times[row["class"]] = times.get(row["class"], 0) + (row["dur_ns"] or 0)
@@ -171,7 +171,7 @@ def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
 
 
 def _theoretical_label(rows: Sequence[Row]) -> str:
-    """What the dashed roofs are called: by whose figures they are."""
+    """Label the dashed roofs by their source."""
     told = {row["theoretical_source"] for row in rows}
     sources = [said for name, said in _SOURCES.items() if name in told]
     return f"theoretical ({' and '.join(sources)})" if sources else "theoretical"
@@ -183,7 +183,7 @@ def _device_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _source_notes(rows: Sequence[Row]) -> list[str]:
-    """Where the times are from, and from which run the ceilings."""
+    """Return notes on the source of the times and the run of the ceilings."""
     times = sorted({row["time_source"] for row in rows if row["time_source"]})
     runs = sorted({row["ceiling_run"] for row in rows if row["ceiling_run"] and row["ceiling_run"] != row["run"]})
     return [

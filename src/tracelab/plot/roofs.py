@@ -1,4 +1,4 @@
-"""The roofs of a roofline: what memory and arithmetic allow, drawn with their names."""
+"""Draw the roofs of a roofline: ceilings of memory and arithmetic, with their names."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _LEVELS = (
 
 @dataclass(frozen=True)
 class Roofs:
-    """The ceilings of a panel, in GFLOP/s by precision and GB/s by level; the theoretical ones where they differ."""
+    """Ceilings of a panel: GFLOP/s by precision, GB/s by memory level, and theoretical ones where they differ."""
 
     arithmetic: dict[str, float]
     memory: dict[str, float]
@@ -42,19 +42,19 @@ class Roofs:
     theoretical_memory: float | None
 
     def ridges(self) -> dict[str, float]:
-        """By precision, the intensity from which on arithmetic is the lower ceiling."""
+        """Return the ridge point of each precision: above this intensity, arithmetic is the lower ceiling."""
         if "dram" not in self.memory:
             return {}
         return {name: peak / self.memory["dram"] for name, peak in self.arithmetic.items()}
 
     def peaks(self) -> list[float]:
-        """Every flat roof."""
+        """Return all flat roofs."""
         return [*self.arithmetic.values(), *self.theoretical.values()]
 
 
 @dataclass(frozen=True)
 class View:
-    """What a panel shows: its limits in FLOP/byte and GFLOP/s, and how many GFLOP/s the unit of its axis is."""
+    """Limits of a panel in FLOP/byte and GFLOP/s; `unit` is the number of GFLOP/s per unit of the axis."""
 
     left: float
     right: float
@@ -64,7 +64,7 @@ class View:
 
 
 def find_roofs(rows: Sequence[Row]) -> Roofs:
-    """The highest ceiling of each kind: those of a report vary a little, with the clock of each launch."""
+    """Return the highest ceiling of each kind: those in a report vary slightly with the clock of each launch."""
     arithmetic: dict[str, float] = {}
     theoretical: dict[str, float] = {}
     for row in rows:
@@ -83,7 +83,7 @@ def find_roofs(rows: Sequence[Row]) -> Roofs:
 
 
 def is_positive(value: object) -> bool:
-    """Whether a value has a place on a logarithmic axis."""
+    """Return whether a value fits on a logarithmic axis."""
     return isinstance(value, int | float) and is_finite(value) and value > 0
 
 
@@ -96,7 +96,7 @@ def _differs(one: float, other: float | None) -> bool:
 
 
 def fit_view(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
-    """Limits that hold the points and the ridges."""
+    """Return limits that include the points and the ridges."""
     xs, ys = zip(*points, strict=True)
     ridges = list(roofs.ridges().values())
     corners = [max(roofs.peaks()) / speed for speed in roofs.memory.values()] if roofs.peaks() else []
@@ -108,7 +108,7 @@ def fit_view(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
 
 
 def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> list[Bbox]:
-    """Draw the ceilings, those that count solid, with their names, off the marks; return their room, in pixels."""
+    """Draw measured ceilings solid, theoretical ones dashed, with names; return their boxes in pixels."""
     taken = [mark_box(axes, mark) for mark in marks]
     top = max(roofs.arithmetic.values(), default=max(roofs.peaks(), default=view.high))
     boxes = []
@@ -135,7 +135,7 @@ def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> 
 
 
 def draw_ridges(axes: Axes, roofs: Roofs, view: View) -> list[Label]:
-    """Mark where memory and arithmetic allow the same; return what to write there."""
+    """Mark the ridge points; return their labels."""
     labels = []
     for name, ridge in roofs.ridges().items():
         y = roofs.arithmetic[name] / view.unit
@@ -158,7 +158,7 @@ def _flat(axes: Axes, start: float, peak: float, view: View, style: dict[str, An
 def _name_along(
     axes: Axes, text: str, speed_and_top: tuple[float, float], view: View, taken: Sequence[Bbox], *, is_below: bool
 ) -> list[Bbox]:
-    """Write along a diagonal, near its lower left end, or further up where something is in the way; return the room."""
+    """Write a name along a diagonal, near its lower left end or further up if that is occupied; return its boxes."""
     speed, top = speed_and_top
     start = max(view.left, view.low / speed)
     if start >= top / speed:  # the diagonal is out of sight
@@ -183,7 +183,7 @@ def _name_along(
 
 
 def _slanted(axes: Axes, box: Bbox, angle: float) -> list[Bbox]:
-    """The room of a slanted text: much of its box is free."""
+    """Return the boxes of a slanted text; much of its bounding box is free."""
     height = axes.figure.figure.dpi / 72 * _NAME_LETTERS
     run, rise = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     x0, x1 = box.x0 + height / 2 * rise, box.x1 - height / 2 * rise
@@ -194,7 +194,7 @@ def _slanted(axes: Axes, box: Bbox, angle: float) -> list[Bbox]:
 
 
 def _name_at_ends(axes: Axes, peaks: dict[str, float], view: View) -> None:
-    """Write the names of the flat roofs beside the panel, in two lines each, moved apart where roofs are near."""
+    """Write the names of the flat roofs beside the panel, in two lines each, separated where roofs are close."""
     lowest = math.inf
     for name, peak in sorted(peaks.items(), key=lambda item: -item[1]):
         y = math.log(peak / view.low) / math.log(view.high / view.low)

@@ -1,4 +1,4 @@
-"""Small multiples: rows in panels side by side, so that one look compares them."""
+"""Group rows into panels of small multiples."""
 
 import textwrap
 from collections.abc import Sequence
@@ -19,16 +19,17 @@ _LETTER_INCHES = 0.09  # of a bold letter of a title, on average; few texts are 
 
 @dataclass(frozen=True)
 class Panel:
-    """The rows that share what the chart's `panel` columns hold, and those values in words."""
+    """The rows that share values of the chart's `panel` columns, titled with these values."""
 
     title: str
     rows: list[Row]
 
 
 def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[list[Panel], list[str]]:
-    """The rows by sweep and what differs of the panel's columns; and what was left out, or is alike.
+    """Group rows by sweep and varying panel columns. Returns panels and notes on omitted or constant values.
 
-    A panel in which nothing would be drawn is none. Of too many, those with the most values are drawn.
+    Panels without a value are omitted; of too many, those with the most values remain.
+
     """
     told = varying_columns(rows, (SWEEP, *chart.panel))
     same = [name for name in chart.panel if name not in told and rows[0][name] is not None]
@@ -51,23 +52,23 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
 
 
 def label_values(values: Sequence[object]) -> dict[object, str]:
-    """What tells rows apart, as labels that differ where the values do."""
+    """Label values so that different values have different labels."""
     texts = {value: escape_controls(str(value)) for value in values if value is not None}
     short = shorten_distinctly(texts.values(), LABEL_CELLS)
     return {value: short[text] for value, text in texts.items()} | {None: _NONE}
 
 
 def wrap_title(title: str, inches: float) -> str:
-    """A panel's title on as many lines as it takes, none wider than its panel."""
+    """Wrap a panel's title to the panel's width."""
     return "\n".join(map(drawable, textwrap.wrap(title, max(8, int(inches / _LETTER_INCHES)))))
 
 
 def value_label(value: object) -> str:
-    """A value that tells rows apart, as a label."""
+    """Label one value."""
     return _NONE if value is None else shorten(escape_controls(str(value)), LABEL_CELLS)
 
 
 def _sweep_note(rows: Sequence[Row]) -> list[str]:
-    """The sweep, where all rows are of one."""
+    """Return a note on the sweep if all rows are of one."""
     sweeps = {row.get("sweep") for row in rows} - {None}
     return [f"sweep {value_label(sweep)}" for sweep in sweeps] if len(sweeps) == 1 else []

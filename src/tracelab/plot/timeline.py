@@ -1,4 +1,4 @@
-"""Timelines: what each device did in every bin of time, the parts stacked to the whole bin, a panel for each device."""
+"""Draw timelines: the activity of each device per time bin, stacked to 100 %, one panel per device."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _LENGTH = "bin_ns"
 
 
 def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
-    """Draw each device's bins as steps, so that an edge is where it was measured, and nothing is smoothed."""
+    """Draw each device's bins as steps: edges stay where they were measured, without smoothing."""
     told = varying_columns(rows, identifying_columns(chart, rows))
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
