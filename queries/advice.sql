@@ -1,26 +1,26 @@
--- What a timeline advises: the rules of NVIDIA's Visual Profiler, which its successors lost, with thresholds that you set.
+-- Advice on a timeline by the rules of NVIDIA's Visual Profiler, which its successors lack, with thresholds that you set.
 -- A row is one run, rank, device and rule: a part of a whole, the threshold of their ratio, and a verdict. 'act' is beyond
--- the threshold, and `advice` says what to do; 'minor' would be, but less than least_share of the window is at stake;
+-- the threshold, and `advice` is what to do; 'minor' would be, but less than least_share of the window is at stake;
 -- 'fine' is within it; 'nothing to judge' has no such work. `at_stake_ns` is an upper bound of what following the advice
--- can gain: rows of one device stand in its order. NVIDIA never published its thresholds; the defaults are our own.
+-- can gain: rows of one device are in its order. NVIDIA never published its thresholds; the defaults are our own.
 -- /// query
 -- title = "Advice"
 -- needs = ["kernels", "memcpys", "graph_launches"]
 -- chart = { kind = "bars", x = "rule", y = ["at_stake_ratio", "measured_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]
--- low_utilisation = { default = 0.8, about = "a device that computes for a smaller part of its window is used too little" }
+-- low_utilization = { default = 0.8, about = "a device that computes for a smaller part of its window is used too little" }
 -- low_concurrency = { default = 0.1, about = "a smaller part of busy time with two kernels or more is low concurrency" }
 -- low_overlap = { default = 0.5, about = "a smaller part of copying with a kernel beside it is low overlap" }
 -- low_copy_concurrency = { default = 0.1, about = "a smaller part of copying with another in the other direction beside it is low overlap of copies" }
 -- many_small = { default = 0.1, about = "a larger part of copying that goes into small copies is too much" }
 -- many_slow = { default = 0.1, about = "a larger part of copying that goes into slow copies is too much" }
 -- small_bytes = "common"
--- slow_gb_per_s = { default = 6.0, about = "a copy that is not small and has a lower throughput is a slow one; 6 is half of what PCIe 3.0 x16 gives pinned memory" }
+-- slow_gb_per_s = { default = 6.0, about = "a copy that is not small and has a lower throughput is a slow one; 6 is half of what pinned memory reaches over PCIe 3.0 x16" }
 -- least_share = { default = 0.01, about = "a rule with a smaller part of the window at stake is minor" }
 -- [columns]
 -- common = ["run", "rank", "device"]
--- rule = "low_compute_utilisation, low_kernel_concurrency, low_compute_copy_overlap, low_copy_overlap, small_copies or slow_copies."
+-- rule = "low_compute_utilization, low_kernel_concurrency, low_compute_copy_overlap, low_copy_overlap, small_copies or slow_copies."
 -- verdict = "act, minor, fine, or nothing to judge."
 -- part_ns = "Of the rules in that order: time in which a kernel or whole graph ran; two kernels; a kernel and a copy; copies both to and from the host; durations of the small copies; of the slow ones."
 -- whole_ns = "In that order: the window; time in which a kernel ran; the smaller one of the times in which kernels and copies ran; of those in which copies ran to and from the host; durations of all copies; the same."
@@ -33,15 +33,15 @@
 -- [report]
 -- section = "summary"
 -- order = 2
--- ok_text = "No rule of the Visual Profiler asks for anything: each is within its threshold, or too little of the window is at stake."
+-- ok_text = "No rule of the Visual Profiler applies: each measure is within its threshold, or its potential saving is too small a part of the window."
 -- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "nullif(verdict, 'nothing to judge') = 'act'"
 -- by = "at_stake_ns"
 -- each = "rule"
 -- most = 6
--- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. At stake is at most {at_stake_ns of window_ns} of the window."
--- advice = "To gain it, {advice}."
+-- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. Potential saving: up to {at_stake_ns of window_ns} of the window."
+-- advice = "Next: {advice}."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns
@@ -56,16 +56,16 @@ multiprocessors as (
 executions as not materialized (
     select
         k.run, k.source, k.rank, k.device, k.start_ns, k.end_ns,
-        k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count as fills_device
+        k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count as covers_device
     from kernels as k
     left join multiprocessors as m on k.run = m.run and k.rank = m.rank and k.device = m.device
     where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device)
 ),
 wide as (
-    select run, source, rank, device, start_ns, end_ns from executions where fills_device
+    select run, source, rank, device, start_ns, end_ns from executions where covers_device
 ),
 narrow as (
-    select run, source, rank, device, start_ns, end_ns from executions where fills_device is not true
+    select run, source, rank, device, start_ns, end_ns from executions where covers_device is not true
 ),
 copies as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
@@ -142,17 +142,17 @@ rules as (
         run, rank, device, window_ns,
         unnest([
             {
-                'rule': 'low_compute_utilisation', 'part_ns': compute_ns, 'whole_ns': window_ns,
-                'threshold': $low_utilisation, 'is_low': true,
+                'rule': 'low_compute_utilization', 'part_ns': compute_ns, 'whole_ns': window_ns,
+                'threshold': $low_utilization, 'is_low': true,
                 'at_stake_ns': window_ns - compute_ns,
-                'advice': 'ask idle_causes: where the host is late, batch or fuse small operations, use CUDA graphs and feed '
+                'advice': 'query idle_causes: where the host is late, batch or fuse small operations, use CUDA graphs and feed '
                     || 'the device from more loader workers; where kernels wait for copies, overlap them'
             },
             {
                 'rule': 'low_kernel_concurrency', 'part_ns': two_kernels_ns, 'whole_ns': kernel_ns,
                 'threshold': $low_concurrency, 'is_low': true,
                 'at_stake_ns': lone_narrow_ns // 2,
-                'advice': 'ask kernel_shapes: kernels with blocks_per_sm below 1 leave multiprocessors free, so run '
+                'advice': 'query kernel_shapes: kernels with blocks_per_sm below 1 leave multiprocessors free, so run '
                     || 'independent ones on streams of their own, or enlarge the batch; kernels that fill the device gain nothing'
             },
             {
@@ -173,14 +173,14 @@ rules as (
                 'rule': 'small_copies', 'part_ns': small_ns, 'whole_ns': copies_ns,
                 'threshold': $many_small, 'is_low': false,
                 'at_stake_ns': small_ns,
-                'advice': 'ask memcpy_sizes: pack small copies into one, keep scalars on the device (.item() and .cpu() in '
+                'advice': 'query memcpy_sizes: pack small copies into one, keep scalars on the device (.item() and .cpu() in '
                     || 'the loop are a copy each), or map host memory'
             },
             {
                 'rule': 'slow_copies', 'part_ns': slow_ns, 'whole_ns': copies_ns,
                 'threshold': $many_slow, 'is_low': false,
                 'at_stake_ns': slow_ns,
-                'advice': 'ask memcpy_throughput: copies from pageable memory go through a staging buffer, so pin host '
+                'advice': 'query memcpy_throughput: copies from pageable memory go through a staging buffer, so pin host '
                     || 'memory (pin_memory=True); if they are pinned already, look at the link (PCIe width, NUMA node)'
             }
         ], recursive := true)

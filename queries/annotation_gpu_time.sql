@@ -1,5 +1,5 @@
 -- How much GPU time the ranges that a program marks (record_function, NVTX, profiler steps) launched.
--- A row is one run, rank, device and name of a range. A kernel, copy or fill belongs to every range that was open on the
+-- A row is one run, rank, device and name of a range. A kernel, copy or memset belongs to every range that was open on the
 -- launching thread when it was launched, whenever it ran; it is exclusive to the innermost of them. A range inside another
 -- of its name adds nothing to the outer one. The thread matters: autograd launches a backward pass from a thread of its
 -- own, so that a range around `backward()` holds few launches; `process_gpu_ns` counts what any thread of the process
@@ -16,11 +16,11 @@
 -- annotation = "Name of the range."
 -- ranges = "Ranges of that name."
 -- dur_ns = "Durations on the host of those inside no other of the name, added up."
--- gpu_rows = "Kernels, copies, fills and whole graphs launched inside them."
+-- gpu_rows = "Kernels, copies, memsets and whole graphs launched inside them."
 -- gpu_ns = "Their durations, added up."
 -- exclusive_gpu_ns = "The part of gpu_ns that was launched inside no range within."
 -- process_gpu_ns = "Durations of what any thread of the process launched while such a range was open, added up."
--- gpu_sum_ns = "Durations of all kernels, copies, fills and graphs of the device, added up."
+-- gpu_sum_ns = "Durations of all kernels, copies, memsets and graphs of the device, added up."
 -- of_gpu_sum_ratio = "gpu_ns / gpu_sum_ns."
 -- timed_ranges = "Ranges with a valid start and duration; a mark, or a range that was never closed, holds nothing."
 -- overlapping_ranges = "Ranges that begin inside another and end after it: they are nobody's inner range."
@@ -107,7 +107,7 @@ durations as (
 ),
 crossings as (
     select m.run, m.rank, m.name, count(*) as overlapping_ranges
-    from nested('marked') as n
+    from nesting('marked') as n
     join marked as m using (id)
     where n.crosses
     group by m.run, m.rank, m.name

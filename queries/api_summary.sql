@@ -19,27 +19,27 @@
 -- dur_ns = "Durations of the calls, added up."
 -- mean_ns = "common"
 -- max_ns = "common"
--- api_sum_ns = "Durations of all calls asked for, of the rank, added up."
+-- api_sum_ns = "Durations of all selected calls of the rank, added up."
 -- common = ["of_api_sum_ratio", "timed_calls", "median_ns", "min_ns"]
 -- threads = "Threads that called."
 -- failed_calls = "Calls that returned another code than 0; NULL where the source keeps none."
 -- [report]
 -- section = "host"
 -- order = 1
--- ok_text = "No synchronisation takes more than 20 % of the time in API calls, and no allocation of device memory more than 10 %."
+-- ok_text = "No synchronization takes more than 20 % of the time in API calls, and no allocation of device memory more than 10 %."
 -- unknown = "Which calls take the time is not known: no call has a duration above 0."
 -- [[report.findings]]
 -- when = "name ilike '%synchronize%' and dur_ns > 0.2 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
--- advice = "Waiting is not work: the share says that the host is ahead. Take out synchronisations that nothing needs, such as `.item()` and prints in the loop."
+-- advice = "Waiting is not work: the share shows that the CPU side is ahead. Take out synchronizations that nothing needs, such as `.item()` and prints in the loop."
 -- [[report.findings]]
 -- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls."
 -- advice = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///
-with asked as (
+with selected as (
     select run, rank, api, name, pid, tid, return_value, case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from api_calls
     where matches(run, $run) and matches(rank, $rank)
@@ -57,7 +57,7 @@ by_name as (
         max(measured_ns) as max_ns,
         count(distinct (pid, tid)) as threads,
         case when count(return_value) > 0 then count(*) filter (return_value <> 0) end as failed_calls
-    from asked
+    from selected
     group by run, rank, api, name
 )
 select

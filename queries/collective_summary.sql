@@ -4,7 +4,7 @@
 -- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
 -- 2(n-1)/n; all_gather, reduce_scatter, all_to_all, and of `other` gather and scatter (n-1)/n; broadcast, reduce and
 -- send_recv 1. A kernel's time holds its waiting for the other ranks. Where every rank of the group is in the run, and the
--- sequence number tells which kernels are one collective, the shortest of them is the transfer and the rest is waiting.
+-- sequence number identifies the kernels of one collective, the shortest of them is the transfer and the rest is waiting.
 -- What is not known is NULL. 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Collectives and their bandwidth"
@@ -66,7 +66,7 @@ communication as materialized (
         part.stream as stream,
         part.correlation as correlation,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
-    from classified('executions')
+    from with_class('executions')
     where class = 'communication'
 ),
 noted as (
@@ -152,7 +152,7 @@ factored as materialized (
         end as factor
     from sized
 ),
-ranks as (  -- one kernel of each rank, of a collective that its group and number tell apart
+ranks as (  -- one kernel of each rank, of a collective that its group and number identify
     select
         run, group_name, group_size, group_ranks, collective, seq, rank,
         min(measured_ns) as measured_ns,

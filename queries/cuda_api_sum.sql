@@ -4,7 +4,7 @@
 -- (_v7000), so a function that was called in two versions is one row here and two there; and a call that an export has
 -- twice (as CUPTI recorded it, and as an event of nsys' own around that: nsys 2022) counts once here and twice there.
 -- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
--- compared with `nsys stats -r cuda_api_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- compared with `nsys stats -r cuda_api_sum -f csv`; all devices, processes and ranks of a run are one group, as there.
 -- /// query
 -- title = "API calls, as nsys stats sums them up"
 -- needs = ["api_calls"]

@@ -2,7 +2,7 @@
 -- A row is one run and kernel name, template arguments and parameters included. Durations add up over kernels that run
 -- at once. A kernel without start or duration, or with a duration below 0, is left out.
 -- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
--- compared with `nsys stats -r cuda_gpu_kern_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- compared with `nsys stats -r cuda_gpu_kern_sum -f csv`; all devices, processes and ranks of a run are one group, as there.
 -- /// query
 -- title = "Kernels, as nsys stats sums them up"
 -- needs = ["kernels"]

@@ -1,10 +1,11 @@
--- The time of copies and fills as the report cuda_gpu_mem_time_sum of `nsys stats` sums it up.
--- A row is one run and operation: a direction of copies, or the fills. Durations add up over copies that run at once. A
+-- The time of copies and memsets as the report cuda_gpu_mem_time_sum of `nsys stats` sums it up.
+-- A row is one run and operation: a direction of copies, or the memsets. Durations add up over copies that run at once. A
 -- copy without start or duration, or with a duration below 0, is left out; memcpy_throughput has every copy, by device.
 -- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
--- compared with `nsys stats -r cuda_gpu_mem_time_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- compared with `nsys stats -r cuda_gpu_mem_time_sum -f csv`; all devices, processes and ranks of a run are one group, as
+-- there.
 -- /// query
--- title = "Time of copies and fills, as nsys stats sums it up"
+-- title = "Time of copies and memsets, as nsys stats sums it up"
 -- needs = ["memcpys", "memsets"]
 -- chart = { kind = "bars", x = "Operation", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "memcpy_throughput" }
@@ -12,9 +13,9 @@
 -- common = ["run", "rank", "device"]
 -- [columns]
 -- run = "common"
--- sum_ns = "Durations of all copies and fills of the run, added up."
+-- sum_ns = "Durations of all copies and memsets of the run, added up."
 -- "Time (%)" = "common"
--- "Total Time (ns)" = "Durations of these copies and fills, added up."
+-- "Total Time (ns)" = "Durations of these copies and memsets, added up."
 -- "Count" = "common"
 -- "Avg (ns)" = "Total Time (ns) / Count."
 -- common = ["Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", "Operation"]

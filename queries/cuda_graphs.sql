@@ -1,7 +1,7 @@
 -- What CUDA and HIP graphs run, and what launching them costs.
 -- A row is one run, rank, device and graph, with all its launches. Where the profiler recorded the nodes, `recorded` is
--- 'nodes' and the kernels, copies and fills are known; where it recorded each graph as a whole, 'whole', and only the time
--- is known. A source that does not tell the graph's id leaves `graph` empty: there, launches with equally many nodes are
+-- 'nodes' and the kernels, copies and memsets are known; where it recorded each graph as a whole, 'whole', and only the time
+-- is known. A source that does not record the graph's id leaves `graph` empty: there, launches with equally many nodes are
 -- taken for one graph. A launch without any work in the source (the recording began or ended in it) is 'nothing', without
 -- a device. One launch replaces as many launches as it has nodes: compare mean_api_ns with that of launch_latency.
 -- /// query
@@ -12,13 +12,13 @@
 -- common = ["run", "rank", "device"]
 -- [columns]
 -- common = ["run", "rank", "device"]
--- graph = "Id of the graph, where the source tells it."
+-- graph = "Id of the graph, where the source records it."
 -- recorded = "nodes, whole or nothing: what the source has of it."
 -- launches = "Launches of the graph that ran on the device."
 -- kernels = "Kernel executions of all launches."
 -- copies = "Copies of all launches."
--- fills = "Fills of all launches."
--- min_nodes = "Fewest kernels, copies and fills of a launch; of whole graphs what the source says."
+-- fills = "Memsets of all launches."
+-- min_nodes = "Fewest kernels, copies and memsets of a launch; of whole graphs the number that the source records."
 -- max_nodes = "Most of them."
 -- dur_ns = "Durations of nodes or whole graphs, added up."
 -- busy_ns = "Time in which at least one node, or the whole graph, ran: of each launch, added up."

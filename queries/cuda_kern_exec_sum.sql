@@ -4,7 +4,7 @@
 -- its process and file; a call that launched several kernels (a graph) counts with each of them, and a kernel that a
 -- file has two such calls for counts with both, as there; but a call that an nsys export has twice (nsys 2022) is one
 -- call here and two there. The queue is left where a kernel began before the call ended:
--- QCount says how many waited. Kernels and calls without start or duration, or with a duration below 0, are left out.
+-- QCount is how many waited. Kernels and calls without start or duration, or with a duration below 0, are left out.
 -- Behind `run` and `rank` the columns are those of the report, in its order and with its titles and rounding, to be
 -- compared with `nsys stats -r cuda_kern_exec_sum -f csv`.
 -- /// query

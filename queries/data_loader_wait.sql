@@ -1,7 +1,7 @@
 -- How long each training step waits for its data, and whether the devices idle meanwhile.
--- A row is one run, rank, device and step. From a trace: the ranges in which the loop asks the loader for the next batch
+-- A row is one run, rank, device and step. From a trace: the ranges in which the loop waits for the loader's next batch
 -- (`enumerate(DataLoader)#…__next__` of PyTorch, an annotation or an op), each in the steps that it overlaps; with workers a
--- range is what was left to wait for, without it is the loading itself. Ranges outside all steps stand in a row without a
+-- range is what was left to wait for, without it is the loading itself. Ranges outside all steps are in a row without a
 -- step. From the collector's own `steps`: what the loop measured, without a profiler. `wait_ns` is NULL where a rank has no
 -- such range at all: then its loader was not recorded, which is no proof that it is fast.
 -- /// query
@@ -49,7 +49,7 @@ ranges as materialized (
     select row_number() over () as id, run, source, rank, pid, start_ns, end_ns
     from (
         select run, source, rank, pid, start_ns, end_ns from marked semi join loader_names using (name) where scope = 'cpu'
-        union  -- one wait may stand in both tables
+        union  -- one wait may be in both tables
         select run, source, rank, pid, start_ns, end_ns
         from ops
         semi join loader_names using (name)
@@ -58,10 +58,10 @@ ranges as materialized (
     where has_valid_interval(start_ns, end_ns)
 ),
 process_ranges as (
-    from of_processes('ranges', 'all_steps')
+    from with_process('ranges', 'all_steps')
 ),
 pieces as materialized (
-    select id, step_id, start_ns, end_ns from cut_to_steps('process_ranges', 'all_steps')
+    select id, step_id, start_ns, end_ns from split_at_steps('process_ranges', 'all_steps')
 ),
 activity as materialized (
     select run, source, rank, pid, device, start_ns, end_ns

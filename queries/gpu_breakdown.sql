@@ -14,7 +14,7 @@
 -- overlapped_comm_ns = "Time in which communication and compute ran together; comm_ns = exposed + overlapped."
 -- graph_ns = "Time in which a CUDA graph recorded as a whole ran (part of compute_ns; its kernels are not known)."
 -- kernel_sum_ns = "Durations of all kernels, added up."
--- unclassified_ns = "Durations of the kernels whose name no rule knows, added up."
+-- unclassified_ns = "Durations of the kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
 -- [report]
 -- section = "time"
@@ -48,7 +48,7 @@ executions as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as materialized (
-    select run, source, rank, device, start_ns, end_ns, dur_ns, class from classified('executions')
+    select run, source, rank, device, start_ns, end_ns, dur_ns, class from with_class('executions')
 ),
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'

@@ -1,7 +1,7 @@
 -- Why a device idles: the host was late, or work that was launched long before had to wait, or it was only the overhead
 -- between one piece of work and the next.
 -- A row is one run, rank and device with GPU activity. Each gap between two stretches of activity has the cause that the
--- next kernel, copy, fill or graph tells: `host` where the call that launched it ended after the gap had begun, so the
+-- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source: they
 -- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The host's side is the process
@@ -39,11 +39,11 @@
 -- when = "host_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "host_ns"
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window."
--- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronisations and the data loader out of the way."
+-- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronizations and the data loader out of the way."
 -- [[report.findings]]
 -- when = "dependency_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "dependency_ns"
--- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronisation hold it up."
+-- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronization hold it up."
 -- advice = "See communication and copies."
 -- [[report.findings]]
 -- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"

@@ -1,7 +1,7 @@
--- What kinds of kernels take the time: matrix products, convolutions, attention, normalisation, communication …
+-- What kinds of kernels take the time: matrix products, convolutions, attention, normalization, communication …
 -- A row is one run, rank, device and class. The class is what the first rule of the classifier (queries/classes.csv, and
--- before it <store>/classes.csv) says about the name; communication also is what the profiler noted as such. Kernels that
--- no rule knows are the class `unclassified`, and their share stands beside every row. A fused kernel counts for the part
+-- before it <store>/classes.csv) assigns to the name; communication also is what the profiler recorded as such. Kernels that
+-- no rule matches are the class `unclassified`, and every row has their share. A fused kernel counts for the part
 -- that its name begins with. Durations add up over kernels that run at once; `busy_ns` does not, and `alone_ns` is the time
 -- that only kernels of this class explain.
 -- /// query
@@ -12,7 +12,7 @@
 -- common = ["run", "rank", "device"]
 -- [columns]
 -- common = ["run", "rank", "device"]
--- class = "Class by the classifier; unclassified where no rule knows the name."
+-- class = "Class by the classifier; unclassified where no rule matches the name."
 -- kernels = "common"
 -- names = "Different names among them."
 -- dur_ns = "Durations of the executions, added up."
@@ -22,7 +22,7 @@
 -- alone_ns = "The part of busy_ns in which no kernel of another class ran."
 -- window_ns = "common"
 -- of_window_ratio = "common"
--- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up."
+-- unclassified_ns = "Durations of the device's kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
 -- [report]
 -- section = "kernels"
@@ -32,18 +32,18 @@
 -- [[report.findings]]
 -- when = "unclassified_ns > 0.1 * nullif(kernel_sum_ns, 0) and class = 'unclassified'"
 -- by = "unclassified_ns"
--- text = "[{where}: ]no rule knows the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
+-- text = "[{where}: ]no rule matches the names of kernels that take {unclassified_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Add rules to `classes.csv` in the store; they are read first."
 -- [[report.findings]]
 -- when = "class = 'communication' and dur_ns > 0.3 * nullif(kernel_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]communication takes {dur_ns of kernel_sum_ns} of the kernel time, the waiting for other ranks included."
--- advice = "How much of it nothing hides stands under Communication."
+-- advice = "See Communication for how much of it is exposed."
 -- [[report.findings]]
 -- when = "class not in ('communication', 'unclassified') and nullif(dur_ns, 0) > 0"
 -- by = "dur_ns"
 -- text = "[{where}: ]of what computes, the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
--- advice = "Which kernels of it take the time stands below: begin with those."
+-- advice = "The kernels that take the most time are listed below: begin with those."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns
@@ -56,7 +56,7 @@ executions as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as (
-    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class as part from classified('executions')
+    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class as part from with_class('executions')
 ),
 sums as (
     select

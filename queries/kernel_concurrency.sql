@@ -1,7 +1,7 @@
 -- How much of the time in which a device computes, it runs two kernels or more at once.
 -- A row is one run, rank and device that ran kernels. Kernels of two devices or two ranks are never merged, and kernels
 -- that touch (one ends in the nanosecond the next begins) do not overlap. Kernels inside a CUDA graph that was recorded
--- as a whole are not in it: `graph_ns` of gpu_breakdown says how much that hides. A kernel without start or duration, or
+-- as a whole are not in it: `graph_ns` of gpu_breakdown is the time that this hides. A kernel without start or duration, or
 -- with a duration below 0, counts in `kernels` alone.
 -- /// query
 -- title = "Kernel concurrency"
@@ -26,7 +26,7 @@
 -- when = "concurrency_ratio < 0.1"
 -- by = "busy_ns"
 -- text = "{where} runs two kernels or more at once for {concurrent_ns of busy_ns} of its busy time."
--- advice = "That costs nothing where each kernel fills the device; see the shapes of kernels for those that do not."
+-- advice = "That costs nothing where each kernel occupies the whole device; see the shapes of kernels for those that do not."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns

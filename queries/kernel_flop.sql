@@ -1,8 +1,8 @@
 -- What each kernel of a timeline computed and moved, by the counters that ncu took of the same program.
 -- A row is one run, rank, device, kernel, launch shape and kind of match. The counts come from --ncu RUN, else from the
 -- timeline's own run, else from the newest run of the same `program`, else from the only run that has any; the time is the
--- timeline's. `match` says how sure it is: exact (as many executions as profiled launches of that name, grid, block and,
--- where both tell it, shared memory), periodic (a multiple of them: one step profiled, many traced), shape (another number
+-- timeline's. `match` is how reliable it is: exact (as many executions as profiled launches of that name, grid, block and,
+-- where both record it, shared memory), periodic (a multiple of them: one step profiled, many traced), shape (another number
 -- of them), other_memory (name, grid and block, and another size of shared memory), function (name without template
 -- arguments, grid and block), grid (name and grid), name, or none. The n-th execution is the n-th launch, and begins anew
 -- where fewer were profiled. A rank that was not profiled takes the counts of the only one that was.
@@ -45,7 +45,7 @@
 -- when = "achieved_gflop_per_s > 0"
 -- by = "dur_ns"
 -- text = "[{where}: ]of the kernels whose operations are known, {kernel} takes the longest, {dur_ns of kernel_sum_ns} of the kernel time, at {achieved_gflop_per_s}[ and {intensity_flop_per_byte}]."
--- advice = "The roofline above says whether memory or arithmetic holds such a kernel back."
+-- advice = "The roofline above shows whether memory or arithmetic holds such a kernel back."
 -- [[report.findings]]
 -- when = "matched_ns < 0.9 * nullif(kernel_sum_ns, 0)"
 -- by = "kernel_sum_ns - matched_ns"
@@ -81,7 +81,7 @@ shapes as (
         complete_sum(t.flop * m.executions) as flop,
         complete_sum(t.dram_bytes * m.executions::hugeint) as dram_bytes,
         list_sort(list_distinct(flatten(list(coalesce(t.missing, []))))) as missing
-    from matched('executions', 'profiled') as m
+    from match_launches('executions', 'profiled') as m
     left join totals as t on m.id = t.id
     group by m.run, m.rank, m.device, m.name, m.grid, m.block, m.match, m.ncu_run, m.ncu_rank
 ),

@@ -1,4 +1,4 @@
--- How each kernel was launched: blocks and threads, registers and shared memory; and whether that fills the device.
+-- How each kernel was launched: blocks and threads, registers and shared memory; and whether that occupies the whole device.
 -- A row is one run, rank, device, kernel and launch shape. `blocks_per_sm` below 1 leaves multiprocessors without a block
 -- for as long as the kernel runs alone; a little above a whole number leaves most of them waiting in the last round.
 -- `occupancy_ratio` is what the profiler estimated from the shape, not what it measured; it is empty where none is recorded.
@@ -37,19 +37,19 @@
 -- section = "kernels"
 -- order = 3
 -- ok_text = "Kernels that compute with fewer blocks than the device has multiprocessors take at most 5 % of the kernel time each."
--- unknown = "Which kernels leave multiprocessors free is not known: the recording does not say how many there are, or how many blocks were launched."
+-- unknown = "Which kernels leave multiprocessors free is not known: the recording does not have their number, or how many blocks were launched."
 -- [[report.findings]]
 -- when = "blocks_per_sm < 1 and dur_ns > 0.05 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
 -- text = "[{where}: ]{kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
--- advice = "A larger batch fills the device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
+-- advice = "A larger batch occupies the whole device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
 -- ///
 with executions as (
     select
         run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers, occupancy_ratio,
         coalesce(
             shared_static_bytes + shared_dynamic_bytes, shared_static_bytes, shared_dynamic_bytes,
-            try_cast(try(args->>'$."shared memory"') as bigint)  -- Kineto tells the sum alone
+            try_cast(try(args->>'$."shared memory"') as bigint)  -- Kineto has the sum only
         ) as shared_bytes,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from kernels

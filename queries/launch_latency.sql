@@ -2,7 +2,7 @@
 -- A row is one run, rank, device, process, context and stream that ran kernels. A launch is a runtime or driver call and
 -- the first kernel that it started (of a CUDA graph the first of its kernels, or the graph recorded as a whole): `api_ns`
 -- the call, `queue_ns` from its end to the kernel's start, `latency_ns` from its beginning. A launch whose kernel starts
--- before the call returns has a queue_ns below 0, one whose kernel starts before the call begins tells of clocks that do
+-- before the call returns has a queue_ns below 0, one whose kernel starts before the call begins shows clocks that do
 -- not agree: both are counted, and left out of what the column sums up. At any time the queue's depth is the launches
 -- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead.
 -- /// query
@@ -42,7 +42,7 @@
 -- when = "empty_ns > 0.5 * nullif(span_ns, 0)"
 -- by = "empty_ns"
 -- text = "[{where}: ]stream {stream} has no launch waiting for {empty_ns of span_ns} of its span[; the queue holds {mean_queue_depth} launches on average]."
--- advice = "The host is only just ahead of the device: launch fewer, larger kernels (fuse, compile, CUDA graphs), and synchronise less often."
+-- advice = "The host is only just ahead of the device: launch fewer, larger kernels (fuse, compile, CUDA graphs), and synchronize less often."
 -- ///
 with work as not materialized (
     select

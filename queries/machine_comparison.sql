@@ -1,10 +1,10 @@
 -- How much faster one machine is than another, model by model and on average.
 -- A row is one pair of cells that differ in nothing but the machine: the tag `machine` where the runs have it, else the GPU,
 -- else the host; repeats are taken together. The base is --base-machine, else the first by name of those that have the cell.
--- Compared is the time of an epoch where both have a whole one, else that of a step (`compared`). Averages, over all pairs of
--- the same two machines, data set and kind of time, differ: `ratio_of_means_factor` weighs a model by its time,
--- `mean_of_ratios_factor` counts every model alike, and the time saved is less than either says: 1.25 times as fast is 20 %
--- less time. None of them stands for a model that a machine failed to train: its accuracy stands beside.
+-- Compared is the time of an epoch where both have a whole one, else that of a step (`compared`). Averages, over all pairs
+-- of the same two machines, data set and kind of time, differ: `ratio_of_means_factor` weighs a model by its time,
+-- `mean_of_ratios_factor` counts every model alike, and the time saved is less than either suggests: 1.25 times as fast is
+-- 20 % less time. None of them includes a model that a machine failed to train; see its accuracy.
 -- /// query
 -- title = "Machines compared"
 -- needs = ["steps"]
@@ -26,7 +26,7 @@
 -- speedup_factor = "base_ns / this_ns."
 -- saved_ns = "base_ns less this_ns."
 -- saved_ratio = "saved_ns / base_ns."
--- pairs = "Pairs of which the next figures are."
+-- pairs = "Pairs that the next figures average."
 -- ratio_of_means_factor = "Sum of base_ns over the pairs / sum of this_ns."
 -- mean_of_ratios_factor = "Mean of speedup_factor over the pairs."
 -- mean_saved_ns = "Mean of saved_ns over the pairs, rounded."
@@ -57,7 +57,7 @@
 -- when = "saved_ns <= 0"
 -- by = "-saved_ratio"
 -- text = "{machine} against {base_machine}[: {model}] takes {this_ns}, and there {base_ns}: it saves nothing."
--- advice = "Ask the parts above, of one run at a time, where the time goes on the slower one."
+-- advice = "See the sections above, one run at a time, for where the time goes on the slower one."
 -- ///
 with lasts as (
     select run, max_by(accuracy, epoch) filter (accuracy is not null) as accuracy from run_learning group by run
@@ -66,7 +66,7 @@ measured_runs as (
     select
         c.run, c.model, c.dataset, c.batch_size, c.layout, c.kind, c.processors, c.parallelism, c.variant,
         coalesce(c.settings['machine'], c.gpu, c.host) as machine,
-        settings_but(
+        settings_except(
             c.settings, ['machine', 'gpu'] || string_split(replace(coalesce($ignore, ''), ' ', ''), ',')
         ) as alike,
         s.epoch_ns, s.step_ns, a.accuracy, m.used_bytes, m.total_bytes

@@ -2,7 +2,7 @@
 -- A row is one run, rank and device that copied. Copies that touch (one ends in the nanosecond the next begins) do not
 -- overlap. `compute_overlap_ratio` is nvvp's: of what could overlap at best, the smaller of the two busy times; `hidden` is
 -- the share of copying that costs nothing, for kernels ran meanwhile. Communication kernels are kernels here. Kernels and
--- copies inside a CUDA graph that was recorded as a whole are not known; `graph_ns` says how much time that hides.
+-- copies inside a CUDA graph that was recorded as a whole are not known; `graph_ns` is the time that this hides.
 -- /// query
 -- title = "Memory copy overlap"
 -- needs = ["memcpys"]

@@ -1,6 +1,6 @@
 -- What the memory at the peak was allocated for.
 -- A row is one run, rank, device and pair of op and annotation, the innermost ones on the allocating thread, and the blocks
--- that they allocated during the recording and that were live at the peak (`memory_peak` says when that was). What was live
+-- that they allocated during the recording and that were live at the peak (`memory_peak` has the time). What was live
 -- before the recording began, as weights mostly are, is in no row: `peak_bytes` less `recorded_bytes`; of a host's memory it
 -- is not in `peak_bytes` either (`counted_from` of `memory_peak`). Needs addresses.
 -- Where the source wrote no totals down, releases of what was there before lower the peak, which may then be less.
@@ -36,7 +36,7 @@
 -- text = "[{where}: ]at the peak {live_bytes of peak_bytes} are in {blocks} blocks that no recorded op allocated[; the range was {annotation}]."
 -- advice = "Record ops beside memory to see what allocates them; fewer and larger blocks, or buffers that are used again, lower the peak."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select
         row_number() over () as id,
         run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
@@ -44,13 +44,13 @@ with asked as materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 peaks as materialized (
-    from memory_peaks_of('asked')
+    from memory_peaks_of('selected')
 ),
 live as materialized (
-    from live_at_peaks('asked', 'peaks')
+    from live_at_peaks('selected', 'peaks')
 ),
 moments as (
-    select a.id, a.run, a.source, a.pid, a.tid, a.time_ns as at_ns from asked as a semi join live using (id)
+    select a.id, a.run, a.source, a.pid, a.tid, a.time_ns as at_ns from selected as a semi join live using (id)
 ),
 host_ops as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns

@@ -20,7 +20,7 @@
 -- time_ns = "common"
 -- op = "Innermost op that ran on the event's thread."
 -- annotation = "Innermost annotation open on the event's thread."
--- reserved_bytes = "Reserved by the allocator then; NULL where the source does not say."
+-- reserved_bytes = "Reserved by the allocator then; NULL where the source does not record it."
 -- peak_reserved_bytes = "The most that was reserved."
 -- live_blocks = "Blocks allocated in the recording and live at the peak; NULL where the source has no addresses."
 -- live_bytes = "common"
@@ -37,19 +37,19 @@
 -- when = "counted_from = 'totals' and device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]at most {peak_bytes} are allocated[, and at most {peak_reserved_bytes} reserved][; at that moment {op} runs]."
--- advice = "What it was allocated for stands below."
+-- advice = "See below for what it was allocated for."
 -- [[report.findings]]
 -- when = "counted_from <> 'totals' and device is not null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]of what was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
--- advice = "What it was allocated for stands below. Weights that were there before are not in it."
+-- advice = "See below for what it was allocated for. Weights that were there before are not in it."
 -- [[report.findings]]
 -- when = "device is null and peak_bytes is not null"
 -- by = "peak_bytes"
 -- text = "[{where}: ]of the host's memory that was allocated since the recording began at most {peak_bytes} are held[; at that moment {op} runs]."
--- advice = "What it was allocated for stands below. Weights that were there before are not in it."
+-- advice = "See below for what it was allocated for. Weights that were there before are not in it."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select
         row_number() over () as id,
         run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
@@ -57,10 +57,10 @@ with asked as materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 peaks as materialized (
-    from memory_peaks_of('asked')
+    from memory_peaks_of('selected')
 ),
 live as materialized (
-    from live_at_peaks('asked', 'peaks')
+    from live_at_peaks('selected', 'peaks')
 ),
 largest as (
     select
@@ -74,7 +74,7 @@ largest as (
 ),
 moments as (
     select a.id, a.run, a.source, a.pid, a.tid, a.time_ns as at_ns
-    from asked as a
+    from selected as a
     semi join (select id from peaks union all select largest_id from largest) as w on a.id = w.id
 ),
 host_ops as materialized (

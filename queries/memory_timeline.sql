@@ -1,9 +1,10 @@
 -- How much memory the framework's allocator holds over time, on each device and on the host.
 -- A row is one run, rank, device and slice of time: the event of that slice after which the most was allocated. The
--- recording is cut into `slices` of equal length; 0 gives a row for every event. Allocated is what tensors use, reserved
+-- recording is cut into `slices` of equal length; 0 means a row for every event. Allocated is what tensors use, reserved
 -- what the allocator took from the device. What other libraries allocate (NCCL, cuDNN, the CUDA context) is in neither.
 -- Where the source wrote no totals down, `allocated_bytes` are the sizes added up since the first event: what was allocated
--- before is missing (`counted_from`). So it is of a host's memory, which PyTorch counts since its profiler first recorded it.
+-- before is missing (`counted_from`). So it is of a host's memory, which PyTorch counts since its profiler first recorded
+-- it.
 -- /// query
 -- title = "Memory over time"
 -- needs = ["memory_events"]
@@ -14,7 +15,7 @@
 -- [columns]
 -- common = ["run", "rank", "device", "at_ns"]
 -- allocated_bytes = "Allocated after that event."
--- reserved_bytes = "Reserved by the allocator after that event; NULL where the source does not say."
+-- reserved_bytes = "Reserved by the allocator after that event; NULL where the source does not record it."
 -- least_allocated_bytes = "The least that was allocated after an event of the slice."
 -- events = "Allocations and releases in the slice."
 -- time_ns = "common"
@@ -31,13 +32,13 @@
 -- text = "[{where}: ]at {at_ns} memory jumps between {least_allocated_bytes} and {allocated_bytes} within one slice of time."
 -- advice = "What is allocated and released at once makes the peak: smaller batches or pieces, operations in place, or checkpointing of that part lower it."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 totals as materialized (
-    from memory_totals('asked')
+    from memory_totals('selected')
 ),
 spans as (
     select run, source, max(at_ns)::hugeint + 1 as span_ns from totals group by run, source

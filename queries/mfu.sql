@@ -1,20 +1,20 @@
--- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilisation (MFU), or why it is not told.
+-- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilization (MFU), or why it is unknown.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
 -- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step; else,
 -- with --passes, the model's own (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs);
 -- else what ncu counted in a run of the same program (see kernel_flop) for the kernels launched in that time, recomputation
--- and padding included: strictly, the utilisation of the hardware. The peak is dense, of one GPU and of the type that did
+-- and padding included: strictly, the utilization of the hardware. The peak is dense, of one GPU and of the type that did
 -- most of it: --peak-gflop-per-s, else the data sheet's, else a measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
--- where both tell it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` says why.
+-- where both record it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` has the reason.
 -- Communication kernels need no counts.
 -- /// query
--- title = "Model FLOP/s utilisation"
+-- title = "Model FLOP/s utilization"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["mfu_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "ncu", "step_name"]
--- steps = { type = "integer", about = "how many steps the time holds, where no range tells" }
+-- steps = { type = "integer", about = "how many steps the time has, where no range marks them" }
 -- flop_per_step = { type = "number", example = 3.5e11, about = "FLOPs of a step on one GPU, from elsewhere" }
 -- passes = { type = "number", about = "what a step costs in forward passes: 3 in training, 1 in inference" }
 -- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
@@ -48,12 +48,12 @@
 -- order = 3
 -- needs = ["kernel_metrics"]
 -- show_if = "mfu_ratio is not null"
--- without = "no run has both a count of its FLOPs and the peak of its GPU: give --flop-per-step, or ingest what ncu counted of the same program"
+-- without = "no run has both a count of its FLOPs and the peak of its GPU: add --flop-per-step, or ingest what ncu counted of the same program"
 -- [[report.findings]]
 -- when = "mfu_ratio is not null"
 -- by = "-mfu_ratio"
 -- text = "{where} uses {mfu_ratio %} of its peak for arithmetic: {achieved_gflop_per_s} of {peak_gflop_per_s}[, in steps of {step_ns}]."
--- advice = "What is missing is idle time, exposed communication or kernels below their roof: the parts above say which."
+-- advice = "What is missing is idle time, exposed communication or kernels below their roof: see the sections above."
 -- [[report.findings]]
 -- when = "refused is not null"
 -- by = "kernel_ns"
@@ -112,7 +112,7 @@ flops as materialized (
     select id, precision, flop from launch_flop('profiled', $half)
 ),
 matches as materialized (
-    from matched('executions', 'profiled')
+    from match_launches('executions', 'profiled')
 ),
 found as materialized (
     select m.run, m.rank, m.device, m.ncu_run, m.executions, m.dur_ns, c.class, m.id, f.flop * m.executions as flop
@@ -203,16 +203,16 @@ judged as (
         case
             when flop_source = 'given' and flop is null then 'no step is known: name their ranges with --step-name, or --steps'
             when flop_source = 'model' and flop is null
-            then 'the run does not say flop_per_sample and batch_size, or no step is known (--step-name, --steps)'
+            then 'the run has no flop_per_sample and batch_size, or no step is known (--step-name, --steps)'
             when flop_source in ('given', 'model') then null
-            when ncu_run is null then 'no run with counters of this program: name one with --ncu, or give --flop-per-step'
+            when ncu_run is null then 'no run with counters of this program: name one with --ncu, or add --flop-per-step'
             when coalesce(coverage, 0) < $min_coverage
             then printf('the FLOPs of %.1f %% of the kernels'' time are known, below min_coverage', 100 * coalesce(coverage, 0))
         end as no_flop,
         case
             when no_flop is not null then no_flop
             when peak is null
-            then 'no peak of ' || coalesce(precision, 'any precision') || ' is known: measure ceilings, or give --peak-gflop-per-s'
+            then 'no peak of ' || coalesce(precision, 'any precision') || ' is known: measure ceilings, or add --peak-gflop-per-s'
             when achieved > peak
             then printf('%.1f %% of the peak cannot be: the FLOPs, the time, the precision or the peak are wrong', 100 * achieved / peak)
         end as refused

@@ -24,7 +24,7 @@
 -- kernel_sum_ns = "common"
 -- kernel_busy_ns = "Time in which at least one kernel of the device ran."
 -- common = ["window_ns", "of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"]
--- unclassified_ns = "Durations of the device's kernels whose name no rule knows, added up: they may be communication."
+-- unclassified_ns = "Durations of the device's kernels whose name no rule matches, added up: they may be communication."
 -- [report]
 -- section = "communication"
 -- order = 1
@@ -54,7 +54,7 @@ executions as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as materialized (
-    select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from classified('executions')
+    select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from with_class('executions')
 ),
 communication as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective from kinds where class = 'communication'

@@ -3,9 +3,9 @@
 -- A range that was never closed counts until the last annotation of its file, as nsys counts it. Ranges of
 -- record_function and torch's profiler steps are push/pop ranges, and their projections onto a GPU are left out.
 -- Behind `run` and `sum_ns` the columns are those of the report, in its order and with its titles and rounding, to be
--- compared with `nsys stats -r nvtx_sum -f csv`; all devices, processes and ranks of a run stand together, as there.
+-- compared with `nsys stats -r nvtx_sum -f csv`; all devices, processes and ranks of a run are one group, as there.
 -- /// query
--- title = "Annotated ranges, as nsys stats sums them up"
+-- title = "NVTX ranges, as nsys stats sums them up"
 -- needs = ["annotations"]
 -- chart = { kind = "bars", x = "Range", y = ["Total Time (ns)"], by = "run" }
 -- [params]

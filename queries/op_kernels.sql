@@ -32,7 +32,7 @@
 -- when = "case when op is not null then dur_ns > 0.2 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%' end"
 -- by = "dur_ns"
 -- text = "[{where}: ]{op}[, of the backward of {forward_op},] launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
--- advice = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` give it another kernel."
+-- advice = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` select another kernel."
 -- ///
 with executions as not materialized (
     select

@@ -1,11 +1,11 @@
 -- Which framework ops take the time of the processor, and of the devices that they launch on.
 -- A row is one run, rank and op name, over all threads. `self_ns` is an op's own time: its duration less those of the ops
 -- directly inside it on its thread. The self times of all ops add up to the time that the outermost ops took
--- (`op_self_sum_ns`). `total_ns` holds the ops inside, and a recursive op once for each outermost call. An op is not told
--- from one that waits. A kernel, copy or fill belongs to the innermost op that ran when it was launched, on the launching
--- thread; where its launch was not recorded, to the op whose id it carries. GPU times add up over rows that run at once.
--- An op that begins inside another and ends after it (damage) counts in `overlapping_calls`; it has no self time. Of ops that
--- begin and end together the one that the trace names first holds the others.
+-- (`op_self_sum_ns`). `total_ns` holds the ops inside, and a recursive op once for each outermost call. An op that works and
+-- one that waits look the same. A kernel, copy or memset belongs to the innermost op that ran when it was launched, on the
+-- launching thread; where its launch was not recorded, to the op whose id it carries. GPU times add up over rows that run
+-- at once. An op that begins inside another and ends after it (damage) counts in `overlapping_calls`; it has no self time.
+-- Of ops that begin and end together the one that the trace names first holds the others.
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
@@ -25,7 +25,7 @@
 -- of_op_self_sum_ratio = "self_ns / op_self_sum_ns."
 -- gpu_ns = "Durations of the GPU rows launched inside the outermost calls, added up."
 -- gpu_self_ns = "Durations of the GPU rows launched by the op itself, no op inside it, added up; also those that name a call without a duration, in which no time passes for `gpu_ns`."
--- gpu_rows = "GPU rows launched by the op itself: kernels, copies, fills and whole graphs."
+-- gpu_rows = "GPU rows launched by the op itself: kernels, copies, memsets and whole graphs."
 -- outermost_calls = "Calls inside no call of the same op on the same thread."
 -- timed_calls = "common"
 -- overlapping_calls = "Calls that begin inside another op and end after it."
@@ -38,7 +38,7 @@
 -- when = "self_ns > 0.2 * nullif(op_self_sum_ns, 0)"
 -- by = "self_ns"
 -- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
--- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronisations."
+-- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronizations."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id
@@ -106,7 +106,7 @@ within as materialized (
 ),
 nest as materialized (
     select n.id, n.end_ns - n.start_ns as dur_ns, n.parent, n.crosses, w.gpu_ns, w.gpu_rows
-    from nested('calls') as n
+    from nesting('calls') as n
     left join within as w using (id)
 ),
 shares as (  -- what each call adds to its kind's sums

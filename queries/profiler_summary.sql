@@ -1,9 +1,9 @@
--- What a profiler's own summary says, where nothing else was recorded: the table that nvprof prints at the end of a run, its
+-- A profiler's own summary, where nothing else was recorded: the table that nvprof prints at the end of a run, its
 -- metrics and events in sum, the averages of torch's profiler.
 -- A row is one line of such a summary, as the profiler counted it. Shares are of the summary's own kind: nvprof's are of all
--- GPUs of the process together, and calls of a driver that a runtime call makes count in both. Times of other kinds hold each
--- other, so they have no share. `device` is NULL where a summary is of no single one. Where single events were recorded,
--- kernel_summary and api_summary say more.
+-- GPUs of the process together, and calls of a driver that a runtime call makes count in both. Times of other kinds hold
+-- each other, so they have no share. `device` is NULL where a summary is of no single one. Where single events were
+-- recorded, kernel_summary and api_summary have more detail.
 -- /// query
 -- title = "A profiler's own summary"
 -- needs = ["summaries"]
@@ -17,7 +17,7 @@
 -- name = "What is counted: a kernel, a copy, a call, an op."
 -- calls = "Calls, or launches."
 -- dur_ns = "common"
--- mean_ns = "Mean duration as the profiler says it, rounded to whole ns."
+-- mean_ns = "Mean duration from the profiler, rounded to whole ns."
 -- min_ns = "common"
 -- max_ns = "common"
 -- kind_sum_ns = "Durations of all rows of the kind, of this source and rank, added up; NULL of kinds whose times hold each other."
@@ -31,14 +31,14 @@
 -- input_shapes = "Shapes of an op's inputs."
 -- flop = "Floating-point operations, where the profiler estimates them."
 -- ///
-with asked as (
+with selected as (
     select *, kind in ('gpu_activities', 'api_calls') as is_plain
     from summaries
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device) and matches(kind, $kind)
 ),
 sums as (
     select run, source, rank, kind, sum(dur_ns) as kind_sum_ns
-    from asked
+    from selected
     where is_plain
     group by run, source, rank, kind
 )
@@ -51,6 +51,6 @@ select
     a.metric, a.value, a.min_value, a.max_value, a.unit, a.device_name,
     a.input_shapes,
     as_bigint(round(a.flop)) as flop
-from asked as a
+from selected as a
 left join sums as s using (run, source, rank, kind)
 order by a.run, a.rank, a.kind, a.dur_ns desc nulls last, a.device, a.name, a.metric, a.source

@@ -1,6 +1,6 @@
 -- What was recorded: on which host and GPUs, by what, and how much of each kind.
 -- A row is one run and rank. Counts are of rows of the tables, over all sources of the run; `rank` is NULL where a run has
--- nothing that belongs to a process. What a profiler could not record, or a reader had to skip, tells `tracelab doctor`.
+-- nothing that belongs to a process. `tracelab doctor` lists what a profiler could not record or a reader skipped.
 -- /// query
 -- title = "Recordings"
 -- needs = ["sources"]
@@ -9,7 +9,7 @@
 -- [columns]
 -- common = ["run", "rank"]
 -- producer = "What wrote the run's files, each program once."
--- workload = "What ran: the workload and its model, else the program, as far as the run says."
+-- workload = "What ran: the workload and its model, else the program, where the run has them."
 -- host = "Host of its GPUs."
 -- gpu = "Its GPUs, each model once."
 -- gpus = "GPUs that the process saw."
@@ -20,7 +20,7 @@
 -- ranges = "Annotated ranges and marks."
 -- memory_events = "Allocations and releases."
 -- metrics = "Metrics of single kernels, as ncu and nvprof count them."
--- steps = "Training steps and epochs that a run folder tells of."
+-- steps = "Training steps and epochs that a run folder records."
 -- files = "Files of the run."
 -- events_kept = "Events of the run's files that became rows."
 -- events_skipped = "Events of the run's files that could not be read."
@@ -28,7 +28,7 @@
 -- section = "summary"
 -- order = 1
 -- ok_text = "Every event of the files was kept."
--- unknown = "Whether every event was kept is not known: the files do not say how many they held."
+-- unknown = "Whether every event was kept is not known: the files do not have their number."
 -- [[report.findings]]
 -- when = "events_skipped > 0"
 -- by = "events_skipped"

@@ -20,7 +20,7 @@
 -- half = "common"
 -- ceilings = "common"
 -- ceilings_run = "common"
--- timeline = { type = "text", about = "the run whose kernels tell the time, of the same program" }
+-- timeline = { type = "text", about = "the run with the kernels' times, of the same program" }
 -- mixed_clocks = { default = false, about = "also compare times at one clock with ceilings measured at another" }
 -- [columns]
 -- common = ["run", "rank", "device", "kernel"]
@@ -87,7 +87,7 @@ executions as (
 ),
 on_timeline as (
     select id, sum(dur_ns) / sum(executions) as mean_ns
-    from matched('executions', 'launches')
+    from match_launches('executions', 'launches')
     where match in ('exact', 'periodic', 'shape', 'other_memory', 'function')
     group by id
 ),

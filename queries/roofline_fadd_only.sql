@@ -1,7 +1,7 @@
 -- How far a sum of additions alone falls short of the FLOPs: the metric of a study that counted only FADD.
 -- A row is one run, rank and device. `fadd` adds up one counter, single-precision additions, over all profiled launches, as
 -- `grep sum | awk` over a console log does; `flop` adds up all that counts, a multiply-add as two. Convolutions and matrix
--- products are multiply-adds, on tensor cores or not, so additions are what is left: biases, residuals, normalisation.
+-- products are multiply-adds, on tensor cores or not, so additions are what is left: biases, residuals, normalization.
 -- /// query
 -- title = "FADD only, beside the FLOPs"
 -- needs = ["kernel_metrics"]
@@ -11,7 +11,7 @@
 -- samples = { type = "integer", example = 256, about = "samples that were profiled; else the batch size that the run notes" }
 -- [columns]
 -- common = ["run", "rank", "device", "launches"]
--- fadd = "Single-precision additions; NULL where a launch does not tell them."
+-- fadd = "Single-precision additions; NULL where a launch does not have them."
 -- flop = "Floating-point operations; NULL where a metric is missing."
 -- fadd_of_flop_ratio = "fadd / flop."
 -- underestimate_factor = "flop / fadd: how many times too small fadd is."
@@ -28,7 +28,7 @@
 -- [[report.findings]]
 -- when = "flop > 2 * fadd"
 -- by = "underestimate_factor"
--- text = "[{where}: ]counting additions alone gives {fadd of flop} of the FLOPs."
+-- text = "[{where}: ]additions alone are {fadd of flop} of the FLOPs."
 -- advice = "Count multiplications and fused multiply-adds, too, and the tensor cores: the roofline above does."
 -- ///
 with launches as materialized (
@@ -37,7 +37,7 @@ with launches as materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 additions as (
-    select id, executed from counted('launches') where family = 'thread' and op = 'fadd'
+    select id, executed from counter_values('launches') where family = 'thread' and op = 'fadd'
 ),
 sums as (
     select

@@ -1,15 +1,15 @@
 -- Two runs side by side: what takes more time or less in the second than in the first, and how comparable they are.
--- A row is one thing of a section, as both runs have it. Section `comparability` says what the runs have in common;
--- `window` and `breakdown` are those of gpu_breakdown; `kernels`, `memcpys` (fills among them), `collectives` and
+-- A row is one thing of a section, as both runs have it. Section `comparability` lists what the runs have in common;
+-- `window` and `breakdown` are those of gpu_breakdown; `kernels`, `memcpys` (memsets among them), `collectives` and
 -- `annotations` (ranges of threads, numbers in their texts as #) add up durations. Of a long section those with the
--- largest difference_ns stand alone, the rest is `others`.
+-- largest difference_ns have rows of their own, the rest is `others`.
 -- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps: ranges
 -- that step_name finds, of them those that launched a kernel which was recorded; of the first and the last, where they
 -- have fewer kernels, only the part that was recorded, by the time of their kernels (3.50 of 4: ±12.5 %, as what was
 -- recorded of it may hold more or less of other things). Window and breakdown then begin with the first kernel that a
 -- step launched and end with the last one: idle time and work around the steps are no part of them.
 -- Where a recording has no such ranges, step_kernel counts what the GPU did.
--- Without steps it is a difference of whole recordings, and says little unless these did the same work. Names of kernels
+-- Without steps it is a difference of whole recordings, and means little unless these did the same work. Names of kernels
 -- are compared as the profilers spell them, or, where two profilers recorded the runs, by kernel_key: the function's own
 -- name. Two runs of the same program differ, too.
 -- /// query
@@ -23,7 +23,7 @@
 -- step_kernel = { type = "text", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
 -- same_ratio = { default = 0.05, about = "a change_ratio up to this, up or down, is the same" }
 -- short_names = { default = false, about = "compare kernels by their own names alone, whatever recorded them" }
--- top_rows = { default = 10, about = "that many rows of a section stand alone, those with the largest difference_ns" }
+-- top_rows = { default = 10, about = "that many rows of a section are not merged into `others`, those with the largest difference_ns" }
 -- common = ["rank", "device"]
 -- [columns]
 -- section = "comparability, window, breakdown, kernels, memcpys, collectives or annotations."
@@ -37,8 +37,8 @@
 -- after_count = "How often it occurs in the second run."
 -- before_ns = "Its time in the first run, added up over ranks and devices."
 -- after_ns = "Its time in the second run, added up over ranks and devices."
--- before_said = "What the first run says, of comparability."
--- after_said = "What the second run says, of comparability."
+-- before_said = "Value in the first run, of comparability."
+-- after_said = "Value in the second run, of comparability."
 -- before = "The first run."
 -- after = "The second run."
 -- [report]
@@ -56,26 +56,26 @@ with chosen as materialized (
         coalesce($before, (select min(run) from sources where run is distinct from $after)) as before,
         coalesce($after, (select max(run) from sources where run is distinct from $before)) as after
 ),
-asked as materialized (
+selected as materialized (
     select unnest(list_distinct([before, after])) as run from chosen
 ),
 activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns, name
     from gpu_activity
-    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
+    where run in (from selected) and matches(rank, $rank) and matches(device, $device)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
+    where run in (from selected) and matches(rank, $rank) and matches(device, $device)
 ),
 ranges as not materialized (
     select run, source, rank, pid, name, start_ns, end_ns, dur_ns
     from annotations
-    where scope = 'cpu' and run in (from asked) and matches(rank, $rank)
+    where scope = 'cpu' and run in (from selected) and matches(rank, $rank)
 ),
 kinds as (
-    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class, collective from classified('executions')
+    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class, collective from with_class('executions')
 ),
 recorded as (
     select
@@ -84,13 +84,13 @@ recorded as (
         string_agg(distinct clock, ', ' order by clock) as clock,
         case when bool_and(complete) then 'yes' when not bool_and(complete) then 'no' end as complete
     from sources
-    where run in (from asked)
+    where run in (from selected)
     group by run
 ),
 cards as (
     select run, string_agg(distinct name, ', ' order by name) as name
     from devices
-    where run in (from asked) and matches(rank, $rank) and matches(device, $device)
+    where run in (from selected) and matches(rank, $rank) and matches(device, $device)
     group by run
 ),
 lanes_seen as (
@@ -107,7 +107,7 @@ launches as (  -- those whose kernels were recorded
     select
         a.run, a.source, coalesce(a.pid, -1) as process, a.start_ns,
         k.start_ns as begun_ns, k.end_ns as ended_ns, greatest(k.end_ns - k.start_ns, 0) as dur_ns
-    from (select run, source, pid, correlation, start_ns from api_calls where run in (from asked)) as a
+    from (select run, source, pid, correlation, start_ns from api_calls where run in (from selected)) as a
     join executions as k
         on a.run = k.run and a.source = k.source and coalesce(a.pid, -1) = coalesce(k.pid, -1)
         and a.correlation = k.correlation
@@ -125,7 +125,7 @@ filled as (  -- steps of which kernels were recorded, how many, and their time
 stretches as (  -- from the first kernel of the steps to the end of the last, where both runs have such steps
     select run, source, rank, min(begun_ns) as start_ns, max(ended_ns) as end_ns
     from filled
-    where $step_kernel is null and (select count(distinct run) from filled) = (select count(*) from asked)
+    where $step_kernel is null and (select count(distinct run) from filled) = (select count(*) from selected)
     group by run, source, rank
 ),
 placed as not materialized (
@@ -336,7 +336,7 @@ described as (
             end,
             r.program, r.model, r.batch_size::varchar, r.precision, r.parallelism, r.torch_version, r.cuda_version,
             r.driver
-        ]) as said
+        ]) as value
     from recorded as t
     join runs as r using (run)
     left join cards as c using (run)
@@ -346,18 +346,18 @@ comparability as (
     select
         b.name, b.place,
         case
-            when b.said is null or a.said is null then 'unknown'
-            when b.said = a.said then 'same'
+            when b.value is null or a.value is null then 'unknown'
+            when b.value = a.value then 'same'
             else 'different'
         end as verdict,
         null::bigint as before_ns,
         null::bigint as after_ns,
-        b.said as before_said,
-        a.said as after_said
+        b.value as before_said,
+        a.value as after_said
     from chosen
     join described as b on b.run = before
     join described as a on a.run = after and a.name = b.name
-    where b.place < 7 or b.said is not null or a.said is not null
+    where b.place < 7 or b.value is not null or a.value is not null
     union all
     select
         'kernels of both', 15,

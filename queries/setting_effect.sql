@@ -1,11 +1,11 @@
 -- What one setting does: pairs of cells that differ in nothing else.
 -- A row is one pair, repeats taken together: the cell with the setting's base value, and one with another. The base is
--- --base-value, else false, none, fp32 or sgd, else the smallest number, else the first text. A setting is a column of `runs`
--- (pin_memory, workers, precision, optimizer, learning_rate, parallelism, pretrained, batch_size …) or a tag. The factor is
--- one of samples a second; `ratio_of_means_factor` and `mean_of_ratios_factor` take all `pairs` of the same two values
--- together. Copies from the host are given for the kind of memory that most bytes came from: what pinning changes is the
--- rate of copies, and a run that does not wait for them does not get faster by it. Waiting for the loader is what workers
--- change. A parallelism that gives each process a batch of its own has more samples in a step.
+-- --base-value, else false, none, fp32 or sgd, else the smallest number, else the first text. A setting is a column of
+-- `runs` (pin_memory, workers, precision, optimizer, learning_rate, parallelism, pretrained, batch_size …) or a tag. The
+-- factor is one of samples a second; `ratio_of_means_factor` and `mean_of_ratios_factor` take all `pairs` of the same two
+-- values together. Copies from the host are those of the kind of memory that most bytes came from: what pinning changes is
+-- the rate of copies, and a run that does not wait for them does not get faster by it. Waiting for the loader is what
+-- workers change. A parallelism in which each process has a batch of its own has more samples in a step.
 -- /// query
 -- title = "Effect of one setting"
 -- needs = ["steps"]
@@ -28,7 +28,7 @@
 -- base_step_ns = "Mean duration of a training step there, rounded."
 -- step_ns = "Mean duration of a training step here, rounded."
 -- step_factor = "step_ns / base_step_ns."
--- pairs = "Pairs of these two values, of which the next two are."
+-- pairs = "Pairs of these two values, which the next two average."
 -- ratio_of_means_factor = "Sum of base_step_ns over the pairs / sum of step_ns."
 -- mean_of_ratios_factor = "Mean over the pairs of base_step_ns / step_ns."
 -- base_h2d_memory = "Kind of memory from which most bytes were copied to the GPU there."
@@ -62,10 +62,10 @@
 -- text = "{setting} = {value}[ instead of {base_value}] changes the speed[ of {model}] by a factor of {speedup_factor}, over {pairs} pairs of cells that differ in nothing else."
 -- advice = "A factor above 1 is worth having where accuracy and memory, in the same row, do not suffer."
 -- ///
-with asked as (
+with selected as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
-pairs as materialized (from paired_cells('asked', $setting, $base_value, $ignore)),
+pairs as materialized (from paired_cells('selected', $setting, $base_value, $ignore)),
 copies as (
     select
         run, src_memory,

@@ -1,9 +1,9 @@
 -- Where the time of each training step goes on each device, and what the step launched.
 -- A row is one run, rank, device and step: a marked range, `ProfilerStep#7` of the PyTorch profiler. A step lasts from its
 -- start to the start of the next, the last one to its own end; a range of such a name that starts with another one, or lies
--- in it, is no step of its own. A kernel, copy, fill or graph belongs to the step in whose range on the host it was launched,
--- by whatever thread; without a recorded launch to the step whose range on its stream it starts in, else to none: a row
--- without a step shows what that is. Each nanosecond of `step_ns` counts once, for the first that applies: compute,
+-- in it, is no step of its own. A kernel, copy, memset or graph belongs to the step in whose range on the host it was
+-- launched, by whatever thread; without a recorded launch to the step whose range on its stream it starts in, else to none:
+-- a row without a step shows what that is. Each nanosecond of `step_ns` counts once, for the first that applies: compute,
 -- communication, memory of the step's own rows, rows of other steps or of none, idle; the five parts add up. What a device
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.
 -- /// query
@@ -20,7 +20,7 @@
 -- step_ns = "common"
 -- compute_ns = "Time in the step in which a kernel of it that does not communicate, or a whole graph, ran."
 -- exposed_comm_ns = "Time in the step in which a communication kernel of it ran, and no compute of it."
--- exposed_memory_ns = "Time in the step in which a copy or fill of it ran, and neither compute nor communication of it."
+-- exposed_memory_ns = "Time in the step in which a copy or memset of it ran, and neither compute nor communication of it."
 -- other_steps_ns = "Time in the step in which only rows of other steps, or of none, ran."
 -- idle_ns = "Time in the step in which nothing ran."
 -- idle_ratio = "idle_ns / step_ns."
@@ -30,7 +30,7 @@
 -- kernel_ns = "Their durations, added up."
 -- copies = "Copies of the step."
 -- copy_ns = "Their durations, added up."
--- fills = "Fills of the step."
+-- fills = "Memsets of the step."
 -- cpu_ns = "The step's own range on the host, up to the next step."
 -- api_calls = "Runtime and driver calls begun in that range, by any thread of the process."
 -- api_ns = "Their durations, added up."
@@ -87,7 +87,7 @@ gpu_rows as (  -- the layer of each row: of two that run at once the lower one c
     select
         run, source, rank, device, part, start_ns, end_ns, 'kernel' as kind,
         (case when class = 'communication' then 1 else 0 end)::tinyint as layer
-    from classified('executions')
+    from with_class('executions')
     union all
     select run, source, rank, device, part, start_ns, end_ns, kind, (case when kind = 'graph' then 0 else 2 end)::tinyint
     from activity
@@ -167,7 +167,7 @@ parts as (
     group by slot
 ),
 late as (
-    select slot, sum(dur_ns) as late_ns from beside_steps('work') group by slot
+    select slot, sum(dur_ns) as late_ns from time_outside_steps('work') group by slot
 ),
 sums as (
     select

@@ -1,5 +1,5 @@
 -- What each stream of a device does, and how much of it runs while the other streams rest.
--- A row is one run, rank, device, context and stream. Times of kernels, copies, fills and whole graphs add up; `busy_ns`
+-- A row is one run, rank, device, context and stream. Times of kernels, copies, memsets and whole graphs add up; `busy_ns`
 -- counts time at which two of them run once. `alone_ns` is the time in which this stream was the only one that ran: over a
 -- device's streams these add up to its busy time less `shared_ns`, in which two streams or more ran. A stream whose
 -- `alone_ns` is small beside its `busy_ns` costs little time.
@@ -14,12 +14,12 @@
 -- stream = "The stream."
 -- kernels = "common"
 -- copies = "common"
--- fills = "Fills."
+-- fills = "Memsets."
 -- graphs = "CUDA graphs recorded as a whole."
 -- dur_ns = "Durations of all of them, added up."
 -- kernel_dur_ns = "Durations of the kernels, added up."
 -- comm_dur_ns = "Durations of those kernels that communicate, added up (part of kernel_dur_ns)."
--- copy_dur_ns = "Durations of copies and fills, added up."
+-- copy_dur_ns = "Durations of copies and memsets, added up."
 -- graph_dur_ns = "Durations of whole graphs, added up."
 -- busy_ns = "common"
 -- alone_ns = "The part of busy_ns in which no other stream of the device ran."
@@ -42,7 +42,7 @@
 -- when = "shared_ns < 0.05 * nullif(device_busy_ns, 0) and alone_ns <= 0.95 * device_busy_ns"
 -- by = "device_busy_ns - shared_ns"
 -- text = "[{where}: ]two streams run at once for only {shared_ns of device_busy_ns} of the time in which the device is busy: they take turns."
--- advice = "Look for what makes one wait for the other: an event, a synchronisation, the default stream, or kernels that each fill the device."
+-- advice = "Look for what makes one wait for the other: an event, a synchronization, the default stream, or kernels that each occupy the whole device."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select
@@ -72,7 +72,7 @@ sums as (
 ),
 communication as (
     select run, rank, device, part, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as comm_dur_ns
-    from classified('executions')
+    from with_class('executions')
     where class = 'communication'
     group by run, rank, device, part
 ),

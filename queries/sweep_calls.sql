@@ -3,7 +3,8 @@
 -- fewer calls only because an epoch then has fewer steps: what a step calls stays about the same. Convolutions are counted
 -- at three levels: every op that has conv in its name (one convolution is four nested ops of PyTorch, and others
 -- backward), those of them that lie in no other one, and the kernels that the classifier calls convolutions, which are
--- other ones again, for libraries split them. A call an epoch is a call a step of a rank, times its iterations and the ranks.
+-- other ones again, for libraries split them. A call an epoch is a call a step of a rank, times its iterations and the
+-- ranks.
 -- /// query
 -- title = "Calls of a sweep"
 -- needs = ["ops", "kernels"]
@@ -43,29 +44,29 @@
 -- text = "{run} calls {op_calls_per_step} ops[ and launches {kernels_per_step} kernels] in a step."
 -- advice = "Each call costs the processor some microseconds: fuse or compile, or use CUDA graphs, where the GPU is faster than that."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 executions as not materialized (
-    select run, name from kernels semi join asked using (run)
+    select run, name from kernels semi join selected using (run)
 ),
 conv_ops as materialized (
     select row_number() over () as id, run, source, pid, tid, null as part, start_ns, end_ns
     from ops
-    semi join asked using (run)
+    semi join selected using (run)
     semi join (select name from (select distinct name from ops) where regexp_matches(name, $conv_name)) using (name)
 ),
 marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join asked using (run)
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join selected using (run)
 ),
 counts as (
     select run, 'steps' as what, count(*) as calls from steps_of('marked', $step_name) group by run
     union all
-    select run, 'ops', count(*) from ops semi join asked using (run) group by run
+    select run, 'ops', count(*) from ops semi join selected using (run) group by run
     union all
     select run, 'kernels', count(*) from executions group by run
     union all
-    select run, 'api', count(*) from api_calls semi join asked using (run) where api in ('runtime', 'driver') group by run
+    select run, 'api', count(*) from api_calls semi join selected using (run) where api in ('runtime', 'driver') group by run
     union all
     select run, 'conv ops', count(*) from conv_ops group by run
     union all
@@ -79,7 +80,7 @@ counts as (
     union all
     select run, 'ranks', count(distinct rank)
     from (select run, rank from ops union all select run, rank from kernels)
-    semi join asked using (run)
+    semi join selected using (run)
     group by run
 ),
 sums as (
@@ -112,7 +113,7 @@ select
     as_bigint(round(n.kernels / n.recorded_steps * s.iterations * n.ranks)) as kernels_per_epoch,
     s.iterations,
     coalesce(n.ranks, 0) as ranks
-from asked as c
+from selected as c
 left join sums as n on c.run = n.run and n.ranks > 0
 left join run_speeds as s on c.run = s.run
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run

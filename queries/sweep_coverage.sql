@@ -2,7 +2,7 @@
 -- A row is one run, a repeat of one cell. Nothing is left out: a cell that failed is a row with its status, so that means
 -- over a sweep can be read beside what is missing from them (large batches that ran out of memory, say). `variant` are the
 -- settings, beside model, batch size and GPUs, that differ within the sweep. A run of which only a trace is known has no
--- status. How many cells of each status a sweep has, and how many were never ingested, tells sweep_status.
+-- status. sweep_status counts a sweep's cells by status, and those never ingested.
 -- /// query
 -- title = "Cells of a sweep"
 -- needs = ["runs"]

@@ -3,7 +3,7 @@
 -- speed (see sweep_scaling for what is compared). The crossover is the smallest batch size from which on it was faster at
 -- every batch size tried; NULL where it was slower at the largest one. `estimated_batch_size` is where the speed-up passes
 -- 1 between the last slower and the first faster one, read off a straight line through the logarithms and rounded up.
--- Below the crossover, what the GPUs tell each other costs more than what they save.
+-- Below the crossover, communication costs more than the GPUs save.
 -- /// query
 -- title = "Crossover batch size"
 -- needs = ["steps"]
@@ -39,9 +39,9 @@
 -- when = "crossover_batch_size > 0"
 -- by = "crossover_batch_size"
 -- text = "{layout} is faster than fewer processors ({base_processors})[ with {model}] from a batch size of {crossover_batch_size} on; at {largest_batch_size} by a factor of {largest_speedup_factor}."
--- advice = "Below that batch size use fewer GPUs: what they tell each other costs more than what they save."
+-- advice = "Below that batch size use fewer GPUs: communication costs more than they save."
 -- ///
-with asked as (
+with selected as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
 compared as (
@@ -50,7 +50,7 @@ compared as (
         sweep, model, kind, layout, processors, parallelism, variant, shared_batch, speedup_factor, base_processors,
         speedup_factor is not null and base_processors < processors as is_compared,
         min(base_processors) over (partition by sweep, alike, kind, settings['gpu']) as fewest
-    from compared_cells('asked', $same, $ignore)
+    from compared_cells('selected', $same, $ignore)
     where shared_batch is not null
 ),
 pairs as (

@@ -3,10 +3,10 @@
 -- `ops`, what PyTorch's profiler wrote beside products and convolutions; `ncu`, what the counters of single kernels add up
 -- to (see kernel_flop); and each FLOP counter of nvprof's summary, whose mean a launch times its launches is taken. A
 -- profiler counts what it recorded: `flop_per_sample` divides by the batch size and by the batches in it. These are
--- --batches, else the steps that the run folder says were recorded, of all ranks that were counted, else 1. The mean over
--- launches tells kernels apart that ran often from those that ran once; `name_mean_flop`, the plain mean over rows of a table, does
--- not, and is no count of anything. Counters count what their name says: flop_count_dp of a program in single precision is 0
--- but for the few kernels that use doubles.
+-- --batches, else the steps recorded according to the run folder, of all ranks that were counted, else 1. The mean over
+-- launches separates kernels that ran often from those that ran once; `name_mean_flop`, the plain mean over rows of a
+-- table, does not, and is no count of anything. Counters count what their name promises: flop_count_dp of a program in
+-- single precision is 0 but for the few kernels that use doubles.
 -- /// query
 -- title = "FLOPs by batch size"
 -- needs = ["runs"]
@@ -15,12 +15,12 @@
 -- common = ["run"]
 -- sweep = { example = "generated-shares" }
 -- model = "common"
--- batches = { type = "integer", about = "how many batches the counted launches computed, where the run folder does not say" }
+-- batches = { type = "integer", about = "how many batches the counted launches computed, where the run folder does not record it" }
 -- half = "common"
 -- [columns]
 -- common = ["run", "sweep", "model", "batch_size", "layout", "variant"]
 -- counted_from = "model, ops, ncu, or the name of nvprof's counter."
--- flop_per_sample = "flop / (batch_size × batches), rounded; of the model as it says."
+-- flop_per_sample = "flop / (batch_size × batches), rounded; of the model as the run records it."
 -- flop = "FLOPs counted in all; NULL where a needed counter is missing."
 -- launches = "Launches, or calls of ops, that were counted."
 -- launch_mean_flop = "flop / launches, rounded."
@@ -42,13 +42,13 @@
 -- text = "By {counted_from}, a sample[ of {model}] takes at most {flop_per_sample} FLOPs[, at batch {batch_size}][ on {layout}]."
 -- advice = "A model's own count is of a forward pass; a profiler's is of all that it recorded, divided by the batch size and the recorded batches. Compare only counts of one kind."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 profiled as materialized (
-    select * replace (row_number() over () as id) from ncu_launches semi join asked using (run)
+    select * replace (row_number() over () as id) from ncu_launches semi join selected using (run)
 ),
-plans as (  -- what a run folder says of the window, whose steps are numbered from the first of the warm-up
+plans as (  -- the window according to a run folder, whose steps are numbered from the first of the warm-up
     select
         run,
         tags['capture.window'] as recorded_window,
@@ -56,7 +56,7 @@ plans as (  -- what a run folder says of the window, whose steps are numbered fr
         try_cast(tags['capture.wait'] as bigint) as wait,
         try_cast(tags['capture.active'] as bigint) as active,
         try_cast(tags['capture.cycles'] as bigint) as cycles
-    from asked
+    from selected
     where tags['capture.window'] is not null
 ),
 taken as (
@@ -95,13 +95,13 @@ by_name as (
     union all
     select run, 'ops', name, sum(calls), sum(flop)
     from summaries
-    semi join asked using (run)
+    semi join selected using (run)
     where flop is not null
     group by run, name
     union all
     select run, metric, name || coalesce(' on ' || device::varchar, ''), sum(calls), sum(value * calls)
     from summaries
-    semi join asked using (run)
+    semi join selected using (run)
     where starts_with(metric, 'flop_count_') and value is not null
     group by run, metric, name, device
 ),
@@ -118,9 +118,9 @@ counts as (
 counted_ranks as (
     select run, 'ncu' as counted_from, rank from profiled
     union
-    select run, 'ops', rank from summaries semi join asked using (run) where flop is not null
+    select run, 'ops', rank from summaries semi join selected using (run) where flop is not null
     union
-    select run, metric, rank from summaries semi join asked using (run) where starts_with(metric, 'flop_count_')
+    select run, metric, rank from summaries semi join selected using (run) where starts_with(metric, 'flop_count_')
 ),
 known_batches as (
     select c.run, c.counted_from, complete_sum(r.steps) as batches
@@ -136,7 +136,7 @@ answers as (
     from counts as c
     left join known_batches as k on c.run = k.run and c.counted_from = k.counted_from
     union all
-    select run, 'model', null, null, null, null, null from asked where flop_per_sample is not null
+    select run, 'model', null, null, null, null, null from selected where flop_per_sample is not null
 )
 select
     c.run, c.sweep, c.model,
@@ -153,5 +153,5 @@ select
     c.parameters,
     a.batches::bigint as batches
 from answers as a
-join asked as c on a.run = c.run
+join selected as c on a.run = c.run
 order by c.sweep, c.model, c.variant, c.batch_size, c.run, a.counted_from

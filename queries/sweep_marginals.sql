@@ -1,9 +1,9 @@
 -- What a larger batch, and what more GPUs brought, at each point of a sweep.
--- A row is one cell, its repeats taken together. Each elasticity is d log(samples/s) / d log(batch size), or of GPUs, from the
--- next smaller batch size of the same layout, or the next fewer GPUs of the same parallelism (or of none): 1 where doubling
--- it doubled the speed, 0 where it brought nothing, below 0 where it cost. They compare samples a second; the time of a
--- step, or summed GPU time, would reward large batches for having fewer steps. NULL at the beginning of an axis. Cells
--- without a speed are no points: what stands beside them is compared over them.
+-- A row is one cell, its repeats taken together. Each elasticity is d log(samples/s) / d log(batch size), or of GPUs, from
+-- the next smaller batch size of the same layout, or the next fewer GPUs of the same parallelism (or of none): 1 where
+-- doubling it doubled the speed, 0 where it brought nothing, below 0 where it cost. They compare samples a second; the time
+-- of a step, or summed GPU time, would reward large batches for having fewer steps. NULL at the beginning of an axis. Cells
+-- without a speed are no points: their neighbors are compared across them.
 -- /// query
 -- title = "Effect of batch size and of GPUs"
 -- needs = ["steps"]
@@ -35,12 +35,12 @@
 -- text = "[{model}, ]{layout}: going from batch {smaller_batch_size} to {batch_size} hardly pays; samples a second go from {smaller_batch_samples_per_s} to {samples_per_s}, an elasticity of {batch_elasticity}."
 -- advice = "The device is full, or something else is slow: stay with the smaller batch, and see what the step waits for."
 -- ///
-with asked as (
+with selected as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 ),
 points as materialized (
     select *, row_number() over (order by sweep, settings::varchar) as id
-    from compared_cells('asked', $same, $ignore)
+    from compared_cells('selected', $same, $ignore)
     where samples_per_s > 0
 ),
 smaller as (

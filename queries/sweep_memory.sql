@@ -2,11 +2,12 @@
 -- A row is one run, rank and device; the row without a device is the host, and a run that recorded no memory is one row
 -- with its status. `allocated_bytes` and `reserved_bytes` are the framework's own peaks, in the steps it wrote down and in
 -- the trace; of a host PyTorch counts only what was allocated since its profiler began, so that weights and the optimizer's
--- state are not in it (`counted_from`), and `rss_bytes` is the measure of the process. `used_bytes` is what NVML or nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and
--- other people's processes are in it. A card that the run used is a row where only the sampler saw it, too. `op_sum_bytes` is
--- what key_averages() prints as an op's memory: allocations less releases inside it, added up over its calls; the largest of
--- all ops is no peak of anything, and it falls with the number of calls. `imbalance_factor` compares a device with the mean of
--- the others: DataParallel gathers outputs and sums gradients on the first one.
+-- state are not in it (`counted_from`), and `rss_bytes` is the measure of the process. `used_bytes` is what NVML or
+-- nvidia-smi saw on the card: the CUDA context, NCCL's buffers, reserved memory and other people's processes are in it. A
+-- card that the run used is a row where only the sampler saw it, too. `op_sum_bytes` is what key_averages() prints as an
+-- op's memory: allocations less releases inside it, added up over its calls; the largest of all ops is no peak of anything,
+-- and it falls with the number of calls. `imbalance_factor` compares a device with the mean of the others: DataParallel
+-- gathers outputs and sums gradients on the first one.
 -- /// query
 -- title = "Memory of a sweep"
 -- needs = ["memory_peaks", "memory_events", "host_samples"]
@@ -35,7 +36,7 @@
 -- needs = ["steps"]
 -- show_if = "common"
 -- ok_text = "No run takes more than 90 % of a card's memory."
--- unknown = "How full the cards are is not known: no run sampled what is in use on a card. Record with `tracelab collect`, which asks NVML."
+-- unknown = "How full the cards are is not known: no run sampled what is in use on a card. Record with `tracelab collect`, which queries NVML."
 -- [[report.findings]]
 -- when = "case when device is not null then of_total_ratio > 0.9 end"
 -- by = "of_total_ratio"
@@ -47,7 +48,7 @@
 -- text = "{run} allocates {allocated_bytes} on GPU {device}, {imbalance_factor} times the mean of its other devices."
 -- advice = "DataParallel gathers outputs and gradients on the first device: DistributedDataParallel loads all alike."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 events as materialized (
@@ -55,7 +56,7 @@ events as materialized (
         row_number() over () as id,
         run, source, rank, pid, tid, device, time_ns, address, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    semi join asked using (run)
+    semi join selected using (run)
 ),
 recorded_peaks as (
     select run, rank, device, peak_bytes as allocated_bytes, peak_reserved_bytes as reserved_bytes, counted_from
@@ -66,13 +67,13 @@ written_peaks as (
         run, rank, device,
         max(allocated_bytes) as allocated_bytes, max(reserved_bytes) as reserved_bytes, max(used_bytes) as used_bytes
     from memory_peaks
-    semi join asked using (run)
+    semi join selected using (run)
     group by run, rank, device
 ),
 cards as (  -- the sampler's ordinals are those of its host: they are the ranks' own where there is one host
     select run, device, max(used_bytes) as used_bytes, max(total_bytes) as total_bytes, max(rss_bytes) as rss_bytes
     from host_samples
-    semi join asked using (run)
+    semi join selected using (run)
     group by run, device
     having count(distinct host) <= 1
 ),
@@ -107,10 +108,10 @@ of_framework as (
     union
     select run, rank, device from written_peaks
 ),
-only_sampled as (  -- cards of the run on which the framework told nothing: of several processes each has its own
+only_sampled as (  -- cards of the run without figures from the framework: of several processes each has its own
     select s.run, case when c.world_size > 1 then s.device else 0 end as rank, s.device
     from cards as s
-    join asked as c on s.run = c.run
+    join selected as c on s.run = c.run
     where s.device < coalesce(c.gpus, s.device + 1)
         and (s.run, s.device) not in (select (run, device) from of_framework where device is not null)
 ),
@@ -158,7 +159,7 @@ select
     case when b.device is not null then as_bigint(round(b.others_mean)) end as others_mean_bytes,
     case when b.device is not null then b.allocated_bytes / nullif(b.others_mean, 0) end as imbalance_factor,
     b.counted_from
-from asked as c
+from selected as c
 left join balanced as b on c.run = b.run
 where matches(b.rank, $rank) and matches(b.device, $device)
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run, b.rank, b.device

@@ -21,9 +21,9 @@
 -- recorded_steps = "common"
 -- cpu_self_ns = "Time in which an op ran on a thread, added up over threads: the self times of all ops."
 -- cpu_total_ns = "Durations of all ops, added up: ops inside others count again."
--- gpu_sum_ns = "Durations of all kernels, copies, fills and graphs, added up."
+-- gpu_sum_ns = "Durations of all kernels, copies, memsets and graphs, added up."
 -- gpu_busy_ns = "Time in which at least one of them ran, added up over devices."
--- gpu_window_ns = "First start to last end of a device's kernels, copies, fills and graphs, added up over devices."
+-- gpu_window_ns = "First start to last end of a device's kernels, copies, memsets and graphs, added up over devices."
 -- of_window_ratio = "gpu_busy_ns / gpu_window_ns."
 -- cpu_self_step_ns = "cpu_self_ns / recorded_steps, rounded."
 -- gpu_sum_step_ns = "gpu_sum_ns / recorded_steps, rounded: over all devices of a rank."
@@ -41,18 +41,18 @@
 -- when = "of_window_ratio < 0.8"
 -- by = "-of_window_ratio"
 -- text = "{run} keeps its GPUs busy for only {gpu_busy_ns of gpu_window_ns} of their windows."
--- advice = "A larger batch, or fewer and larger launches, give the GPUs more to do; the causes of idle time, of that run, say which."
+-- advice = "A larger batch, or fewer and larger launches, keep the GPUs busier; see the causes of idle time of that run."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 activity as not materialized (
-    select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join asked using (run)
+    select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join selected using (run)
 ),
 threads_busy as (  -- a thread is a part: what runs inside an op on its thread adds nothing
     select run, source, rank, null::integer as device, {'pid': pid, 'tid': tid} as part, start_ns, end_ns
     from ops
-    semi join asked using (run)
+    semi join selected using (run)
 ),
 cpu_self as (
     select run, sum(busy_ns) as cpu_self_ns from busy('threads_busy') group by run
@@ -60,7 +60,7 @@ cpu_self as (
 cpu_total as (
     select run, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as cpu_total_ns
     from ops
-    semi join asked using (run)
+    semi join selected using (run)
     group by run
 ),
 gpu_sums as (
@@ -75,7 +75,7 @@ gpu_busy as (
     group by b.run
 ),
 marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join asked using (run)
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join selected using (run)
 ),
 step_counts as (
     select run, count(*) as recorded_steps from steps_of('marked', $step_name) group by run
@@ -83,7 +83,7 @@ step_counts as (
 recorded as (
     select run, count(distinct rank) as ranks
     from (
-        select run, rank from ops semi join asked using (run)
+        select run, rank from ops semi join selected using (run)
         union all
         select run, rank from activity
     )
@@ -108,7 +108,7 @@ select
     as_bigint(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
     as_bigint(round(b.gpu_busy_ns * r.ranks / (n.recorded_steps * g.devices))) as gpu_busy_step_ns,
     s.step_ns, s.epoch_ns
-from asked as c
+from selected as c
 left join recorded as r on c.run = r.run
 left join step_counts as n on c.run = n.run
 left join cpu_self as p on c.run = p.run

@@ -3,7 +3,7 @@
 -- GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
 -- without. The fewest are those of all batch sizes together; where that cell has no speed, for it ran out of memory, say,
 -- there is no speed-up; nor where all have the same number of processors, and more than one. The speed-up is one of samples
--- a second. `scaling` says what the two share: strong, the samples of a step over all processes; weak, those of each
+-- a second. `scaling` is what the two share: strong, the samples of a step over all processes; weak, those of each
 -- process. With --same global the compared cells share the former, otherwise the loader's batch size, which DataParallel
 -- divides and DistributedDataParallel does not. `over_cpu_factor` compares with the CPU cell of the fewest processes and the
 -- same batch. Cells without a speed stay, with their status; `run` is the first of several repeats by name.
@@ -48,7 +48,7 @@
 -- text = "The best efficiency: {model} at batch {batch_size} on {layout}, a speed-up of {speedup_factor} with {processor_factor} times the processors (efficiency {efficiency_ratio %})."
 -- advice = "Where the others lose: compare exposed communication and idle time of their runs."
 -- ///
-with asked as (
+with selected as (
     from cell_speeds where matches(sweep, $sweep) and matches(model, $model)
 )
 select
@@ -71,5 +71,5 @@ select
     step_ns,
     global_batch_size::bigint as global_batch_size,
     run, base_run
-from compared_cells('asked', $same, $ignore)
+from compared_cells('selected', $same, $ignore)
 order by sweep, model, variant, batch_size, kind, processors, parallelism, run

@@ -2,10 +2,11 @@
 -- that launch kernels: by each of the denominators in use.
 -- A row is one run and share, all its ranks and devices added up. Of GPU work, of_gpu_activity is what nvprof prints as
 -- Time(%); of calls, of_api_sum is its API half. Other rows of GPU work: all_reduce, every other convolution, and every
--- other kind of pooling backward; of calls with --by-call each function. A broadcast of DataParallel carries parameters from GPU to
--- GPU, no batches from the host: `step_ns`, its time a step, hardly changes with the batch size, and its share falls because
--- everything else grows. What it carried, where metadata tell, stands beside the bytes of the parameters. A launch is long
--- where it waits for room in the queue. The runs recorded with --window backward hold the backward pass alone.
+-- other kind of pooling backward; of calls with --by-call each function. A broadcast of DataParallel carries parameters
+-- from GPU to GPU, no batches from the host: `step_ns`, its time a step, hardly changes with the batch size, and its share
+-- falls because everything else grows. Compare the bytes it carried, where metadata have them, with the bytes of the
+-- parameters. A launch is long where it waits for room in the queue. The runs recorded with --window backward hold the
+-- backward pass alone.
 -- /// query
 -- title = "Shares by batch size"
 -- needs = ["kernels", "api_calls"]
@@ -22,10 +23,10 @@
 -- share = "What is counted: broadcast, all_reduce, winograd, other_convolution, max_pool_backward, other_pool_backward, launch, or a function."
 -- calls = "Kernels, or calls."
 -- dur_ns = "common"
--- gpu_activity_ns = "Durations of all kernels, copies, fills and graphs, added up."
+-- gpu_activity_ns = "Durations of all kernels, copies, memsets and graphs, added up."
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- kernel_busy_ns = "Time in which at least one kernel ran, added up over devices."
--- window_ns = "First start to last end of a device's kernels, copies, fills and graphs, added up over devices."
+-- window_ns = "First start to last end of a device's kernels, copies, memsets and graphs, added up over devices."
 -- api_sum_ns = "Durations of all calls of the runtime and the driver, added up."
 -- of_gpu_activity_ratio = "common"
 -- of_kernel_sum_ratio = "common"
@@ -36,7 +37,7 @@
 -- recorded_steps = "common"
 -- step_ns = "dur_ns / recorded_steps, rounded."
 -- calls_per_step = "calls / recorded_steps."
--- step_bytes = "Bytes that the metadata of these collectives tell, of a step, rounded; NULL where none tell."
+-- step_bytes = "Bytes of a step from the metadata of these collectives, rounded; NULL where none have them."
 -- parameter_bytes = "Bytes of the model's parameters."
 -- [report]
 -- section = "sweeps"
@@ -51,16 +52,16 @@
 -- text = "{run} spends {dur_ns of gpu_activity_ns} of its GPU work in broadcasts."
 -- advice = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
 -- ///
-with asked as materialized (
+with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
 activity as not materialized (
-    select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join asked using (run)
+    select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join selected using (run)
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
-    semi join asked using (run)
+    semi join selected using (run)
 ),
 kinds as not materialized (
     select
@@ -72,7 +73,7 @@ kinds as not materialized (
             when class = 'pooling_backward' and regexp_matches(name, '(?i)max_?pool') then 'max_pool_backward'
             when class = 'pooling_backward' then 'other_pool_backward'
         end as part
-    from classified('executions')
+    from with_class('executions')
 ),
 parts as materialized (  -- swept and counted: classified once
     select * from kinds where part is not null
@@ -91,7 +92,7 @@ launches as (
         case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns,
         regexp_matches(name, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)') as is_launch
     from api_calls
-    semi join asked using (run)
+    semi join selected using (run)
     where api in ('runtime', 'driver')
 ),
 api_parts as (
@@ -117,7 +118,7 @@ api_sums as (
     select run, sum(dur_ns) as api_sum_ns from launches group by run
 ),
 marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join asked using (run)
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join selected using (run)
 ),
 step_counts as (
     select run, count(*) as recorded_steps from steps_of('marked', $step_name) group by run
@@ -125,7 +126,7 @@ step_counts as (
 carried as (
     select run, collective as part, sum(size_bytes) as size_bytes
     from collectives
-    semi join asked using (run)
+    semi join selected using (run)
     where origin = 'kernel' and size_bytes is not null
     group by run, collective
 ),
@@ -174,7 +175,7 @@ select
     case when n.is_gpu then as_bigint(round(m.size_bytes / s.recorded_steps)) end as step_bytes,
     c.parameter_bytes
 from counted as n
-join asked as c on n.run = c.run
+join selected as c on n.run = c.run
 left join gpu_sums as g on n.run = g.run
 left join kernel_sums as k on n.run = k.run
 left join kernel_busy as b on n.run = b.run

@@ -1,7 +1,7 @@
 -- How many cells of a sweep ran, and what became of the others.
 -- A row is one sweep; runs that no sweep began are the row without one. `runs` are the cells with their repeats, and the
 -- counts by status add up to it; `unknown` are runs of which only a trace is known. `expected` is what the sweep's own
--- record said it would run; `missing` of these were never ingested.
+-- record planned to run; `missing` of these were never ingested.
 -- /// query
 -- title = "Status of sweeps"
 -- needs = ["runs"]
@@ -33,7 +33,7 @@
 -- each = "sweep"
 -- most = 3
 -- text = "{sweep}: {ok} of {runs} runs ended well."
--- advice = "The cells below say which did not, and why: what ran out of memory, failed or never ran has no speed to compare."
+-- advice = "See the cells below for which did not, and why: what ran out of memory, failed or never ran has no speed to compare."
 -- [[report.findings]]
 -- when = "case when sweep is not null then coalesce(missing, 0) > 0 end"
 -- by = "missing"

@@ -2,8 +2,8 @@
 -- A row is one run. The figures are of the steps that the run itself wrote down, without a profiler's help: warm-up and
 -- validation do not count. Samples of all ranks are divided by the time of the slowest one. Larger batches need fewer
 -- iterations, so only samples a second, or the time of an epoch, compare them. `expected_iterations` is
--- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch, which is then
--- not whole, and has no time.
+-- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch, which is
+-- then not whole, and has no time.
 -- A run without steps is a row with its status.
 -- /// query
 -- title = "Throughput of a sweep"

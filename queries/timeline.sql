@@ -1,11 +1,11 @@
 -- What each device does over time: computing, communicating hidden behind it or exposed, copying, or nothing.
 -- A row is one run, rank, device and bin: the run's time from first to last GPU activity of any rank is cut into `bins` of
--- equal length, to the nanosecond, and what spans bins is cut at their edges. Each nanosecond counts once, for the first that
--- applies, as in gpu_breakdown, whose figures are the sums over all bins; compute_alone_ns, overlapped_comm_ns,
+-- equal length, to the nanosecond, and what spans bins is cut at their edges. Each nanosecond counts once, for the first
+-- that applies, as in gpu_breakdown, whose figures are the sums over all bins; compute_alone_ns, overlapped_comm_ns,
 -- exposed_comm_ns, exposed_memory_ns, idle_ns and outside_ns add up to `bin_ns`. Sources on the time of day share the axis;
--- others, which cannot be compared, stand on it one after another. Bins of a power of two merge in pairs.
+-- others, which cannot be compared, are on it one after another. Bins of a power of two merge in pairs.
 -- /// query
--- title = "What happened when"
+-- title = "Timeline"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "timeline", x = "at_ns", y = ["compute_alone_ns", "overlapped_comm_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
@@ -35,13 +35,13 @@
 -- reserved_bytes = "Reserved by the allocator at the end of the bin."
 -- [report]
 -- section = "when"
--- ok_text = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: what the shares above say holds throughout."
+-- ok_text = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: the shares above hold throughout."
 -- unknown = "How the shares change over time is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * (bin_ns - outside_ns) and idle_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(idle_ns) over (partition by run, rank, device)"
 -- by = "idle_ns"
 -- text = "From {at_ns} on, {where} idles for {idle_ns of bin_ns}: at least twice its average."
--- advice = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. The causes of idle time are told below."
+-- advice = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. See the causes of idle time below."
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
 -- by = "exposed_comm_ns"
@@ -80,7 +80,7 @@ rows_seen as (  -- one number for each kind: 25 bits of a running sum count its 
     select
         run, source, rank, device, start_ns, end_ns,
         case when class = 'communication' then 1::hugeint << 25 else 1 end as step
-    from classified('executions')
+    from with_class('executions')
     where has_valid_interval(start_ns, end_ns)
     union all
     select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 75 else 1::hugeint << 50 end
@@ -138,7 +138,7 @@ sums as (
             ((state >> 50) & 33554431) > 0 as copies,
             (state & 33554431) > 0 or ((state >> 75) & 1048575) > 0 as computes,
             dur_ns
-        from (select lane, depth as state, sum(dur_ns) as dur_ns from swept('events') group by lane, depth)
+        from (select lane, depth as state, sum(dur_ns) as dur_ns from running_depth('events') group by lane, depth)
         where state >> 96 > 0 and (state >> 95) & 1 = 1
     )
     group by lane, bin
@@ -162,7 +162,7 @@ copied as (
             size_bytes::hugeint * (piece_end_ns - start_ns) // (end_ns - start_ns)
             - size_bytes::hugeint * (piece_start_ns - start_ns) // (end_ns - start_ns)
         ) as copy_bytes
-    from cut_to_bins('copies')
+    from split_at_bins('copies')
     group by lane, bin
 ),
 allocations as materialized (

@@ -1,4 +1,4 @@
--- Where the training steps that a program marks stand on the axis of the timeline.
+-- Positions of a program's training steps on the axis of the timeline.
 -- A row is one run, rank and step. A step lasts from its start to the start of the next, the last one to its own end, as in
 -- step_breakdown; it is when the host was in it: the device runs behind. Times count as in timeline, from the first GPU
 -- activity of the run, so a step may begin before 0; without any, from the first range of the source.

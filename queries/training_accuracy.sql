@@ -1,9 +1,9 @@
 -- What each run had learned after each epoch.
--- A row is one run and epoch, the samples of all ranks counted alike. Accuracy and loss are those of validation where the run
--- measured it, else of the training steps, in which the model still changes (`measured_on`). `elapsed_ns` counts from the
--- start of the first epoch and holds the validations; warm-up and start-up it does not. An epoch whose `state` is cut_off, by a
--- limit of time or a crash, has no accuracy, for there was no end to measure at. When a run was as good as it got, when it
--- reached a goal and when it converged tells training_convergence.
+-- A row is one run and epoch, the samples of all ranks counted alike. Accuracy and loss are those of validation where the
+-- run measured it, else of the training steps, in which the model still changes (`measured_on`). `elapsed_ns` counts from
+-- the start of the first epoch and holds the validations; warm-up and start-up it does not. An epoch whose `state` is
+-- cut_off, by a limit of time or a crash, has no accuracy, for there was no end to measure at. When a run was as good as it
+-- got, when it reached a goal and when it converged: see training_convergence.
 -- /// query
 -- title = "Accuracy by epoch"
 -- needs = ["steps"]
@@ -35,7 +35,7 @@
 -- when = "accuracy is not null"
 -- by = "accuracy"
 -- text = "The best accuracy: {run} with {accuracy %} after epoch {epoch}[, measured on {measured_on}][; {elapsed_ns} from the start]."
--- advice = "How long each run took for it, and whether it is better than guessing, stands below."
+-- advice = "See below how long each run took, and whether it is better than guessing."
 -- [[report.findings]]
 -- when = "measured_on = 'validation' and training_accuracy - accuracy > 0.1"
 -- by = "training_accuracy - accuracy"

@@ -11,7 +11,7 @@
 -- common = ["run"]
 -- sweep = { example = "generated-training" }
 -- model = "common"
--- target = { default = 0.5, about = "the accuracy whose time is asked for, 0 to 1" }
+-- target = { default = 0.5, about = "the accuracy whose time is selected for, 0 to 1" }
 -- eps = { default = 0.005, about = "a change of accuracy below this is none" }
 -- patience = { default = 3, about = "so many epochs in a row without a change are convergence" }
 -- [columns]

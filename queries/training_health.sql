@@ -2,13 +2,14 @@
 -- A row is one run whose steps have a loss or an accuracy. A model that guesses has a loss of ln(classes), and is right once
 -- in `classes`. `verdict` is the first that fits: no_loss, some step's loss is no number (which JSON cannot hold, so it is
 -- NULL); diverges, the loss ends above where it began, by more than --flat of it; at_guessing, it ends within --flat of
--- ln(classes), and worse_than_guessing, it ends above that, however far it fell, both where the accuracy, if it is known, is that
--- of chance; at_chance, the accuracy is, though the loss fell below that; flat, the loss ends within --flat of where it began;
--- learns. Accuracy is that of chance at three standard errors above 1 / classes, or less: one that is better was learned, whatever
--- the loss, to which heads half-way may add (GoogLeNet). Begin and end of the loss are means over the first and the last tenth
--- of the training steps, at least one. The number of classes is --classes, else what the collector wrote down (the labels of
--- its data, or the vocabulary), else the setting `classes` or `vocabulary`, else that of the data set, which in the collector's
--- own noise is 10 and in its transformer 512; where none is known nothing is said of guessing or chance.
+-- ln(classes), and worse_than_guessing, it ends above that, however far it fell, both where the accuracy, if it is known,
+-- is that of chance; at_chance, the accuracy is, though the loss fell below that; flat, the loss ends within --flat of
+-- where it began; learns. Accuracy is that of chance at three standard errors above 1 / classes, or less: one that is
+-- better was learned, whatever the loss, to which heads half-way may add (GoogLeNet). Begin and end of the loss are means
+-- over the first and the last tenth of the training steps, at least one. The number of classes is --classes, else what the
+-- collector wrote down (the labels of its data, or the vocabulary), else the setting `classes` or `vocabulary`, else that
+-- of the data set, which in the collector's own noise is 10 and in its transformer 512; where none is known nothing is said
+-- of guessing or chance.
 -- /// query
 -- title = "Training health"
 -- needs = ["steps"]
@@ -46,7 +47,7 @@
 -- each = "verdict"
 -- most = 3
 -- text = "{run}: {verdict}[; the loss went from {first_loss}][ to {last_loss}][; guessing among {classes} classes gives {guessing_loss}]."
--- advice = "Check the learning rate, the labels and the normalisation of the inputs first; speed figures of a run that does not learn still hold."
+-- advice = "Check the learning rate, the labels and the normalization of the inputs first; speed figures of a run that does not learn still hold."
 -- [[report.findings]]
 -- when = "verdict = 'no_loss'"
 -- by = "lossless_steps"

@@ -1,6 +1,6 @@
 -- How much communication is hidden behind compute?
 -- Three relations form eight regions; `exclusive` divides the window among them by precedence.
-with kinds as (from classified('kernels')),
+with kinds as (from with_class('kernels')),
 compute as (from kinds where class <> 'communication'),
 comm as (from kinds where class = 'communication'),
 memory as (select run, source, rank, device, start_ns, end_ns from memcpys)

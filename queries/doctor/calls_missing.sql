@@ -12,7 +12,7 @@ select
     run,
     rank,
     kernels as count,
-    format('{} and no API call: nothing tells what launched them.', counted(kernels, 'kernel', 'kernels')) as message
+    format('{} and no API call: nothing tells what launched them.', count_phrase(kernels, 'kernel', 'kernels')) as message
 from kernel_counts
 anti join (select distinct run, rank from api_calls) using (run, rank)
 order by run, rank

@@ -12,8 +12,8 @@ select
     count(*) as count,
     format(
         'Times count from 1970 in {}, and from the capture''s own start in {}: they cannot be compared.',
-        counted(count(*) filter (clock = 'unix'), 'source', 'sources'),
-        counted(count(*) filter (clock = 'session'), 'source', 'sources')
+        count_phrase(count(*) filter (clock = 'unix'), 'source', 'sources'),
+        count_phrase(count(*) filter (clock = 'session'), 'source', 'sources')
     ) as message
 from sources
 group by run

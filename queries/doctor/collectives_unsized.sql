@@ -11,7 +11,7 @@ with executions as not materialized (
 ),
 communication as (
     select run, rank, count(*) as kernels
-    from classified('executions')
+    from with_class('executions')
     where class = 'communication'
     group by run, rank
 )
@@ -19,7 +19,7 @@ select
     run,
     rank,
     kernels as count,
-    format('{} and the size of no collective.', counted(kernels, 'communication kernel', 'communication kernels')) as message
+    format('{} and the size of no collective.', count_phrase(kernels, 'communication kernel', 'communication kernels')) as message
 from communication
 anti join (select distinct run, rank from collectives where size_bytes is not null) using (run, rank)
 order by run, rank

@@ -9,7 +9,7 @@ select
     run,
     rank,
     count(*) as count,
-    format('{} without a device.', counted(count(*), 'GPU event is', 'GPU events are')) as message
+    format('{} without a device.', count_phrase(count(*), 'GPU event is', 'GPU events are')) as message
 from gpu_activity
 where device is null
 group by run, rank

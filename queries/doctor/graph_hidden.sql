@@ -11,8 +11,8 @@ select
     count(*) as count,
     format(
         '{} as a whole, {} in all; the kernels inside are not known.',
-        counted(count(*), 'CUDA graph was recorded', 'CUDA graphs were recorded'),
-        in_words(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0))
+        count_phrase(count(*), 'CUDA graph was recorded', 'CUDA graphs were recorded'),
+        format_duration(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0))
     ) as message
 from graph_launches
 group by run, rank

@@ -19,8 +19,8 @@ select
     format(
         '{} of {} before the call that launched them, by {} at most.',
         format('{:,}', count(*) filter (k.start_ns < l.start_ns)),
-        counted(count(*), 'kernel begins', 'kernels begin'),
-        in_words(max(l.start_ns - k.start_ns))
+        count_phrase(count(*), 'kernel begins', 'kernels begin'),
+        format_duration(max(l.start_ns - k.start_ns))
     ) as message
 from kernels as k
 join launches as l

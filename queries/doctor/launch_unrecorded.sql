@@ -25,7 +25,7 @@ select
     kernels - launched as count,
     format(
         '{} of {} no launch in the recording.',
-        format('{:,}', kernels - launched), counted(kernels, 'kernel has', 'kernels have')
+        format('{:,}', kernels - launched), count_phrase(kernels, 'kernel has', 'kernels have')
     ) as message
 from followed
 semi join (select distinct run, rank from api_calls) using (run, rank)

@@ -22,7 +22,7 @@ select
     run,
     rank,
     steps as count,
-    format('{} and no range of a data loader.', counted(steps, 'step', 'steps')) as message
+    format('{} and no range of a data loader.', count_phrase(steps, 'step', 'steps')) as message
 from marked
 anti join loaders using (run, rank)
 order by run, rank

@@ -12,7 +12,7 @@ select
     count(*) filter (address is null or allocated_bytes is null) as count,
     format(
         'Of {}, {:,} without an address, and {:,} without the total of what is allocated.',
-        counted(count(*), 'memory event', 'memory events'),
+        count_phrase(count(*), 'memory event', 'memory events'),
         count(*) filter (address is null), count(*) filter (allocated_bytes is null)
     ) as message
 from memory_events

@@ -40,8 +40,8 @@ select
     sum(events)::bigint as count,
     format(
         '{} with a duration below 0 (down to {}): {}.',
-        counted(sum(events), 'event', 'events'),
-        in_words(min(least_ns)),
+        count_phrase(sum(events), 'event', 'events'),
+        format_duration(min(least_ns)),
         string_agg(format('{:,} {}', events, what), ', ' order by place)
     ) as message
 from counts

@@ -28,7 +28,7 @@ select
     greatest(launches, 1) as count,
     case
         when launches > 0
-        then format('{}, and nothing that ran on a GPU.', counted(launches, 'kernel launch', 'kernel launches'))
+        then format('{}, and nothing that ran on a GPU.', count_phrase(launches, 'kernel launch', 'kernel launches'))
         else 'Nothing ran on a GPU, or it was not recorded.'
     end as message,
     case when launches > 0 then 'warning' end as severity,

@@ -15,7 +15,7 @@ select
     rank,
     count(*) as count,
     format(
-        '{} no process, so no launch is known to be theirs.', counted(count(*), 'kernel names', 'kernels name')
+        '{} no process, so no launch is known to be theirs.', count_phrase(count(*), 'kernel names', 'kernels name')
     ) as message
 from kernels
 semi join called using (run, source)

@@ -20,7 +20,7 @@ select
     events as count,
     format(
         'The profiler noted {} of its own work in {} of recording ({}).',
-        in_words(dur_ns), in_words(recorded_ns), percent(dur_ns, recorded_ns)
+        format_duration(dur_ns), format_duration(recorded_ns), percent(dur_ns, recorded_ns)
     ) as message,
     case when dur_ns > 0.05 * recorded_ns then 'warning' end as severity
 from overheads

@@ -26,7 +26,7 @@ select
     format(
         '{} and {} are both of this rank and share {} of time, which counts twice.',
         parse_filename(arg_max(one, (shared_ns, one, other))), parse_filename(arg_max(other, (shared_ns, one, other))),
-        in_words(max(shared_ns))
+        format_duration(max(shared_ns))
     ) as message
 from pairs
 group by run, rank

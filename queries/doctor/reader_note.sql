@@ -17,7 +17,7 @@ select
     as_bigint(sum(count)) as count,
     format('{}: {}', parse_filename(min_by(path, source)), min_by(message, source))
     || case when count(distinct source) > 1
-        then format(' (The same of {}.)', counted(count(distinct source) - 1, 'more source', 'more sources'))
+        then format(' (The same of {}.)', count_phrase(count(distinct source) - 1, 'more source', 'more sources'))
         else ''
     end as message,
     severity,

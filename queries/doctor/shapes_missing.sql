@@ -11,7 +11,7 @@ select
     count(*) filter (grid_x is null or block_x is null) as count,
     format(
         '{} of {} no grid or no block.',
-        format('{:,}', count(*) filter (grid_x is null or block_x is null)), counted(count(*), 'kernel has', 'kernels have')
+        format('{:,}', count(*) filter (grid_x is null or block_x is null)), count_phrase(count(*), 'kernel has', 'kernels have')
     ) as message
 from kernels
 group by run, rank

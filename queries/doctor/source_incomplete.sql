@@ -13,7 +13,7 @@ select
         when events_skipped > 0
         then format(
             '{} was stored in part: {} of {} could not be read.',
-            parse_filename(path), format('{:,}', events_skipped), counted(events_read, 'event', 'events')
+            parse_filename(path), format('{:,}', events_skipped), count_phrase(events_read, 'event', 'events')
         )
         else format('{} was stored in part: it is cut off or damaged.', parse_filename(path))
     end as message

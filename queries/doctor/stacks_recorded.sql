@@ -11,7 +11,7 @@ select
     count(*) as count,
     format(
         '{} recorded; that slows the processor, so idle time may be the profiler''s.',
-        counted(count(*), 'Python call was', 'Python calls were')
+        count_phrase(count(*), 'Python call was', 'Python calls were')
     ) as message
 from python_frames
 group by run, rank

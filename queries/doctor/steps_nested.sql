@@ -15,7 +15,7 @@ select
     count(*) filter (nested) as count,
     format(
         '{} as steps are and {} inside others, as {} does; {}.',
-        counted(count(*) filter (nested), 'range is named', 'ranges are named'),
+        count_phrase(count(*) filter (nested), 'range is named', 'ranges are named'),
         case count(*) filter (nested) when 1 then 'lies' else 'lie' end,
         arg_min(name, (start_ns, name)) filter (nested),
         case count(*) filter (not nested)

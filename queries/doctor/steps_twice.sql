@@ -23,7 +23,7 @@ select
     count(*) as count,
     format(
         '{} more than once; {} {} times.',
-        counted(count(*), 'step is there', 'steps are there'), arg_max(what, (times, what)), max(times)
+        count_phrase(count(*), 'step is there', 'steps are there'), arg_max(what, (times, what)), max(times)
     ) as message
 from seen
 where times > 1

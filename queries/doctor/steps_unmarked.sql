@@ -18,7 +18,7 @@ select
     run,
     rank,
     sum(events)::bigint as count,
-    format('{}, and no range marks a step.', counted(sum(events), 'op or GPU event', 'ops and GPU events')) as message
+    format('{}, and no range marks a step.', count_phrase(sum(events), 'op or GPU event', 'ops and GPU events')) as message
 from work
 anti join marked using (run, rank)
 group by run, rank

@@ -23,8 +23,8 @@ select
     format(
         '{} of {} before the previous one of their stream has ended, by {} at most.',
         format('{:,}', count(*) filter (start_ns < busy_until_ns)),
-        counted(count(*), 'kernel begins', 'kernels begin'),
-        in_words(max(least(end_ns, busy_until_ns) - start_ns) filter (start_ns < busy_until_ns))
+        count_phrase(count(*), 'kernel begins', 'kernels begin'),
+        format_duration(max(least(end_ns, busy_until_ns) - start_ns) filter (start_ns < busy_until_ns))
     ) as message
 from ordered
 group by run, rank

@@ -10,7 +10,7 @@ with executions as not materialized (
 ),
 names as (
     select run, rank, class, name, sum(dur_ns) as dur_ns
-    from classified('executions')
+    from with_class('executions')
     where has_valid_interval(start_ns, end_ns)
     group by run, rank, class, name
 ),
@@ -30,8 +30,8 @@ select
     unclassified_names as count,
     format(
         '{} of {} of kernel time ({}) is of {} that no rule knows; the longest: {}.',
-        in_words(unclassified_ns), in_words(kernel_sum_ns), percent(unclassified_ns, kernel_sum_ns),
-        counted(unclassified_names, 'name', 'names'), left(longest, 80)
+        format_duration(unclassified_ns), format_duration(kernel_sum_ns), percent(unclassified_ns, kernel_sum_ns),
+        count_phrase(unclassified_names, 'name', 'names'), left(longest, 80)
     ) as message,
     case when unclassified_ns > 0.1 * kernel_sum_ns then 'warning' end as severity
 from sums

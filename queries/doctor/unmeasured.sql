@@ -9,7 +9,7 @@ select
     run,
     rank,
     count(*) as count,
-    format('{} no start or no duration.', counted(count(*), 'GPU event has', 'GPU events have')) as message
+    format('{} no start or no duration.', count_phrase(count(*), 'GPU event has', 'GPU events have')) as message
 from gpu_activity
 where start_ns is null or dur_ns is null
 group by run, rank

@@ -19,7 +19,7 @@ select
     count(*) as count,
     format(
         'The recordings of its {} ranks share no instant: rank {} begins {} after rank {} has ended.',
-        count(*), arg_max(rank, (start_ns, rank)), in_words(max(start_ns) - min(end_ns)), arg_min(rank, (end_ns, rank))
+        count(*), arg_max(rank, (start_ns, rank)), format_duration(max(start_ns) - min(end_ns)), arg_min(rank, (end_ns, rank))
     ) as message
 from spans
 group by run

@@ -11,7 +11,7 @@ select
     count(*) as count,
     format(
         '{} 0 ns.',
-        counted(count(*), 'kernel, copy or fill lasts', 'kernels, copies and fills last')
+        count_phrase(count(*), 'kernel, copy or fill lasts', 'kernels, copies and fills last')
     ) as message
 from gpu_activity
 where dur_ns = 0

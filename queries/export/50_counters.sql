@@ -35,7 +35,7 @@ _events as (
     select lane, end_ns, -bytes_per_s from _rows
 )
 select l.run, l.source, l.rank, l.device, l.part as direction, s.start_ns, s.end_ns, s.depth as bytes_per_s
-from swept('_events') as s
+from running_depth('_events') as s
 join _lanes as l using (lane);
 
 create or replace temp view samples as

@@ -1,5 +1,5 @@
 -- Interval algebra by sweeps: +1 at each start, -1 at each end, a running sum in between; overlaps are never joined. Where
--- only the measure of a union is asked for, the starts and a running maximum of the ends do.
+-- only the measure of a union is needed, the starts and a running maximum of the ends do.
 --
 -- A relation here has run, source, rank, device, start_ns, end_ns, and may have `part` (of any type): rows of different
 -- parts are never merged. Rows that are not has_valid_interval() are left out.
@@ -9,23 +9,25 @@
 -- Between two events of one instant no time passes, so what the sum is there never shows: back-to-back intervals neither
 -- dip nor overlap.
 
--- intervals(relation): the has_valid_interval() rows, with what a sweep needs of them; `part` is NULL where the relation has none.
+-- intervals(relation): the has_valid_interval() rows, with what a sweep needs of them; `part` is NULL where the relation
+-- has none.
 create or replace macro intervals(relation) as table
 select run, source, rank, device, part, start_ns, end_ns
 from (select null as part where false union all by name from query_table(relation))
 where has_valid_interval(start_ns, end_ns);
 
--- lane_key(run, source, rank, device, part): the key of the timeline that a row stands on. A hash, so that rows find their
+-- lane_key(run, source, rank, device, part): the key of the timeline that a row is on. A hash, so that rows find their
 -- timeline by one number; `part` is NULL where timelines have none.
 create or replace macro lane_key(run, source, rank, device, part) as
     hash(run::varchar, source::varchar, rank::integer, device::integer, part);
 
--- numbered(timelines): relation with one row a `key`, each with its `lane`, a number from 1; an error where two rows have the
--- same key. By number and time, which are 16 bytes together, events sort in two thirds of the time that key and time take.
-create or replace macro numbered(timelines) as table
+-- lane_numbers(timelines): relation with one row a `key`, each with its `lane`, a number from 1; an error where two rows
+-- have the same key. By number and time, which are 16 bytes together, events sort in two thirds of the time that key and
+-- time take.
+create or replace macro lane_numbers(timelines) as table
 select (row_number() over (order by key))::integer as lane, * exclude (alike)
 from (select *, count(*) over (partition by key) as alike from query_table(timelines))
-where case when alike > 1 then error('two timelines have the same hash; ask for one run or rank alone') else true end;
+where case when alike > 1 then error('two timelines have the same hash; select one run or rank') else true end;
 
 -- lanes(relation): the (run, source, rank, device, part) that occur, with their first start and last end, each with its key
 -- and its number.
@@ -39,7 +41,7 @@ with _keyed as (
     from intervals(relation)
     group by run, source, rank, device, part
 )
-from numbered('_keyed');
+from lane_numbers('_keyed');
 
 -- clocks(lanes): the (run, source, rank, device) of lanes, with first start and last end, each with its key and its number,
 -- here `clock`.
@@ -54,26 +56,27 @@ with _keyed as (
     group by run, source, rank, device
 )
 select lane as clock, * exclude (lane)
-from numbered('_keyed');
+from lane_numbers('_keyed');
 
--- clocked(lanes, clocks): lanes, each with the number of its clock.
-create or replace macro clocked(lanes, clocks) as table
+-- with_clock(lanes, clocks): lanes, each with the number of its clock.
+create or replace macro with_clock(lanes, clocks) as table
 select l.lane, c.clock, l.run, l.rank, l.device, l.part
 from query_table(lanes) as l
 join query_table(clocks) as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key;
 
--- with_lane(relation, lanes): the has_valid_interval() rows of a relation, with all of its columns and the number of their lane.
+-- with_lane(relation, lanes): the has_valid_interval() rows of a relation, with all of its columns and the number of their
+-- lane.
 create or replace macro with_lane(relation, lanes) as table
 select l.lane, r.*
 from (select null as part where false union all by name from query_table(relation)) as r
 join query_table(lanes) as l on lane_key(r.run, r.source, r.rank, r.device, r.part) = l.key
 where has_valid_interval(r.start_ns, r.end_ns);
 
--- swept(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
+-- running_depth(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
 -- events of its lane that are not at the same instant; `depth` is the sum in it.
 -- The windows have no order of their own, so DuckDB streams the ordered events through them: three times as fast as
 -- `partition by lane order by at_ns`. In a lane the steps add up to 0, so none reaches into the next one.
-create or replace macro swept(events) as table
+create or replace macro running_depth(events) as table
 with _sums as (
     select
         lane, at_ns,
@@ -97,7 +100,7 @@ _events as (
     select lane, end_ns, -1 from _rows
 )
 select lane, start_ns, end_ns, dur_ns, depth::integer as depth
-from swept('_events');
+from running_depth('_events');
 
 -- depth(relation): how many rows of the relation run at once. A row is one stretch of time between two events.
 create or replace macro depth(relation) as table
@@ -132,11 +135,11 @@ from _lanes
 left join _sums using (lane)
 group by run, rank, device, part;
 
--- pieces(rows): what each row of rows (lane, start_ns, end_ns) adds to the union of those that began before it on its lane, a
--- piece of time from its start on, which may be empty. Rows in the order of their starts need no events: a piece reaches to
--- the latest end so far, or to the next start. Each lane stands 2^64 above the one before, so that an end in another lane is
--- never the latest of this one.
-create or replace macro pieces(rows) as table
+-- union_pieces(rows): what each row of rows (lane, start_ns, end_ns) adds to the union of those that began before it on its
+-- lane, a piece of time from its start on, which may be empty. Rows in the order of their starts need no events: a piece
+-- reaches to the latest end so far, or to the next start. Each lane is 2^64 above the one before, so that an end in another
+-- lane is never the latest of this one.
+create or replace macro union_pieces(rows) as table
 with _placed as (
     select lane, start_ns, (lane::hugeint << 64) + start_ns as start_at, (lane::hugeint << 64) + end_ns as end_at
     from (select lane, start_ns, end_ns from query_table(rows) order by lane, start_ns)
@@ -149,10 +152,10 @@ select
     ) - start_at)::bigint as dur_ns
 from _placed;
 
--- united(rows): of each lane of rows (lane, start_ns, end_ns) the measure of their union.
-create or replace macro united(rows) as table
+-- union_times(rows): of each lane of rows (lane, start_ns, end_ns) the measure of their union.
+create or replace macro union_times(rows) as table
 select lane, sum(dur_ns) as busy_ns
-from pieces(rows)
+from union_pieces(rows)
 group by lane;
 
 -- busy(relation): time in which at least one row runs, the measure of the union: half the work of concurrency().
@@ -165,7 +168,7 @@ _rows as (
     select lane, start_ns, end_ns from with_lane(relation, '_lanes')
 )
 select run, rank, device, part, as_bigint(sum(busy_ns)) as busy_ns
-from united('_rows')
+from union_times('_rows')
 join _lanes using (lane)
 group by run, rank, device, part;
 
@@ -181,12 +184,12 @@ with _seen as (
 _keyed as (
     select lane_key(run, source, rank, device, null) as key, run, source, rank, device from _seen
 )
-from numbered('_keyed');
+from lane_numbers('_keyed');
 
--- swept_of_three(a, b, c, lanes): three relations swept together. Their three depths are one number, so that one running sum
+-- running_depths(a, b, c, lanes): three relations swept together. Their three depths are one number, so that one running sum
 -- counts them: 31 bits for a, 31 for b, the rest for c (a sum has 128 bits). It is exact while fewer than 2 147 483 648 rows
 -- of a relation run at once.
-create or replace macro swept_of_three(a, b, c, lanes) as table
+create or replace macro running_depths(a, b, c, lanes) as table
 with _keyed as (
     select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, 1::bigint as step from intervals(a)
     union all
@@ -204,9 +207,9 @@ _events as (
     union all
     select lane, end_ns, -step from _rows
 )
-from swept('_events');
+from running_depth('_events');
 
--- depths_of_three(stretches): stretches of swept_of_three(), the three depths told apart.
+-- depths_of_three(stretches): stretches of running_depths(), the three depths as columns.
 create or replace macro depths_of_three(stretches) as table
 select
     * exclude (depth),
@@ -223,20 +226,20 @@ with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
 _stretches as (
-    from swept_of_three(a, b, c, '_lanes')
+    from running_depths(a, b, c, '_lanes')
 )
 select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
 from depths_of_three('_stretches')
 join _lanes using (lane);
 
--- state_totals(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank, device and
--- three depths, of which there are few; where no time passes between its rows, a source has one of depths 0 and 0 ns.
+-- state_totals(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank,
+-- device and three depths, which are few; where no time passes between its rows, a source has one of depths 0 and 0 ns.
 create or replace macro state_totals(a, b, c) as table
 with _lanes as materialized (
     from lanes_of_three(a, b, c)
 ),
 _sums as (
-    select lane, depth, sum(dur_ns) as dur_ns from swept_of_three(a, b, c, '_lanes') group by lane, depth
+    select lane, depth, sum(dur_ns) as dur_ns from running_depths(a, b, c, '_lanes') group by lane, depth
 ),
 _states as (
     select run, source, rank, device, coalesce(dur_ns, 0) as dur_ns, coalesce(depth, 0) as depth
@@ -299,8 +302,8 @@ group by run, rank, device;
 
 -- clip_to(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
 -- of the cover. A row is one run, rank, device and part. The cover is swept once, and its clock, the time so far in which
--- it ran, is read at the events of the parts. Both sweeps stream as in swept(); at the end of a lane nothing runs, so no
--- time between two lanes counts.
+-- it ran, is read at the events of the parts. Both sweeps stream as in running_depth(); at the end of a lane nothing runs,
+-- so no time between two lanes counts.
 create or replace macro clip_to(relation, cover) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -309,7 +312,7 @@ _clocks as materialized (
     from clocks('_lanes')
 ),
 _timelines as materialized (
-    from clocked('_lanes', '_clocks')
+    from with_clock('_lanes', '_clocks')
 ),
 _parts as (
     select clock, lane, start_ns, end_ns

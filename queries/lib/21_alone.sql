@@ -1,8 +1,8 @@
--- solo_time(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the same
--- for all parts of a device, the time in which at least one ran, and the window. A row is one run, rank, device and part.
--- The pieces of a part's union do not overlap, so one sweep of all parts' pieces counts the parts that run, and adds up
--- their numbers: where one runs, the sum is its number. Both are one number for the running sum, the count from bit 40 on. It
--- is exact while a device has fewer than a million parts.
+-- solo_time(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the
+-- same for all parts of a device, the time in which at least one ran, and the window. A row is one run, rank, device and
+-- part. The pieces of a part's union do not overlap, so one sweep of all parts' pieces counts the parts that run, and adds
+-- up their numbers: where one runs, the sum is its number. Both are one number for the running sum, the count from bit 40
+-- on. It is exact while a device has fewer than a million parts.
 create or replace macro solo_time(relation) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -12,13 +12,13 @@ _clocks as materialized (
 ),
 _timelines as materialized (
     select *, row_number() over (partition by clock order by lane) as number
-    from clocked('_lanes', '_clocks')
+    from with_clock('_lanes', '_clocks')
 ),
 _rows as (
     select lane, start_ns, end_ns from with_lane(relation, '_lanes')
 ),
 _pieces as materialized (
-    from pieces('_rows')
+    from union_pieces('_rows')
 ),
 _steps as (
     select clock, start_ns, start_ns + dur_ns as end_ns, (1::bigint << 40) + number as step
@@ -36,7 +36,7 @@ _measures as (
         lane as clock,
         case when depth >> 40 = 1 then depth & 1099511627775 end as number,
         sum(dur_ns) as measure_ns
-    from swept('_events')
+    from running_depth('_events')
     where depth > 0
     group by clock, number
 ),

@@ -1,6 +1,6 @@
 -- classify(relation): the class of each distinct `name` of the relation, by the first rule that it matches
 -- (`kernel_rules`); 'unclassified' where none does. `collective` is set for communication only, 'unknown' where the
--- name does not tell. The rules run over distinct names: a million kernels have some hundred.
+-- name does not show it. The rules run over distinct names: a million kernels have some hundred.
 create or replace macro classify(relation) as table
 with _ruled as (select name, kernel_rule(name) as rule from (select distinct name from query_table(relation)))
 select
@@ -15,13 +15,13 @@ create or replace view kernel_classes as from classify('kernels');
 comment on view kernel_classes is 'one distinct kernel name and its class, by the rules of kernel_rules';
 comment on column kernel_classes.name is 'Kernel name.';
 comment on column kernel_classes.class is 'Class; unclassified where no rule matches.';
-comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not tell.';
+comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not show it.';
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
--- classified(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
+-- with_class(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
 -- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
 -- kernel (`collectives`, on = 'kernel') wins over its name: such a kernel communicates, whatever it is called.
-create or replace macro classified(relation) as table
+create or replace macro with_class(relation) as table
 with _noted as (
     select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective
     from collectives

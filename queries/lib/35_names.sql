@@ -1,4 +1,4 @@
--- without_brackets(name): a C++ name without what stands in <>, [] and {}, and without a bracket that is never closed.
+-- without_brackets(name): a C++ name without the parts in <>, [] and {}, and without a bracket that is never closed.
 -- C++ has no regular grammar, so the innermost brackets go first, as often as names of today nest, and more.
 create or replace macro without_brackets(name) as
     regexp_replace(

@@ -1,7 +1,7 @@
 -- FLOPs and bytes of each launch, out of what a profiler of single kernels counted (`kernel_metrics`).
 --
 -- Counts are never guessed: where an instruction that the chip has was not counted, the sum is NULL and the missing metric
--- is named. A metric that says `n/a` is one that the chip has not, and counts as 0. Rates (`.per_second`,
+-- is named. A metric with the value `n/a` is one that the chip has not, and counts as 0. Rates (`.per_second`,
 -- `.per_cycle_elapsed`) are counts only times the time that they were taken over; peaks and percentages never are.
 
 -- flop_weights: what one executed thread instruction counts, and on which chips it exists (`from_cc` to `until_cc`): there
@@ -24,15 +24,15 @@ from (values
 ) as needs(kind, from_cc, until_cc);
 comment on view tensor_needs is 'one type that the tensor cores of some chips multiply';
 
--- reported_value(metric, value, section, wanted): one metric of a launch, an aggregate. A report may tell a metric in several
--- sections, taken in several passes; the first by name counts, always the same one.
+-- reported_value(metric, value, section, wanted): one metric of a launch, an aggregate. A report may have a metric in
+-- several sections, taken in several passes; the first by name counts, always the same one.
 create or replace macro reported_value(metric, value, section, wanted) as
     arg_min(value, coalesce(section, '')) filter (metric = wanted);
 
 -- complete_sum(value): a sum, NULL where a part of it is; an aggregate.
 create or replace macro complete_sum(value) as case when count(value) = count(*) then sum(value) end;
 
--- ncu_launches: one profiled launch, with time, bytes and the chip's rates. `id` tells launches apart.
+-- ncu_launches: one profiled launch, with time, bytes and the chip's rates. `id` identifies a launch.
 create or replace view ncu_launches as
 with _chips as (
     select run, rank, device, any_value(try_cast(compute_capability as double)) as cc
@@ -108,10 +108,10 @@ from _timed as t
 left join _chips as c on t.run = c.run and t.rank = c.rank and t.device = c.device;
 comment on view ncu_launches is 'one launch that ncu or nvprof profiled: its time, its bytes and the peaks of its chip';
 
--- counted(relation): the counts among the metrics of a relation of ncu_launches. A row is one launch and counter:
+-- counter_values(relation): the counts among the metrics of a relation of ncu_launches. A row is one launch and counter:
 -- `family` is 'thread' (instructions by `op`) or 'tensor' (operations by `op`, `src`, `dst`, `sparsity`). `executed` is
--- NULL where the report names the counter without a number, and then `absent` says whether the chip lacks it.
-create or replace macro counted(relation) as table
+-- NULL where the report names the counter without a number, and then `absent` is whether the chip lacks it.
+create or replace macro counter_values(relation) as table
 with _metrics as not materialized (
     select run, source, pid, launch, metric, value, text
     from kernel_metrics
@@ -119,7 +119,7 @@ with _metrics as not materialized (
         and (starts_with(metric, 'sm__ops_path_tensor_') or starts_with(metric, 'sm__sass_thread_inst_')
             or starts_with(metric, 'smsp__sass_thread_inst_') or starts_with(metric, 'derived__smsp__sass_thread_inst_'))
 ),
-_counters as materialized (  -- what a metric's name says, once a name: a million metrics have some dozen
+_counters as materialized (  -- the parts of a metric's name, once a name: a million metrics have some dozen
     select *, dense_rank() over (order by family, op, src, dst, sparsity) as counter
     from (
         select
@@ -168,9 +168,9 @@ select s.id, c.family, c.op, c.src, c.dst, c.sparsity, s.executed, s.absent, s.o
 from _sums as s
 join (select distinct counter, family, op, src, dst, sparsity from _counters) as c using (counter);
 
--- thread_flop(relation, counts, half): FLOPs outside the tensor cores; `counts` is counted(relation). A row is one launch
--- and precision; `flop` is NULL unless each instruction that the chip has was counted, or the profiler itself gave the sum
--- (nvprof's flop_count_sp).
+-- thread_flop(relation, counts, half): FLOPs outside the tensor cores; `counts` is count_phrase(relation). A row is one
+-- launch and precision; `flop` is NULL unless each instruction that the chip has was counted, or the profiler itself gave
+-- the sum (nvprof's flop_count_sp).
 create or replace macro thread_flop(relation, counts, half) as table
 with _sums as (
     select
@@ -196,7 +196,7 @@ _precisions as (
         id, precision,
         case when bool_and(executed is not null or not needed) then coalesce(sum(executed * weight), 0) end as flop,
         coalesce(max(origin) filter (executed is not null), 'counted') as origin,
-        count(executed) > 0 as is_told,
+        count(executed) > 0 as is_reported,
         coalesce(
             list('smsp__sass_thread_inst_executed_op_' || op || '_pred_on.sum' order by op)
             filter (executed is null and needed),
@@ -209,7 +209,7 @@ select
     p.id, p.precision,
     coalesce(p.flop, s.value) as flop,
     case when p.flop is null and s.value is not null then 'counted' else p.origin end as origin,
-    p.is_told or s.value is not null as is_told,
+    p.is_reported or s.value is not null as is_reported,
     case when p.flop is null and s.value is null then p.missing else [] end as missing
 from _precisions as p
 left join _sums as s on p.id = s.id and p.precision = s.precision;

@@ -1,8 +1,8 @@
 -- tensor_flop(relation, counts): what the tensor cores did, by the type that they multiplied; `counts` is
--- counted(relation). A row is one launch and precision ('tensor_bf16' …). A counter of a type is the sum of those of its
--- result types, and each of those the sum of dense and sparse: the widest that was counted counts, and never a part beside
--- its whole. These counters count operations, two a multiply-add, so nothing is multiplied. A type that the chip has, and
--- that was not counted, has a row without FLOPs.
+-- counter_values(relation). A row is one launch and precision ('tensor_bf16' …). A counter of a type is the sum of those of
+-- its result types, and each of those the sum of dense and sparse: the widest that was counted counts, and never a part
+-- beside its whole. These counters count operations, two a multiply-add, so nothing is multiplied. A type that the chip
+-- has, and that was not counted, has a row without FLOPs.
 create or replace macro tensor_flop(relation, counts) as table
 with _paths as (select * from query_table(counts) where family = 'tensor'),
 _results as (
@@ -33,7 +33,7 @@ _types as (
     from _results
     group by id, src
 ),
-_told as (
+_reported as (
     select
         id, src, origin,
         case
@@ -63,46 +63,46 @@ _launches as (  -- an idle pipe, or a chip without one, settles every type
         coalesce(p.most = 0, false) or coalesce(l.cc < 7, false) as is_idle,
         -- 512 is what one instruction of a V100 counts; later chips have instructions of several sizes.
         case when l.cc between 7 and 7.2 then p.executed * 512 end as estimate,
-        coalesce(t.told, 0) > 0 as is_told
+        coalesce(t.reported, 0) > 0 as is_reported
     from query_table(relation) as l
     left join _pipes as p on l.id = p.id
-    left join (select id, count(*) as told from _told group by id) as t on l.id = t.id
+    left join (select id, count(*) as reported from _reported group by id) as t on l.id = t.id
 ),
 _lacking as (
     select l.id, n.kind
     from _launches as l
     join tensor_needs as n
         on l.cc between n.from_cc and n.until_cc or l.cc is null and n.kind in ('fp16', 'bf16', 'tf32')
-    left join _told as t on l.id = t.id and list_contains(string_split(t.src, '_'), n.kind) and t.flop is not null
-    where t.id is null and not l.is_idle and (l.is_told or l.estimate is null)
+    left join _reported as t on l.id = t.id and list_contains(string_split(t.src, '_'), n.kind) and t.flop is not null
+    where t.id is null and not l.is_idle and (l.is_reported or l.estimate is null)
 )
-select id, 'tensor_' || src as precision, flop, origin, []::varchar[] as missing, true as is_told
-from _told
+select id, 'tensor_' || src as precision, flop, origin, []::varchar[] as missing, true as is_reported
+from _reported
 where flop is not null
 union all
 select id, 'tensor_fp16', estimate, 'estimated', [], true
 from _launches
-where not is_told and not is_idle and estimate is not null
+where not is_reported and not is_idle and estimate is not null
 union all
 select
     l.id, 'tensor_' || l.kind, null, 'counted', ['sm__ops_path_tensor_src_' || l.kind || '.sum'],
     t.id is not null
 from _lacking as l
-left join _told as t on l.id = t.id and l.kind = t.src;
+left join _reported as t on l.id = t.id and l.kind = t.src;
 
 -- launch_flop(relation, half): FLOPs of each launch of a relation of ncu_launches. A row is one launch and precision:
 -- fp64, fp32, fp16, tensor_bf16 …, and 'all', their sum over floating-point types. `missing` names the metrics without
 -- which `flop` is NULL; `is_shown` is false for a precision of which nothing was counted, or which did nothing.
 create or replace macro launch_flop(relation, half) as table
-with _counts as materialized (from counted(relation)),
+with _counts as materialized (from counter_values(relation)),
 _parts as materialized (
-    select id, precision, flop, origin, missing, is_told from thread_flop(relation, '_counts', half)
+    select id, precision, flop, origin, missing, is_reported from thread_flop(relation, '_counts', half)
     union all
-    select id, precision, flop, origin, missing, is_told from tensor_flop(relation, '_counts')
+    select id, precision, flop, origin, missing, is_reported from tensor_flop(relation, '_counts')
 )
 select
     id, precision, flop, origin, missing,
-    is_told and (flop is null or flop > 0) as is_shown
+    is_reported and (flop is null or flop > 0) as is_shown
 from _parts
 union all
 select

@@ -26,7 +26,7 @@ comment on view chip_rates is 'one precision of one compute capability: FLOPs a 
 
 -- card_specifications: clocks and memory of cards by name: the whole of it but for NVIDIA, Tesla and GeForce, as P40 is in
 -- Quadro P4000, H200 in GH200, and a part of a card (MIG) is named after the whole. `tensor_clock_hz` is the clock that the
--- data sheet's tensor figures stand for, those of fp64 excepted.
+-- data sheet's tensor figures are for, those of fp64 excepted.
 create or replace view card_specifications as
 from (values
     (1, 'K80', '3.7', 13, 0.875e9, 0.875e9, 1.0, 240),

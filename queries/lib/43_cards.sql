@@ -1,4 +1,4 @@
--- Cards: which run says what a GPU is, for reports of single kernels often tell no more than its compute capability.
+-- Cards: which run identifies a GPU, for reports of single kernels often have only its compute capability.
 
 -- paired_runs(ncu): which run's counts a timeline takes: those of `ncu`; else its own; else of the newest run of the same
 -- program; else of the only run that has any. A row is one run with kernels; `ncu_run` is NULL where none is found.
@@ -34,7 +34,7 @@ group by t.run
 having count(*) > 0;
 
 -- card_facts(relation, timeline): what is known of the cards of a relation with run, rank, device. A row is one of them.
--- Where a run does not name its card, another says: `timeline`; else those that take its counts (paired_runs) and those of
+-- Where a run does not name its card, another does: `timeline`; else those that take its counts (paired_runs) and those of
 -- the same program, if all of them name one model, of the same compute capability. `card_run` is then one of these.
 create or replace macro card_facts(relation, timeline) as table
 with _seen as (select distinct run, rank, device from query_table(relation)),

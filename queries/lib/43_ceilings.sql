@@ -66,9 +66,9 @@ join _taken as t
 where n.nearness is not null
 group by n.run, n.rank, n.device, n.ceiling, n.of_run;
 
--- measured_links(cards): the bandwidth of copies from and to pinned memory as measured, the best repetition, of a relation of
--- card_facts. The measurement is one of the same run, else the newest on the same card (uuid), else the newest on a card of
--- the same name. A row is one card and direction.
+-- measured_links(cards): the bandwidth of copies from and to pinned memory as measured, the best repetition, of a relation
+-- of card_facts. The measurement is one of the same run, else the newest on the same card (uuid), else the newest on a card
+-- of the same name. A row is one card and direction.
 create or replace macro measured_links(cards) as table
 with _links as (
     select
@@ -99,7 +99,7 @@ join _taken as t
 where n.nearness is not null
 group by n.run, n.rank, n.device, n.direction, n.of_run;
 
--- launch_peaks(relation): the peaks that a report itself tells, at the clock of the launch. A row is one launch of a
+-- launch_peaks(relation): the peaks in a report itself, at the clock of the launch. A row is one launch of a
 -- relation of ncu_launches, and one ceiling.
 create or replace macro launch_peaks(relation) as table
 with _metrics as not materialized (
@@ -107,7 +107,7 @@ with _metrics as not materialized (
     from kernel_metrics
     where instance is null and (ends_with(metric, '.peak_sustained') or starts_with(metric, 'derived__sm__sass_thread_inst'))
 ),
-_peaks as materialized (  -- what a metric's name says, once a name
+_peaks as materialized (  -- the parts of a metric's name, once a name
     select
         metric,
         case part.letter

@@ -47,16 +47,16 @@ create or replace macro shape_key(level, signature, function, grid, block, share
         }
     end;
 
--- matched(executions, profiled): the executions of a relation of `kernels` with `ncu_run`, with the launch of a relation
--- of ncu_launches whose counts are theirs: the n-th of a key is the n-th that was profiled, and begins anew where fewer
--- were. Counts of the same rank and device are taken, or those of the only ones that were profiled. A row is one kind of
--- executions, which cannot be told apart, and one launch whose counts they take: their number and their time.
--- `match` is exact (as many executions as profiled launches of that name, grid, block and, where both tell it, shared
+-- match_launches(executions, profiled): the executions of a relation of `kernels` with `ncu_run`, with the launch of a
+-- relation of ncu_launches whose counts are theirs: the n-th of a key is the n-th that was profiled, and begins anew where
+-- fewer were. Counts of the same rank and device are taken, or those of the only ones that were profiled. A row is one kind
+-- of executions, which cannot be distinguished, and one launch whose counts they take: their number and their time.
+-- `match` is exact (as many executions as profiled launches of that name, grid, block and, where both record it, shared
 -- memory), periodic (a multiple of them: one step profiled, many traced), shape (another number), other_memory (name, grid
 -- and block, and another size of shared memory), function (name without template arguments, grid and block), grid (name
 -- and grid), name, or none.
-create or replace macro matched(executions, profiled) as table
-with _kinds as materialized (  -- executions that cannot be told apart: a million kernels have some hundred
+create or replace macro match_launches(executions, profiled) as table
+with _kinds as materialized (  -- executions that cannot be distinguished: a million kernels have some hundred
     select
         row_number() over () as kind,
         run, ncu_run, rank, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, times,

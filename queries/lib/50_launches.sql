@@ -31,7 +31,7 @@ left join _launches as l on w.process = l.process and w.correlation = l.correlat
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
 -- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is
--- the running maximum of the ends before it, lane above lane as in united().
+-- the running maximum of the ends before it, lane above lane as in union_times().
 create or replace macro gaps(relation) as table
 with _lanes as materialized (
     from lanes(relation)

@@ -10,12 +10,12 @@ create or replace macro threads(relation) as table
 select (row_number() over (order by run, source, pid, tid))::integer as thread, run, source, pid, tid
 from (select distinct run, source, pid, tid from query_table(relation));
 
--- opened(relation): rows with thread, id, start_ns, end_ns in the order in which they begin: `place` is the number in it,
--- `depth` how many run then, itself with them, and `tree` the number of the outermost one. One running sum over starts and
--- ends gives the depth (as in swept(), without an order of its own). The parent of a row at depth d is the row of depth d - 1
--- that began last: where it is the row before, it is `known`, and so is that the outermost have none. A row `holds` others
--- if the next one is deeper.
-create or replace macro opened(relation) as table
+-- nesting_starts(relation): rows with thread, id, start_ns, end_ns in the order in which they begin: `place` is the number
+-- in it, `depth` how many run then, itself with them, and `tree` the number of the outermost one. One running sum over
+-- starts and ends gives the depth (as in running_depth(), without an order of its own). The parent of a row at depth d is
+-- the row of depth d - 1 that began last: where it is the row before, it is `known`, and so is that the outermost have
+-- none. A row `holds` others if the next one is deeper.
+create or replace macro nesting_starts(relation) as table
 with _events as (  -- an end comes before the starts of its instant, and a point after them
     select thread, start_ns as at_ns, end_ns, id
     from query_table(relation)
@@ -46,8 +46,9 @@ select
     coalesce(parent is not null and end_ns > lag(end_ns) over (), false) as crosses
 from _rows;
 
--- returned(opened): the rows of opened() whose parent is not known, as they follow a deeper one, with their parent.
-create or replace macro returned(opened) as table
+-- resumed_parents(opened): the rows of nesting_starts() whose parent is not known, as they follow a deeper one, with their
+-- parent.
+create or replace macro resumed_parents(opened) as table
 select
     r.thread, r.id, r.start_ns, r.end_ns, r.place, r.depth, r.tree,
     p.id as parent,
@@ -56,20 +57,20 @@ from (from query_table(opened) where not known) as r
 asof join (from query_table(opened) where holds) as p
     on r.thread = p.thread and r.depth - 1 = p.depth and r.place >= p.place;
 
--- stacked(opened, returned): the rows of both, each with the row below it on its thread's stack. It is exact where no row
--- `crosses` its parent's end; if any does, at least one row of the same tree says so.
-create or replace macro stacked(opened, returned) as table
+-- call_stacks(opened, returned): the rows of both, each with the row below it on its thread's stack. It is exact where no
+-- row `crosses` its parent's end; if any does, at least one row of the same tree has it set.
+create or replace macro call_stacks(opened, returned) as table
 select thread, id, start_ns, end_ns, place, depth, tree, parent, crosses
 from query_table(opened)
 where known
 union all
 from query_table(returned);
 
--- nested(relation): every has_valid_interval() row with its parent, the innermost row that holds it on its thread (NULL: none
--- does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
+-- nesting(relation): every has_valid_interval() row with its parent, the innermost row that holds it on its thread (NULL:
+-- none does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
 -- it has neither parent nor depth and holds nothing, as if it ran elsewhere. Only trees in which a row crosses are looked
 -- at twice.
-create or replace macro nested(relation) as table
+create or replace macro nesting(relation) as table
 with _threaded as materialized (
     select thread, id, start_ns, end_ns
     from query_table(relation) as r
@@ -77,9 +78,9 @@ with _threaded as materialized (
         on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
     where has_valid_interval(start_ns, end_ns)
 ),
-_opened as materialized (from opened('_threaded')),
-_returned as materialized (from returned('_opened')),
-_stacked as not materialized (from stacked('_opened', '_returned')),
+_opened as materialized (from nesting_starts('_threaded')),
+_returned as materialized (from resumed_parents('_opened')),
+_stacked as not materialized (from call_stacks('_opened', '_returned')),
 _damaged as materialized (select distinct tree from _stacked where crosses),
 _crossing as materialized (
     select thread, id, start_ns, end_ns
@@ -100,11 +101,11 @@ _mended as (
     from _stacked
     where tree in (from _damaged) and id not in (select id from _crossing)
 ),
-_opened_again as materialized (from opened('_mended')),
-_returned_again as materialized (from returned('_opened_again'))
+_opened_again as materialized (from nesting_starts('_mended')),
+_returned_again as materialized (from resumed_parents('_opened_again'))
 select thread, id, start_ns, end_ns, parent, depth, false as crosses from _stacked where tree not in (from _damaged)
 union all
-select thread, id, start_ns, end_ns, parent, depth, false from stacked('_opened_again', '_returned_again')
+select thread, id, start_ns, end_ns, parent, depth, false from call_stacks('_opened_again', '_returned_again')
 union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
 
@@ -113,7 +114,7 @@ select thread, id, start_ns, end_ns, null, null, true from _crossing;
 -- them is the innermost changes where one begins or ends, and a point reads the last change before it.
 create or replace macro innermost(relation, points) as table
 with _rows as materialized (
-    select thread, id, start_ns, end_ns, parent, depth from nested(relation) where not crosses and end_ns > start_ns
+    select thread, id, start_ns, end_ns, parent, depth from nesting(relation) where not crosses and end_ns > start_ns
 ),
 _changes as (  -- of those of one instant the deepest start counts, and without one the outermost end
     select thread, at_ns, arg_max_null(id, place) as id
@@ -135,9 +136,9 @@ from _points as p
 asof join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns
 where c.id is not null;
 
--- outermost(relation): the ids of the has_valid_interval() rows that lie in no other row of the same `part` (of any type) on their
--- thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so that it
--- starts anew with each part.
+-- outermost(relation): the ids of the has_valid_interval() rows that lie in no other row of the same `part` (of any type)
+-- on their thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so
+-- that it starts anew with each part.
 create or replace macro outermost(relation) as table
 with _parts as materialized (
     select (row_number() over (order by run, source, pid, tid, part))::integer as place, run, source, pid, tid, part
@@ -164,9 +165,9 @@ from (select id, is_point, reach, lag(highest) over () as before from _reached)
 where before is null or before < reach + is_point::integer;
 
 -- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
--- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one has_valid_interval() range and device that its
--- thread has points of: gpu_ns and gpu_rows of the points from its start to before its end. The points are summed once in
--- the order of time; a range is the difference of two readings of that sum, so ranges may nest or overlap as they like.
+-- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one has_valid_interval() range and device that
+-- its thread has points of: gpu_ns and gpu_rows of the points from its start to before its end. The points are summed once
+-- in the order of time; a range is the difference of two readings of that sum, so ranges may nest or overlap as they like.
 create or replace macro summed_within(ranges, points) as table
 with _lanes as materialized (
     select (row_number() over (order by run, source, pid, tid, device))::integer as lane, run, source, pid, tid, device

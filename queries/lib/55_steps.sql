@@ -48,17 +48,17 @@ select
     least(own_end_ns, coalesce(next_ns, own_end_ns)) as range_end_ns
 from _placed;
 
--- of_processes(relation, steps): the rows of a relation (run, source, rank, pid) whose process has steps, with its number.
-create or replace macro of_processes(relation, steps) as table
+-- with_process(relation, steps): the rows of a relation (run, source, rank, pid) whose process has steps, with its number.
+create or replace macro with_process(relation, steps) as table
 select p.process, r.*
 from query_table(relation) as r
 join (select distinct process, run, source, rank, pid from query_table(steps)) as p
     on r.run = p.run and r.source = p.source and r.rank = p.rank and r.pid is not distinct from p.pid;
 
--- cut_to_steps(relation, steps): rows (process, id, start_ns, end_ns) cut at the ends of the steps of their process. A row
+-- split_at_steps(relation, steps): rows (process, id, start_ns, end_ns) cut at the ends of the steps of their process. A row
 -- is the piece of one row in one step (`step_id`); what lies in no step is left out. The steps of a process follow each
 -- other, so a row lies in those from one place to another, and no row is compared with all steps.
-create or replace macro cut_to_steps(relation, steps) as table
+create or replace macro split_at_steps(relation, steps) as table
 with _reach as (
     select r.id, r.process, r.start_ns, r.end_ns, coalesce(f.place, 1) as first_place, l.place as last_place
     from query_table(relation) as r
@@ -80,10 +80,10 @@ where greatest(p.start_ns, s.start_ns) < least(p.end_ns, s.end_ns);
 -- layers_of_steps(relation, slots): where the time of each step on a device goes. The relation has lane, layer (0 to 2),
 -- start_ns, end_ns and the bounds of the row's own step, step_start_ns and step_end_ns (NULL: it has none); `slots` are the
 -- steps of each lane, one after the other, with start_ns, end_ns and an even number, `slot`, that grows with lane and time.
--- A row is one stretch of time in a step in which any row runs. It counts for the lowest layer of which a row of this step
--- runs, else for layer 3. A row changes its layer where its own step begins or ends, so rows are never cut; the four depths
--- are one number, so that one running sum counts them, 31 bits each. Which step it is, is the running maximum of the slots
--- begun, the odd one after the last step of a lane being none.
+-- A row is one stretch of time in a step in which any row runs. It counts for the lowest layer that has a row of this step
+-- that runs, else for layer 3. A row changes its layer where its own step begins or ends, so rows are never cut; the four
+-- depths are one number, so that one running sum counts them, 31 bits each. Which step it is, is the running maximum of the
+-- slots begun, the odd one after the last step of a lane being none.
 create or replace macro layers_of_steps(relation, slots) as table
 with _rows as not materialized (
     select
@@ -129,9 +129,9 @@ select
 from _sums
 where lane = next_lane and next_ns > at_ns and depth > 0 and slot % 2 = 0;
 
--- beside_steps(relation): the time in which rows of a step run outside of it, of a relation as layers_of_steps() takes it,
--- with the row's own slot (for rows of no step a number below 0). A row is one stretch of time of one slot.
-create or replace macro beside_steps(relation) as table
+-- time_outside_steps(relation): the time in which rows of a step run outside of it, of a relation as layers_of_steps()
+-- takes it, with the row's own slot (for rows of no step a number below 0). A row is one stretch of time of one slot.
+create or replace macro time_outside_steps(relation) as table
 with _rows as not materialized (
     select slot, start_ns, end_ns, step_start_ns, step_end_ns
     from query_table(relation)
@@ -149,5 +149,5 @@ _events as (
     select slot, end_ns, -1 from _pieces
 )
 select lane as slot, start_ns, end_ns, dur_ns
-from swept('_events')
+from running_depth('_events')
 where depth > 0;

@@ -9,7 +9,7 @@ create or replace macro in_mb(bytes) as format('{:.3f}', bytes / 1e6)::decimal(2
 -- deviation(value): an aggregate, the standard deviation of a sample; 0 where there is one value, or none.
 create or replace macro deviation(value) as coalesce(stddev_samp(value), 0);
 
--- operations: every copy and fill with the words that those reports have for it.
+-- operations: every copy and memset with the words that those reports have for it.
 create or replace view memory_operations as
 select
     run, rank, device, start_ns, end_ns, dur_ns, size_bytes,
@@ -25,10 +25,11 @@ select
 from memcpys
 union all
 select run, rank, device, start_ns, end_ns, dur_ns, size_bytes, '[CUDA memset]' from memsets;
-comment on view memory_operations is 'one copy or fill, with the words that nsys stats has for it';
+comment on view memory_operations is 'one copy or memset, with the words that nsys stats has for it';
 
 -- durations_by(relation): a report of `nsys stats` on a relation with run, part (of any type), start_ns, end_ns and
--- dur_ns. A row is one run and part with has_valid_interval() rows; `percent` is of `sum_ns`, the durations of the whole run.
+-- dur_ns. A row is one run and part with has_valid_interval() rows; `percent` is of `sum_ns`, the durations of the whole
+-- run.
 create or replace macro durations_by(relation) as table
 with _parts as (
     select

@@ -1,29 +1,29 @@
--- What other tools see of a trace; the questions in queries/like are made of it.
+-- What other tools see of a trace; the queries in queries/like use it.
 
--- double_us(ns): microseconds as the double that a JSON parser makes of them. Those of our time stand 0.25 us apart.
+-- double_us(ns): microseconds as the double that a JSON parser makes of them. Doubles of today's times are 0.25 us apart.
 create or replace macro double_us(ns) as (ns // 1000)::double + (ns % 1000) / 1000;
 
--- below_us(ns): down to a whole microsecond, in ns.
-create or replace macro below_us(ns) as ns - ((ns % 1000) + 1000) % 1000;
+-- floor_us(ns): down to a whole microsecond, in ns.
+create or replace macro floor_us(ns) as ns - ((ns % 1000) + 1000) % 1000;
 
 -- hta_start_ns, hta_end_ns: an event's start up and its end down to whole microseconds, as HTA takes them where times have
 -- a fraction. `doubles`: of the doubles that it makes of absolute times; else of the times themselves.
 create or replace macro hta_start_ns(start_ns, doubles) as
-    case when doubles then try_cast(ceil(double_us(start_ns)) as bigint) * 1000 else -below_us(-start_ns) end;
+    case when doubles then try_cast(ceil(double_us(start_ns)) as bigint) * 1000 else -floor_us(-start_ns) end;
 create or replace macro hta_end_ns(start_ns, end_ns, doubles) as
     case
         when doubles then try_cast(floor(double_us(start_ns) + (end_ns - start_ns) / 1000) as bigint) * 1000
-        else below_us(end_ns)
+        else floor_us(end_ns)
     end;
 
--- hta_is_compute(name), hta_is_comm(name): what HTA takes a row on a stream for that is no copy or fill.
+-- hta_is_compute(name), hta_is_comm(name): the kind that HTA assigns to a row on a stream that is neither copy nor memset.
 create or replace macro hta_is_comm(name) as regexp_matches(name, '^nccl.*Kernel');
 create or replace macro hta_is_compute(name) as not regexp_matches(name, '^(nccl.*Kernel|.*Memcpy|Memset|.*Sync)');
 
 -- hta_rows(gpu, calls, marks, with_last, doubles): the GPU rows that HTA counts, with its times; all devices of a rank are
 -- one. `gpu` has run, source, rank, kind, name, correlation, start_ns, end_ns; `calls` run, source, correlation, start_ns;
 -- `marks` run, source, rank, name, start_ns, end_ns: the profiler's steps, on the host and on the GPU. Where a run has
--- several, rows stay whose call began before the last step did (`with_last`: before it ended). `is_used` says which do.
+-- several, rows stay whose call began before the last step did (`with_last`: before it ended). `is_used` is true for those.
 create or replace macro hta_rows(gpu, calls, marks, with_last, doubles) as table
 with _cut_runs as (
     select run from query_table(marks) group by run having count(distinct name) > 1
@@ -89,8 +89,8 @@ group by run, rank;
 -- percent_of(part, of_all, digits): as a tool prints it; NULL of 0.
 create or replace macro percent_of(part, of_all, digits) as round(100 * part / nullif(of_all, 0), digits);
 
--- kept_ns(us): a time in doubles of microseconds (see double_us) as ns.
-create or replace macro kept_ns(us) as try_cast(us * 4 as bigint) * 250;
+-- double_us_to_ns(us): a time in doubles of microseconds (see double_us) as ns.
+create or replace macro double_us_to_ns(us) as try_cast(us * 4 as bigint) * 250;
 
 -- nvprof_sums(relation): a summary of nvprof on a relation with run, rank, name, start_ns, end_ns and dur_ns. A row is one
 -- run, rank and name with has_valid_interval() rows; `percent` is of `sum_ns`, the durations of the whole rank.

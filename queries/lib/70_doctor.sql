@@ -1,7 +1,7 @@
 -- Words for the sentences of `tracelab doctor` (queries/doctor).
 
--- in_words(ns): a time as people read it, four digits: 987 ns, 12.35 µs. Nothing exact is made of it.
-create or replace macro in_words(ns) as
+-- format_duration(ns): a time as people read it, four digits: 987 ns, 12.35 µs. Nothing exact is made of it.
+create or replace macro format_duration(ns) as
     case
         when abs(ns::double) < 1e3 then format('{:.4g} ns', ns::double)
         when abs(ns::double) < 1e6 then format('{:.4g} µs', ns / 1e3)
@@ -13,8 +13,8 @@ create or replace macro in_words(ns) as
 create or replace macro percent(part, total) as
     case when total > 0 then format('{:.3g} %', 100 * part / total) else 'no share' end;
 
--- counted(number, one, many): a number with its noun: 1 kernel, 1,234 kernels.
-create or replace macro counted(number, one, many) as
+-- count_phrase(number, one, many): a number with its noun: 1 kernel, 1,234 kernels.
+create or replace macro count_phrase(number, one, many) as
     format('{:,} {}', number::bigint, case when number = 1 then one else many end);
 
 -- recordings: when each rank was recorded. A row is one run, rank and source whose times mean anything, with the first

@@ -1,6 +1,6 @@
--- Runs as cells of sweeps: what each was asked to do, what of that tells it from its neighbours, and how fast it was.
+-- Runs as cells of sweeps: the settings of each, those that differ from its neighbors', and its speed.
 
--- run_settings: what was asked of each run. A row is one run and setting: a column of `runs`, or a tag that is an option of
+-- run_settings: the settings of each run. A row is one run and setting: a column of `runs`, or a tag that is an option of
 -- the collector or the user's own word. What was found out (versions, sizes, files) and how it was captured is none, but
 -- for the profiler and its window, which change the speed.
 create or replace view run_settings as
@@ -43,10 +43,10 @@ where not regexp_matches(
     '^(versions|capture|ranks|truth|sweep)\.|^(classes|dataset_size|ended_at|complexity|weights|truth|steps|warmup|validate|active'
     || '|wait|cycles|memory|shapes|stacks|flops|clock_control|metrics|timeout_s|sample_s|data_root)$'
 );
-comment on view run_settings is 'one setting of one run: what it was asked to do';
+comment on view run_settings is 'one setting of one run';
 
--- settings_but(settings, names): the settings other than those named, as one text: equal where nothing else differs.
-create or replace macro settings_but(settings, names) as
+-- settings_except(settings, names): the settings other than those named, as one text: equal where nothing else differs.
+create or replace macro settings_except(settings, names) as
     list_filter(map_entries(settings), lambda entry: not list_contains(names, entry.key))::varchar;
 
 -- layout_of(kind, processors, parallelism): where a run ran, in words: 1 GPU, 4 GPUs ddp, CPU, 2 CPU processes ddp.
@@ -104,7 +104,7 @@ select
     case when r.gpus > 0 then r.gpus else r.world_size end as processors,
     layout_of(kind, processors, r.parallelism) as layout,
     try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
-    as_bigint(case  -- a graph is of one shape, so that the rest that fills no batch is left out
+    as_bigint(case  -- a graph is of one shape, so that the rest, less than a batch, is left out
         when r.tags['cuda_graphs'] = 'true' then floor(ceil(dataset_size / r.world_size) / nullif(r.batch_size, 0))
         else ceil(dataset_size / nullif(r.batch_size::bigint * coalesce(r.world_size, 1), 0))
     end) as expected_iterations,
@@ -116,7 +116,8 @@ comment on view cells is 'one run as a cell of its sweep: its settings, and thos
 -- run_speeds: how fast each run trained, by the steps that it wrote down (phase train: warm-up and validation do not count).
 -- `train_ns` is the slowest rank's sum of its steps, `train_sum_ns` that of all ranks; an epoch is as long as on its slowest
 -- rank, and `iterations` are the most steps that a rank took in an epoch. An epoch is whole where it came to its end with as
--- many iterations as the data set holds: a limit of steps makes none whole. Where the data set is not known, each that ended is.
+-- many iterations as the data set holds: a limit of steps makes none whole. Where the data set is not known, each that
+-- ended is.
 create or replace view run_speeds as
 with _passes as materialized (
     select
@@ -219,24 +220,24 @@ left join run_speeds as s on c.run = s.run
 group by c.sweep, c.settings;
 comment on view cell_speeds is 'one cell of a sweep, its repeats taken together: status and speed';
 
--- compared_cells(asked, same, ignore): the cells of a relation of cell_speeds, each with the cell that differs in nothing but
--- the GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
--- without. Both share the batch size of a process or, where `same` is global, of a step over all; settings named in
--- `ignore`, separated by commas, may differ too. The fewest are those of the whole line of batch sizes: where that cell has
--- no speed (it ran out of memory, say) there is none to compare with, for another base would break the line. A cell of the
--- fewest is compared with itself, but not where these are several and all others of the line are as many: of what more of
--- them bring nothing is known then. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
-create or replace macro compared_cells(asked, same, ignore) as table
+-- compared_cells(selected, same, ignore): the cells of a relation of cell_speeds, each with the cell that differs in
+-- nothing but the GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism,
+-- else the one without. Both share the batch size of a process or, where `same` is global, of a step over all; settings
+-- named in `ignore`, separated by commas, may differ too. The fewest are those of the whole line of batch sizes: where that
+-- cell has no speed (it ran out of memory, say) there is none to compare with, for another base would break the line. A
+-- cell of the fewest is compared with itself, but not where these are several and all others of the line are as many: of
+-- what more of them bring nothing is known then. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
+create or replace macro compared_cells(selected, same, ignore) as table
 with _cells as materialized (
     select
         *,
         row_number() over (order by sweep, settings::varchar) as id,
         case when same = 'global' then global_batch_size else batch_size end as shared_batch,
-        settings_but(
+        settings_except(
             settings,
             ['gpus', 'parallelism', 'device', 'batch_size', 'gpu'] || string_split(replace(coalesce(ignore, ''), ' ', ''), ',')
         ) as alike
-    from query_table(asked)
+    from query_table(selected)
 ),
 _measured as (
     select *, min(processors) over line as fewest, max(processors) over line as most

@@ -1,14 +1,14 @@
--- paired_cells(asked, setting, wanted_base, ignore): the cells of a relation of cell_speeds that have a speed, each with the
--- cell that differs in nothing but `setting` and has its base value: `wanted_base`, else false, none, fp32 or sgd, else the
--- smallest number, else the first text. Settings named in `ignore`, separated by commas, may differ too. A row is a cell with
--- another value than its base.
-create or replace macro paired_cells(asked, setting, wanted_base, ignore) as table
+-- paired_cells(selected, setting, wanted_base, ignore): the cells of a relation of cell_speeds that have a speed, each with
+-- the cell that differs in nothing but `setting` and has its base value: `wanted_base`, else false, none, fp32 or sgd, else
+-- the smallest number, else the first text. Settings named in `ignore`, separated by commas, may differ too. A row is a
+-- cell with another value than its base.
+create or replace macro paired_cells(selected, setting, wanted_base, ignore) as table
 with _valued as materialized (
     select
         *,
         settings[setting] as value,
-        settings_but(settings, [setting] || string_split(replace(coalesce(ignore, ''), ' ', ''), ',')) as alike
-    from query_table(asked)
+        settings_except(settings, [setting] || string_split(replace(coalesce(ignore, ''), ' ', ''), ',')) as alike
+    from query_table(selected)
     where settings[setting] is not null and samples_per_s is not null
 ),
 _ranked as (

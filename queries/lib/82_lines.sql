@@ -1,11 +1,12 @@
 -- Runs as points of lines: which of them differ in one setting alone, so that what differs between them is its doing.
 
--- lines_along(asked, axis): the lines that runs lie on along an axis, 'batch_size' or 'gpus'. `asked` names a relation with
--- the columns of `runs`; what it knows of model, batch size and GPU counts, whoever told it. A row is one run and line: runs
--- of one line share sweep, machine (the GPU, else the host) and every setting but the axis; those that share the axis too
--- are repeats. Along 'gpus' how they work together may differ from a cell that runs alone, which so lies on several lines.
--- `point` is the place on the axis, of processes where no GPU is used; `told` is what tells the line from others, in words.
-create or replace macro lines_along(asked, axis) as table
+-- lines_along(selected, axis): the lines that runs lie on along an axis, 'batch_size' or 'gpus'. `selected` names a
+-- relation with the columns of `runs`; what it knows of model, batch size and GPU counts, from any source. A row is one run
+-- and line: runs of one line share sweep, machine (the GPU, else the host) and every setting but the axis; those that share
+-- the axis too are repeats. Along 'gpus' how they work together may differ from a cell that runs alone, which so lies on
+-- several lines. `point` is the place on the axis, of processes where no GPU is used; `label` distinguishes the line from
+-- others.
+create or replace macro lines_along(selected, axis) as table
 with _runs as materialized (
     select
         run, sweep, parallelism,
@@ -13,7 +14,7 @@ with _runs as materialized (
         layout_of(case when gpus > 0 then 'gpu' when gpus = 0 then 'cpu' end, processors, parallelism) as layout,
         case axis when 'gpus' then processors else batch_size end as point,
         model, batch_size, gpus, gpu, host
-    from query_table(asked)
+    from query_table(selected)
 ),
 _settings as (
     select run, sweep, 'model' as name, model as value, 1 as place from _runs
@@ -35,7 +36,7 @@ _settings as (
 _counts as (
     select sweep, count(*) as runs from _runs group by sweep
 ),
-_telling as (  -- a model is always named; a setting that all runs of a sweep share tells nothing
+_distinguishing as (  -- a model is always named; a setting that all runs of a sweep share distinguishes nothing
     select s.sweep, s.name
     from _settings as s
     join _counts as c on s.sweep is not distinct from c.sweep
@@ -53,9 +54,9 @@ _keyed as (
         concat_ws(', ',
             string_agg(s.value, ', ' order by s.place, s.name) filter (t.name is not null),
             case when (select count(distinct coalesce(sweep, '')) from _runs) > 1 then coalesce(s.sweep, 'of no sweep') end
-        ) as told
+        ) as label
     from _settings as s
-    left join _telling as t on s.sweep is not distinct from t.sweep and s.name = t.name
+    left join _distinguishing as t on s.sweep is not distinct from t.sweep and s.name = t.name
     where s.value is not null
     group by s.run, s.sweep
 ),
@@ -68,7 +69,7 @@ _ways as (
 select
     r.run, r.point::bigint as point,
     {'sweep': k.sweep, 'alike': k.alike, 'way': w.way}::varchar as line,
-    concat_ws(', ', nullif(k.told, ''), w.way) as told
+    concat_ws(', ', nullif(k.label, ''), w.way) as label
 from _runs as r
 join _keyed as k on r.run = k.run
 left join _ways as w
@@ -76,19 +77,19 @@ left join _ways as w
     and (r.parallelism = w.way or r.processors = 1 and coalesce(r.parallelism, 'none') = 'none')
 where r.point is not null;
 
--- line_ends(answered, asked, axis): the two ends of each line that has two points or more. `answered` names a relation of
+-- line_ends(answered, selected, axis): the two ends of each line that has two points or more. `answered` names a relation of
 -- `run`, `study` and `corrected`, as the cells of a study have them; repeats are averaged first. A row is one line: `least`
--- and `most` are its ends, and both figures stand beside, each as at that end.
-create or replace macro line_ends(answered, asked, axis) as table
+-- and `most` are its ends, and has both figures at each end.
+create or replace macro line_ends(answered, selected, axis) as table
 with _points as (
-    select l.line, any_value(l.told) as told, l.point, avg(a.study) as study, avg(a.corrected) as corrected
+    select l.line, any_value(l.label) as label, l.point, avg(a.study) as study, avg(a.corrected) as corrected
     from query_table(answered) as a
-    join lines_along(asked, axis) as l on a.run = l.run
+    join lines_along(selected, axis) as l on a.run = l.run
     group by l.line, l.point
 )
 select
     line,
-    any_value(told) as told,
+    any_value(label) as label,
     count(*) as points,
     min(point) as least,
     max(point) as most,
@@ -98,19 +99,19 @@ from _points
 group by line
 having count(*) > 1;
 
--- line_bests(answered, asked, axis): where on each line of two points or more `corrected` is largest; repeats are averaged
--- first. A row is one line; of equal points the smallest is the best.
-create or replace macro line_bests(answered, asked, axis) as table
+-- line_bests(answered, selected, axis): where on each line of two points or more `corrected` is largest; repeats are
+-- averaged first. A row is one line; of equal points the smallest is the best.
+create or replace macro line_bests(answered, selected, axis) as table
 with _points as (
-    select l.line, any_value(l.told) as told, l.point, avg(a.corrected) as corrected
+    select l.line, any_value(l.label) as label, l.point, avg(a.corrected) as corrected
     from query_table(answered) as a
-    join lines_along(asked, axis) as l on a.run = l.run
+    join lines_along(selected, axis) as l on a.run = l.run
     where a.corrected is not null
     group by l.line, l.point
 )
 select
     line,
-    any_value(told) as told,
+    any_value(label) as label,
     min(point) as least,
     max(point) as most,
     arg_max(point, (corrected, -point)) as best_point,
@@ -120,11 +121,11 @@ from _points
 group by line
 having count(*) > 1;
 
--- listed(texts): some texts as one, in their order, the first six of them and how many more there are; NULL for none.
-create or replace macro listed(texts) as
+-- join_list(texts): some texts as one, in their order, the first six of them and how many more there are; NULL for none.
+create or replace macro join_list(texts) as
     nullif(array_to_string(texts[:6], '; ') || case when len(texts) > 6 then printf('; and %d more', len(texts) - 6) else '' end, '');
 
--- spread(least, most): both ends of what was found, to three digits: 1.5 to 2, or 2 where they are the same.
-create or replace macro spread(least, most) as
+-- format_range(least, most): both ends of what was found, to three digits: 1.5 to 2, or 2 where they are the same.
+create or replace macro format_range(least, most) as
     printf('%.3g', least::double)
     || case when printf('%.3g', most::double) <> printf('%.3g', least::double) then ' to ' || printf('%.3g', most::double) else '' end;

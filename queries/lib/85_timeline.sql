@@ -1,9 +1,9 @@
 -- Time cut into bins: sums over bins are the sums over the whole, to the nanosecond.
 
--- axis_of(relation): where each source's times stand on the axis of its run. The relation has run, source, start_ns, end_ns.
+-- axis_of(relation): where each source's times are on the axis of its run. The relation has run, source, start_ns, end_ns.
 -- A row is one source: `shift_ns` is what is added to its times, `length_ns` how long the run's axis is. Sources whose times
 -- count from 1970 keep their distances; each of the others begins where the one before ends, for they cannot be compared.
--- Where they fill more than 146 years, all begin together.
+-- Where they span more than 146 years, all begin together.
 create or replace macro axis_of(relation) as table
 with _clocks as (
     select
@@ -35,16 +35,16 @@ _placed as (
 select run, unnest(of_sources) as source, shift_ns, length_ns
 from _placed;
 
--- bin_edge(number, first_ns, span_ns, bins): where a bin begins; bin_of(at_ns, …): the bin in which an instant lies. The bins of
--- a span are as equal as whole nanoseconds allow, and halving their number merges each two of them.
+-- bin_edge(number, first_ns, span_ns, bins): where a bin begins; bin_of(at_ns, …): the bin in which an instant lies. The
+-- bins of a span are as equal as whole nanoseconds allow, and halving their number merges each two of them.
 create or replace macro bin_edge(number, first_ns, span_ns, bins) as first_ns + (span_ns::hugeint * number // bins)::bigint;
 create or replace macro bin_of(at_ns, first_ns, span_ns, bins) as
     (((at_ns - first_ns + 1)::hugeint * bins - 1) // span_ns)::integer;
 
--- cut_to_bins(relation): rows (start_ns, end_ns; first_ns, span_ns, bins of their axis; and any others, which stay) cut at the
--- edges of the bins, `piece_start_ns` to `piece_end_ns`. What lies outside is left out. A row within one bin, as almost all
--- are, is not unnested.
-create or replace macro cut_to_bins(relation) as table
+-- split_at_bins(relation): rows (start_ns, end_ns; first_ns, span_ns, bins of their axis; and any others, which stay) cut
+-- at the edges of the bins, `piece_start_ns` to `piece_end_ns`. What lies outside is left out. A row within one bin, as
+-- almost all are, is not unnested.
+create or replace macro split_at_bins(relation) as table
 with _clipped as (
     select
         *,

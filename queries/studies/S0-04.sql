@@ -28,7 +28,7 @@ changes as (
 ),
 told as (
     select place, printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
-        spread(min(of_epoch), max(of_epoch)), spread(min(of_step), max(of_step)), count(*), case count(*) when 1 then '' else 's' end, axis) as change
+        format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*), case count(*) when 1 then '' else 's' end, axis) as change
     from changes
     group by place, what, axis
 )

@@ -30,14 +30,14 @@ with lines as (  -- of marginals that share sweep, layout and variant, nothing b
 ),
 models as (
     select printf('%s on %s: ', model, kind) || concat_ws(', ',
-        'a larger batch gives ' || spread(min(batch_first), max(batch_first)) || ' at the smallest and ' || spread(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
-        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || spread(min(gpus_first), max(gpus_first)) || ' and ' || spread(min(gpus_last), max(gpus_last))) as told
+        'a larger batch gives ' || format_range(min(batch_first), max(batch_first)) || ' at the smallest and ' || format_range(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
+        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || format_range(min(gpus_first), max(gpus_first)) || ' and ' || format_range(min(gpus_last), max(gpus_last))) as told
     from lines
     group by model, kind
 )
 select
     coalesce(
-        (select listed(list(told order by told)) || ' (1: proportional, 0: none)' from models),
+        (select join_list(list(told order by told)) || ' (1: proportional, 0: none)' from models),
         'No two cells differ in the batch size alone, or in GPUs alone'
     )
     || coalesce((

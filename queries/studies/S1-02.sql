@@ -31,7 +31,7 @@ with machines as (  -- a mean over unlike machines would be of none
 select
     coalesce((
         select 'At hand ' || string_agg(
-            printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells', machine, spread(least, most), pairs, case pairs when 1 then '' else 's' end)
+            printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells', machine, format_range(least, most), pairs, case pairs when 1 then '' else 's' end)
             || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more', 100 * fewer, 100 * more), ''),
             '; ' order by machine)
         from machines where pairs > 0

@@ -37,13 +37,13 @@ best_accuracies as (
     select run, study, corrected from cells where quantity = 'best accuracy' and run is not null
 ),
 bests as (
-    select 1 as place, 'the fastest' as what, printf('%.4g samples/s', best) as how, told, least, most, best_point, best = worst as is_even from line_bests('speeds', 'fitting', 'batch_size')
+    select 1 as place, 'the fastest' as what, printf('%.4g samples/s', best) as how, label, least, most, best_point, best = worst as is_even from line_bests('speeds', 'fitting', 'batch_size')
     union all
-    select 2, 'the most accurate', printf('%.3g %%', 100 * best), told, least, most, best_point, best = worst from line_bests('best_accuracies', 'fitting', 'batch_size')
+    select 2, 'the most accurate', printf('%.3g %%', 100 * best), label, least, most, best_point, best = worst from line_bests('best_accuracies', 'fitting', 'batch_size')
 ),
 changes as (
     select place, case count(*)
-        when 1 then printf('%s: of batches %d to %d, %d is %s with %s', any_value(told), any_value(least), any_value(most), any_value(best_point), what, any_value(how))
+        when 1 then printf('%s: of batches %d to %d, %d is %s with %s', any_value(label), any_value(least), any_value(most), any_value(best_point), what, any_value(how))
         else printf('of %d lines of cells that differ in the batch size alone the largest batch is %s in %d, the smallest in %d, all alike in %d', count(*), what,
             count(*) filter (best_point = most and not is_even), count(*) filter (best_point = least and not is_even), count(*) filter (is_even))
     end as change

@@ -69,4 +69,4 @@ select
     || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)', 100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error)) from memory)
     || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered)
     || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables say %.1f to %.1f', model, gb, least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
-    || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', spread(least, most), runs, case runs when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict
+    || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs, case runs when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict

@@ -58,4 +58,4 @@ select
         100 * min(corrected) filter (quantity = 'time saved'), 100 * max(corrected) filter (quantity = 'time saved')) from cells)
     || (select printf(case when most < claimed then 'not %.0f %% faster' when least >= claimed then '%.0f %% faster and more' else '%.0f %% faster by some of these averages alone' end, 100 * (claimed - 1))
         || printf('; %.3g times and more holds for %d of %d pairs', claimed, holding, pairs) from averages, listed_pairs)
-    || coalesce((select '; at hand ' || listed(list(told order by told)) || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs)) from means_at_hand, pairs_at_hand having count(*) > 0), '') || '.' as verdict
+    || coalesce((select '; at hand ' || join_list(list(told order by told)) || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs)) from means_at_hand, pairs_at_hand having count(*) > 0), '') || '.' as verdict

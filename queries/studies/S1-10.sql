@@ -28,7 +28,7 @@ with counts as (
     from cells where run is not null
 )
 select
-    printf('%d of %d runs at hand converge', converged, runs) || coalesce(printf(', after %s epochs', spread(least, most)), '')
+    printf('%d of %d runs at hand converge', converged, runs) || coalesce(printf(', after %s epochs', format_range(least, most)), '')
     || case when guessing > 0 then printf('; %d stay%s at chance, which is no convergence', guessing, case guessing when 1 then 's' else '' end) else '' end
     || (select printf('; the study says %.0f.', published) from cells where run is null) as verdict
 from counts

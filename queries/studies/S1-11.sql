@@ -35,8 +35,8 @@ with factors as (
     from cells where coalesce(corrected, 1) > 0
 )
 select
-    coalesce(printf('What is in use on a card is %s times what the framework allocated at its peak', spread(least_of_allocated, most_of_allocated)),
+    coalesce(printf('What is in use on a card is %s times what the framework allocated at its peak', format_range(least_of_allocated, most_of_allocated)),
         'What is in use is known, but not what the framework allocated')
-    || coalesce(printf(', %s times what it reserved', spread(least_of_reserved, most_of_reserved)), '')
+    || coalesce(printf(', %s times what it reserved', format_range(least_of_reserved, most_of_reserved)), '')
     || case when untold between 1 and devices - 1 then printf('; on %d of %d devices nobody told what it allocated', untold, devices) else '' end || '.' as verdict
 from factors

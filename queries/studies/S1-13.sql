@@ -21,5 +21,5 @@ from effects as e join fitting as f on e.this_run = f.run where e.allocated_byte
 order by all;
 
 select
-    coalesce((select listed(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study) order by model, setting)) from cells where run is not null and quantity like 'time%'),
+    coalesce((select join_list(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study) order by model, setting)) from cells where run is not null and quantity like 'time%'),
         'No pair of cells that differ in precision alone is at hand') || '.' as verdict

@@ -83,4 +83,4 @@ select
             || ': something else than arithmetic sets the time', '')
         from costs as a join costs as b on a.flop > b.flop and a.cpu < b.cpu
     )
-    || coalesce((select '. At hand ' || listed(list(told order by told)) from told having count(*) > 0), '') || '.' as verdict
+    || coalesce((select '. At hand ' || join_list(list(told order by told)) from told having count(*) > 0), '') || '.' as verdict

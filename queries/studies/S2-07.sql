@@ -24,7 +24,7 @@ executions as (
 ),
 found as (
     select ncu_run, run, id, sum(dur_ns) / sum(executions) as mean_ns
-    from matched('executions', 'launches')
+    from match_launches('executions', 'launches')
     where match in ('exact', 'periodic', 'shape', 'other_memory', 'function')
     group by ncu_run, run, id
 ),
@@ -64,7 +64,7 @@ with counts as (
     select avg(study) as metrics from cells where quantity = 'metrics of a launch'
 ),
 compared as (
-    select listed(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as told
+    select join_list(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as told
     from cells
     where corrected > 0
 )

@@ -59,7 +59,7 @@ copied as (
 ),
 lines as (
     select
-        s.told, s.least, s.most, s.at_least.study as first, s.at_most.study as last,
+        s.label, s.least, s.most, s.at_least.study as first, s.at_most.study as last,
         t.at_most.corrected / nullif(t.at_least.corrected, 0) as time_factor,
         b.at_most.corrected / nullif(b.at_least.corrected, 0) as bytes_factor,
         h.at_most.corrected / nullif(h.at_least.corrected, 0) as host_factor
@@ -70,11 +70,11 @@ lines as (
 )
 select
     coalesce(
-        (select listed(list(
-            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', told, least, most, 100 * first, 100 * last)
+        (select join_list(list(
+            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', label, least, most, 100 * first, 100 * last)
             || coalesce(printf(', a step''s take %.2f times as long', time_factor), '') || coalesce(printf(', carry %.2f times the bytes', bytes_factor), '')
             || coalesce(printf(', and %.1f times as much comes from the host', host_factor), '')
-            order by told)) from lines),
+            order by label)) from lines),
         (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity', 100 * min(study), 100 * max(study)) from activity)
     )
     || (select case count(*)

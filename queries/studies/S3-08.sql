@@ -25,8 +25,8 @@ order by s.model, s.batch_size, s.run;
 
 select
     coalesce(
-        listed(list(printf('%s: Winograd takes %.1f %% at batch %d and %.1f %% at %d, convolutions of all kinds %.1f %% and %.1f %%', told,
-            100 * at_least.study, least, 100 * at_most.study, most, 100 * at_least.corrected, 100 * at_most.corrected) order by told)),
+        join_list(list(printf('%s: Winograd takes %.1f %% at batch %d and %.1f %% at %d, convolutions of all kinds %.1f %% and %.1f %%', label,
+            100 * at_least.study, least, 100 * at_most.study, most, 100 * at_least.corrected, 100 * at_most.corrected) order by label)),
         (select printf('No two cells differ in the batch size alone; Winograd takes %.1f to %.1f %%, convolutions of all kinds %.1f to %.1f %%', 100 * min(study), 100 * max(study), 100 * min(corrected), 100 * max(corrected)) from cells)
     ) || '.' as verdict
 from line_ends('cells', 'fitting', 'batch_size')

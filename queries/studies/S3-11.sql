@@ -74,8 +74,8 @@ of_windows as (
 )
 select
     string_agg(
-        printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs, case runs when 1 then '' else 's' end, recorded, spread(100 * least, 100 * most))
-        || coalesce(printf(', %s µs each on average, 99 of 100 at most %.3g µs', spread(least_ns / 1e3, most_ns / 1e3), longest_ns / 1e3), '')
+        printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs, case runs when 1 then '' else 's' end, recorded, format_range(100 * least, 100 * most))
+        || coalesce(printf(', %s µs each on average, 99 of 100 at most %.3g µs', format_range(least_ns / 1e3, most_ns / 1e3), longest_ns / 1e3), '')
         || coalesce(printf(', up to %d wait at once', waiting::bigint), '')
         || coalesce(printf('; most of the rest is %s', other), ''),
         '. ' order by recorded <> 'window backward', recorded) || '.' as verdict

@@ -25,14 +25,14 @@ times as (
     select run, null::double as study, corrected from cells where corrected is not null
 ),
 lines as (
-    select s.told, s.least, s.most, s.at_least.study as first, s.at_most.study as last, t.at_least.corrected as first_ns, t.at_most.corrected as last_ns
+    select s.label, s.least, s.most, s.at_least.study as first, s.at_most.study as last, t.at_least.corrected as first_ns, t.at_most.corrected as last_ns
     from line_ends('shares', 'fitting', 'batch_size') as s
     left join line_ends('times', 'fitting', 'batch_size') as t using (line, least, most)
 )
 select
     coalesce(
-        listed(list(printf('%s: from batch %d to %d the share goes from %.2f %% to %.2f %%', told, least, most, 100 * first, 100 * last)
-            || coalesce(printf(', the time of a sample from %.4g µs to %.4g µs', first_ns / 1e3, last_ns / 1e3), '') order by told)),
+        join_list(list(printf('%s: from batch %d to %d the share goes from %.2f %% to %.2f %%', label, least, most, 100 * first, 100 * last)
+            || coalesce(printf(', the time of a sample from %.4g µs to %.4g µs', first_ns / 1e3, last_ns / 1e3), '') order by label)),
         (select printf('No two cells differ in the batch size alone; the share is %.2f %% to %.2f %%', 100 * min(study), 100 * max(study)) from cells)
     ) || '.' as verdict
 from lines

@@ -234,7 +234,7 @@ def test_graphs_hold_the_work_that_their_calls_launched(answers: Answers) -> Non
 def test_advice_stands_on_the_figures_of_the_other_questions(answers: Answers) -> None:
     rules = {(*place(row), row["rule"]): row for row in answers.said["advice"]}
     for key, row in answers.by_device("kernel_concurrency").items():
-        concurrency, use = rules[*key, "low_kernel_concurrency"], rules[*key, "low_compute_utilisation"]
+        concurrency, use = rules[*key, "low_kernel_concurrency"], rules[*key, "low_compute_utilization"]
         assert (concurrency["part_ns"], concurrency["whole_ns"]) == (row["concurrent_ns"], row["busy_ns"])
         assert (use["part_ns"], use["whole_ns"]) == (row["busy_ns"], row["window_ns"])
     for key, row in answers.by_device("memcpy_overlap").items():

@@ -17,7 +17,7 @@ def rows_of(tmp_path: Path, runs: dict[str, dict[str, object]], sql: str) -> lis
 
 def lines(tmp_path: Path, axis: str, **runs: dict[str, object]) -> dict[str, list[tuple[str, int]]]:
     """The runs and points of each line, by what tells it."""
-    sql = f"select told, list((run, point) order by run) from lines_along('runs', '{axis}') group by line, told"
+    sql = f"select label, list((run, point) order by run) from lines_along('runs', '{axis}') group by line, label"
     return dict(rows_of(tmp_path, runs, sql))
 
 
@@ -65,7 +65,7 @@ def test_ends_are_means_of_repeats_at_the_first_and_the_last_point(tmp_path: Pat
         {"a": {}, "b": {"repeat": 1}, "c": {"batch_size": 16}, "d": {"batch_size": 32}, "alone": {"model": "other"}},
         "with answered(run, study, corrected) as"
         " (values ('a', 1, 5), ('b', 3, 7), ('c', 9, 9), ('d', 4, 8), ('alone', 1, 1))"
-        " select told, points, least, most, at_least.study, at_least.corrected, at_most.study, at_most.corrected"
+        " select label, points, least, most, at_least.study, at_least.corrected, at_most.study, at_most.corrected"
         " from line_ends('answered', 'runs', 'batch_size')",
     )
     assert found == [("net", 3, 8, 32, 2, 6, 4, 8)]
@@ -76,12 +76,12 @@ def test_the_best_point_of_equals_is_the_smallest(tmp_path: Path) -> None:
         tmp_path,
         {"a": {}, "b": {"batch_size": 16}, "c": {"batch_size": 32}},
         "with answered(run, corrected) as (values ('a', 1), ('b', 4), ('c', 4))"
-        " select told, least, most, best_point, best, worst from line_bests('answered', 'runs', 'batch_size')",
+        " select label, least, most, best_point, best, worst from line_bests('answered', 'runs', 'batch_size')",
     )
     assert found == [("net", 8, 32, 16, 4, 1)]
 
 
 def test_texts_beyond_six_are_counted_and_one_figure_is_told_once(tmp_path: Path) -> None:
-    lists = "listed(['a', 'b']), listed(list_transform(range(8), lambda n: n::varchar)), listed([])"
-    found = rows_of(tmp_path, {"a": {}}, f"select {lists}, spread(1, 2.5), spread(2, 2.0001)")
+    lists = "join_list(['a', 'b']), join_list(list_transform(range(8), lambda n: n::varchar)), join_list([])"
+    found = rows_of(tmp_path, {"a": {}}, f"select {lists}, format_range(1, 2.5), format_range(2, 2.0001)")
     assert found == [("a; b", "0; 1; 2; 3; 4; 5; and 2 more", None, "1 to 2.5", "2")]

@@ -123,8 +123,8 @@ class Oracle:
 def test_the_parent_is_the_innermost_row_that_holds_it(con, listed):
     fill_rows(con, listed)
     oracle = Oracle(listed)
-    found = con.execute("select id, parent from nested('a') where not crosses").fetchall()
-    crossing = con.execute("select id, parent, depth from nested('a') where crosses").fetchall()
+    found = con.execute("select id, parent from nesting('a') where not crosses").fetchall()
+    crossing = con.execute("select id, parent, depth from nesting('a') where crosses").fetchall()
     assert dict(found) == oracle.parents()
     assert len(found) == len(oracle.parents())
     assert sorted(crossing) == [(number, None, None) for number in sorted(oracle.crossing)]
@@ -134,7 +134,7 @@ def test_the_parent_is_the_innermost_row_that_holds_it(con, listed):
 @given(rows)
 def test_the_depth_is_one_more_than_the_parents(con, listed):
     fill_rows(con, listed)
-    depths = dict(con.execute("select id, depth from nested('a') where not crosses").fetchall())
+    depths = dict(con.execute("select id, depth from nesting('a') where not crosses").fetchall())
     assert depths == {
         number: 1 if parent is None else depths[parent] + 1 for number, parent in Oracle(listed).parents().items()
     }
@@ -145,7 +145,7 @@ def test_the_depth_is_one_more_than_the_parents(con, listed):
 def test_self_times_add_up_to_the_outermost_rows(con, listed):
     fill_rows(con, listed)
     own, outer = con.execute(
-        "with n as materialized (from nested('a')), inner_ns as "
+        "with n as materialized (from nesting('a')), inner_ns as "
         "(select parent as id, sum(end_ns - start_ns) as ns from n where parent is not null group by parent) "
         "select coalesce(sum(end_ns - start_ns - coalesce(ns, 0)), 0), "
         "coalesce(sum(end_ns - start_ns) filter (parent is null), 0), min(end_ns - start_ns - coalesce(ns, 0)) "
@@ -204,7 +204,7 @@ def test_a_damaged_tree_leaves_its_neighbours_alone(con):
     found = con.execute(
         "select count(*) filter (crosses), count(*) filter (depth = 1), count(*) filter (depth = 2), "
         "count(*) filter (depth = 3), count(*) filter (parent = id - 1), any_value(parent) filter (id = 6) "
-        "from nested('a')"
+        "from nesting('a')"
     ).fetchall()
     assert found == [(1, 33_333, 33_333, 33_332, 66_664, 4)]
 

@@ -1,7 +1,7 @@
--- Where the time of each rank goes, as Holistic Trace Analysis (HTA 0.5.0, `get_temporal_breakdown`) says it.
+-- Where the time of each rank goes, as Holistic Trace Analysis (HTA 0.5.0, `get_temporal_breakdown`) defines it.
 -- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; work that was launched in the
 -- last step of the profiler or later is left out, where that step begins at the latest of its marks, those on the GPU
--- included; copies and fills that nothing hides are non-compute, together with communication; what waits on a stream
+-- included; copies and memsets that nothing hides are non-compute, together with communication; what waits on a stream
 -- (`syncs`) counts as busy; times with a fraction of a microsecond are cut to whole ones, each start up and each end down,
 -- which makes gaps longer. Communication is only what is called nccl…Kernel…. HTA also takes an op that names a stream (a
 -- launch of Triton's) for a kernel; that is not done here.
@@ -15,12 +15,12 @@
 -- common = ["run", "rank"]
 -- idle_ns = "kernel_ns less the time in which any row ran."
 -- compute_ns = "Time in which a kernel ran that is no communication."
--- non_compute_ns = "The rest: time in which only communication, copies, fills or waiting ran."
+-- non_compute_ns = "The rest: time in which only communication, copies, memsets or waiting ran."
 -- kernel_ns = "First start to last end of the rows that count."
 -- idle_percent = "idle_ns in percent of kernel_ns, two digits."
 -- compute_percent = "compute_ns in percent of kernel_ns, two digits."
 -- non_compute_percent = "non_compute_ns in percent of kernel_ns, two digits."
--- gpu_rows = "Kernels, copies, fills and waits that count."
+-- gpu_rows = "Kernels, copies, memsets and waits that count."
 -- dropped_rows = "Those that were launched too late to count, or by no call of the file."
 -- ///
 with gpu as not materialized (

@@ -1,5 +1,5 @@
 -- How much of communication is hidden behind compute, as Holistic Trace Analysis (HTA 0.5.0, `get_comm_comp_overlap`)
--- says it.
+-- defines it.
 -- A row is one run and rank. It differs from nccl_share: the share is of the time in which communication ran, not of the
 -- device's, and large is good; all devices of a rank are one; work that was launched in the last step of the profiler or
 -- later is left out, where that step begins at the latest of its marks, those on the GPU included; times with a fraction of

@@ -1,4 +1,4 @@
--- Which CUDA calls take the time of the processor, as nvprof's summary ("API calls") says it.
+-- Which CUDA calls take the time of the processor, as nvprof's summary ("API calls") defines it.
 -- A row is one run, rank and function. It differs from api_summary: runtime and driver calls of one name are one, Time(%) is
 -- of both APIs together, and calls without a valid time are left out. A runtime call holds the driver calls that it makes,
 -- so where both are recorded the sum counts some time twice, there as here.

@@ -2,7 +2,7 @@
 -- prints it: "Low Kernel Concurrency: 675.774 us / 12.37502 s = 0 %".
 -- A row is one run, rank and device that ran kernels. It differs from kernel_concurrency in what is printed only,
 -- the two terms and their percentage in one digit, so that a small one reads as 0; the definition is the same, as far as
--- printed figures tell.
+-- printed figures show.
 -- /// query
 -- title = "Kernel concurrency, as nvvp has it"
 -- needs = ["kernels"]

@@ -1,5 +1,5 @@
--- Which GPU activities take the time, as nvprof's summary ("GPU activities") says it.
--- A row is one run, rank and name. It differs from kernel_summary: copies and fills stand among the kernels and count in the
+-- Which GPU activities take the time, as nvprof's summary ("GPU activities") defines it.
+-- A row is one run, rank and name. It differs from kernel_summary: copies and memsets are among the kernels and count in the
 -- sum that Time(%) is of, and all GPUs of a process are one. A kernel's share is so smaller here than among kernels alone.
 -- CUDA graphs recorded as a whole are activities too. Migrations of unified memory are not, for nvprof has a table of their
 -- own for them. Rows without a valid time are left out.
@@ -16,7 +16,7 @@
 -- time_ns = "Durations of these activities, added up."
 -- calls = "How many they are."
 -- common = ["avg_ns", "min_ns", "max_ns"]
--- name = "Kernel name, or nvprof's word for a copy or fill."
+-- name = "Kernel name, or nvprof's name for a copy or memset."
 -- gpu_activities_ns = "Durations of all activities of the rank, added up."
 -- ///
 with activity as (

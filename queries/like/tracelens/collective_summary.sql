@@ -1,9 +1,10 @@
--- How fast collectives are, as TraceLens (`NcclAnalyser`, the summary of those that make ranks wait for each other) says it.
--- A row is one run, collective, data type and number of elements that a rank gives. It differs from collective_summary: a
--- collective's time is the shortest of its kernels over the ranks, without more; which kernels are one collective tells
--- their place in time among those of their group and rank, whether or not all ranks are in the run; means are those of the
--- collectives' own figures; a GB is 1024³ bytes; only all-reduce, reduce-scatter, all-gather and all-to-all are in it, and
--- only with the profiler's notes. Ranks whose clocks do not agree show as skew.
+-- How fast collectives are, as TraceLens (`NcclAnalyser`, the summary of those that make ranks wait for each other) defines
+-- it.
+-- A row is one run, collective, data type and number of elements that a rank contributes. It differs from
+-- collective_summary: a collective's time is the shortest of its kernels over the ranks, without more; which kernels are
+-- one collective follows from their place in time among those of their group and rank, whether or not all ranks are in the
+-- run; means are those of the collectives' own figures; a GB is 1024³ bytes; only all-reduce, reduce-scatter, all-gather
+-- and all-to-all are in it, and only with the profiler's notes. Ranks whose clocks do not agree show as skew.
 -- /// query
 -- title = "Collectives and their bandwidth, as TraceLens has them"
 -- needs = ["collectives"]
@@ -14,10 +15,10 @@
 -- common = ["run"]
 -- collective_name = "The profiler's name of the collective."
 -- dtype = "Data type."
--- in_elements = "Elements that a rank gives."
+-- in_elements = "Elements that a rank contributes."
 -- group_name = "Process group; of several the first by name."
 -- group_size = "Ranks in that group."
--- full_msg_bytes = "What a rank gives, or for all-gather gets."
+-- full_msg_bytes = "What a rank contributes, or for all-gather receives."
 -- comm_latency_mean_ns = "Mean over the collectives of the shortest kernel of each, rounded."
 -- skew_in_start_mean_ns = "Mean of the time between the first and the last rank's start, rounded."
 -- skew_in_end_mean_ns = "Mean of the time between the first and the last rank's end, rounded."

@@ -1,6 +1,6 @@
--- Where the time of each rank goes, as TraceLens (`GPUEventAnalyser`) says it.
--- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; fills count as computation; the
--- exposed part of copies is its own, without fills; communication is what is called nccl, rccl or cross_device_reduce.
+-- Where the time of each rank goes, as TraceLens (`GPUEventAnalyser`) defines it.
+-- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; memsets count as computation; the
+-- exposed part of copies is its own, without memsets; communication is what is called nccl, rccl or cross_device_reduce.
 -- Computation goes first, then communication, then copies; with idle_ns the three parts add up to total_ns. CUDA graphs
 -- recorded as a whole are computation.
 -- /// query
@@ -11,7 +11,7 @@
 -- common = ["run", "rank", "doubles"]
 -- [columns]
 -- common = ["run", "rank"]
--- computation_ns = "Time in which a kernel that does not communicate ran, or a fill."
+-- computation_ns = "Time in which a kernel that does not communicate ran, or a memset."
 -- exposed_comm_ns = "Time in which communication ran, and no computation."
 -- exposed_memcpy_ns = "Time in which a copy ran, and neither computation nor communication."
 -- busy_ns = "Time in which anything ran."
@@ -35,8 +35,8 @@ activity as not materialized (  -- each use reads only its own kinds and columns
         run, source, rank,
         null::integer as device,
         kind, name,
-        case when $doubles then kept_ns(double_us(start_ns)) else start_ns end as start_ns,
-        case when $doubles then kept_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
+        case when $doubles then double_us_to_ns(double_us(start_ns)) else start_ns end as start_ns,
+        case when $doubles then double_us_to_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
 ),
