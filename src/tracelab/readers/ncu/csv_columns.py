@@ -71,11 +71,12 @@ class ColumnLayout:
         key_columns = [
             self.position_of[name] for name in DETAILS if name in self.position_of and name != "metric value"
         ]
+        # itemgetter of a single position returns no tuple
         positions = [
             *key_columns,
             key_columns[0],
             *(position for _, position in self.other_columns),
-        ]  # of one alone it makes no tuple
+        ]
         return itemgetter(*positions)
 
     @cached_property

@@ -14,7 +14,7 @@ _LONGEST_ROW = 8 << 20
 _FIRST_INTEGER = re.compile(r"-?\d+")
 _ABSENT = (-1, 4294967295)
 _LIMITS = {"device": 1 << 31, "context": 1 << 63, "stream": 1 << 63, "pid": 1 << 63, "number": 1 << 63}
-_NO_DEVICE = (255, "0.0")  # dimension ncu writes of a device it knows nothing of
+_NO_DEVICE = (255, "0.0")  # written by ncu for an unknown device
 _AXES = "xyz"
 _SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.0*)?")
 _POINTS = re.compile(r"(?<=\d)\.(?=\d{3}\b)")  # of thousands, as continental locales write them: (1.024, 1, 1)
@@ -67,9 +67,8 @@ class PageParser:
                 self.report.note_here("stray_line")
                 self._begin_row(row)
                 return True
-        if (
-            line.count(f'"{layout.separator}"') >= layout.min_fields - 1
-        ):  # as many cells as a row, after a broken number
+        # as many cells as a row, after a broken number
+        if line.count(f'"{layout.separator}"') >= layout.min_fields - 1:
             self.report.skip_row()
             return True
         return False

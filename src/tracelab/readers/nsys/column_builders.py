@@ -113,9 +113,8 @@ def duration(start: str, end: str) -> Value:
     """Subtract a start from an end."""
 
     def subtract(batch: Batch) -> Array:
-        starts = _null_out_of_range(
-            batch.column(start), start, DiagnosticCounts()
-        )  # counted when the start becomes a column
+        # counted when the start becomes a column
+        starts = _null_out_of_range(batch.column(start), start, DiagnosticCounts())
         return pc.subtract(_null_out_of_range(batch.column(end), end, batch.diagnostics), starts)
 
     return subtract

@@ -75,9 +75,8 @@ def parse_integer(text: str, column_unit: str, unit: str) -> int | None:
         and len(integer_part) <= _DIGITS_OF_INT
     )
     if plain and digits is not None and len(fraction) <= digits:
-        value = int(integer_part + fraction) * 10 ** (
-            digits - len(fraction)
-        )  # the same without a Decimal: there are many rows
+        # the same without a Decimal: there are many rows
+        value = int(integer_part + fraction) * 10 ** (digits - len(fraction))
         return value if value < _MOST and unit == "ns" else None
     parsed = parse_amount(text, column_unit)
     if parsed is None or parsed.unit != unit or abs(parsed.number) >= _MOST:

@@ -25,7 +25,7 @@ from tracelab.readers.nvprof.sqlite_scan import ReadLosses, quote_name
 from tracelab.readers.nvprof.table_queries import build_queries, list_kinds
 from tracelab.store.writer import Sink
 
-UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from a machine's start does not get there
+UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from boot stays below
 _DATA = files("tracelab.readers.nvprof")
 _ABSENT = ("", "00", "00000000")
 

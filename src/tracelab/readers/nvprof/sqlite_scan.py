@@ -189,9 +189,8 @@ def _build_checked_table(query: TableQuery, rows: list[tuple[Any, ...]], losses:
     columns = []
     rows_with_values = [row for row in rows if any(value not in (None, "") for value in row[:-1])]
     losses.rows += len(rows) - len(rows_with_values)  # on a truncated page SQLite reads empty rows
-    for field, values in zip(
-        query.fields, zip(*rows_with_values, strict=True), strict=False
-    ):  # after the fields: the rowid
+    # after the fields: the rowid
+    for field, values in zip(query.fields, zip(*rows_with_values, strict=True), strict=False):
         fits = _FITS[field.kind]
         kept = [value if value is None or fits(value) else None for value in values]
         if unfit := [

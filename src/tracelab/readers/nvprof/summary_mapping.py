@@ -20,7 +20,7 @@ class TableContext:
     device: str | None = None
     kernel: str | None = None
     heading: str = "gpu_activities"
-    scope: str | None = None  # the NVTX range that a summary is of
+    scope: str | None = None  # NVTX range of a summary
 
 
 def _map_times(context: TableContext, cells: RowCells) -> Row:

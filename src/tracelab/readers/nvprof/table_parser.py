@@ -32,7 +32,7 @@ class TableParser:
     lost: int = 0
     started: bool = False
     tables: int = 0
-    pids: set[int] = field(default_factory=set)  # of results
+    pids: set[int] = field(default_factory=set)  # processes of results
     is_cut_off: bool = False
     coarsest_ns: Decimal = Decimal(0)
     _line: int = 0
@@ -130,7 +130,7 @@ class TableParser:
             self.diagnostics.note("name_cut", name)
 
     def _note_digits(self, layout: TableLayout, cells: RowCells) -> None:
-        sampled = self.kept % 64 == 1  # a printed table has the is_same digits in all its rows, or about
+        sampled = self.kept % 64 == 1  # a printed table has about the same digits in all its rows
         if sampled and layout.kind == "trace" and (start := cells.text("Start")):
             self.coarsest_ns = max(self.coarsest_ns, printed_resolution_ns(start, cells.units.get("Start", "")))
 

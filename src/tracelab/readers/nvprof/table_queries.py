@@ -36,7 +36,8 @@ def build_queries(con: sqlite3.Connection, tables: dict[str, dict[str, str]], ki
     if kind in ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE") and "correlationId" in tables[table]:
         return (_join_kernels(con, tables, TableQuery(table, fields)),)
     if kind == "NAME" and "objectKind" in tables[table]:
-        return (TableQuery(table, fields, where="t.objectKind <> 1"),)  # a process's name is its command line
+        # the name of a process is its command line, which is not stored
+        return (TableQuery(table, fields, where="t.objectKind <> 1"),)
     return (TableQuery(table, fields),)
 
 
@@ -44,9 +45,8 @@ def _select_field(column: str, declared: str, *, is_text_id: bool) -> SelectFiel
     column_sql = f"t.{quote_name(column)}"
     if is_text_id and "INT" in declared:
         text = f"coalesce((select value from StringTable where _id_ = {column_sql} and _id_ > 0), '')"
-        if (
-            column in FILE_NAMES
-        ):  # SQLite has no function for a path's last part: trim all but slashes, then remove that prefix
+        # SQLite has no function for a path's last part: trim all but slashes, then remove that prefix
+        if column in FILE_NAMES:
             text = f"replace({text}, rtrim({text}, replace({text}, '/', '')), '')"
         return SelectField(column, text, "text")
     if "INT" in declared:

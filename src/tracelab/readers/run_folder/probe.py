@@ -66,8 +66,7 @@ def detect_kind(path: Path) -> Kind:
     if int(mark[2]) != _VERSION:
         raise SourceError(
             path,
-            f"was written by a newer tracelab ({name}/{mark[2]}), this version reads {name}/{_VERSION}; upgrade "
-            f"tracelab",
+            f"was written by a newer tracelab ({name}/{mark[2]}); upgrade this one, which reads {name}/{_VERSION}",
         )
     start = _decode(head).split("\n", 1)[0] if name in LINES else _decode(head)[:_HEAD_BYTES]
     run, rank = _RUN.search(start), _RANK.search(start) if name != "run" else None
