@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 from tests.build import build_store  # noqa: E402
 from tests.golden import cases  # noqa: E402
+from tests.stores import shared_store, study_examples  # noqa: E402
 
 RUN = "generated-4rank-ddp"
 CHANGED_RUN = "generated-4rank-nobroadcast"
@@ -33,6 +34,10 @@ ROWS = 8
 WIDTH = 118
 COLORS = 64
 """Colors of a picture in the repository: looks like full color in a third of the bytes."""
+
+
+STORES = "TRACELAB_DOCS_STORES"
+"""Environment variable: a folder where ingested stores are kept and shared with the tests; a temporary one if unset."""
 
 
 @dataclass(frozen=True)
@@ -60,38 +65,61 @@ def format_answer(answer: pa.Table) -> str:
 @contextmanager
 def open_recorded_runs() -> Iterator[Lab]:
     """Ingest the single runs; among the hundred runs of the sweeps, no picture would show one."""
-    with _ingest([ROOT / "data" / "cpu", *_generated_folders_except(CHANGED_RUN, *_FOLDERS_OF_MANY_RUNS)]) as lab:
-        yield lab
+    with stores_folder() as folder:
+        yield Lab(recorded_runs(folder))
 
 
 @contextmanager
 def open_all_runs() -> Iterator[Lab]:
     """Ingest everything in data/ except the run that exists for a comparison."""
-    with _ingest([ROOT / "data" / "cpu", *_generated_folders_except(CHANGED_RUN)]) as lab:
-        yield lab
+    with stores_folder() as folder:
+        yield Lab(_ingest(folder, "all", [ROOT / "data" / "cpu", *_generated_folders_except(CHANGED_RUN)]))
 
 
 @contextmanager
 def open_run_pair() -> Iterator[Lab]:
     """Ingest the two runs that differ in one setting."""
-    with _ingest([ROOT / "data" / "generated" / run for run in (RUN, CHANGED_RUN)]) as lab:
-        yield lab
+    with stores_folder() as folder:
+        yield Lab(_ingest(folder, "pair", [ROOT / "data" / "generated" / run for run in (RUN, CHANGED_RUN)]))
+
+
+@contextmanager
+def study_runs() -> Iterator[Path]:
+    """Return a store of the runs that rows of studies name as their examples."""
+    with stores_folder() as folder:
+        yield study_examples(folder)
+
+
+@contextmanager
+def stores_folder() -> Iterator[Path]:
+    """Return the folder of the stores."""
+    if STORES in os.environ:
+        yield Path(os.environ[STORES])
+        return
+    with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
+        yield Path(folder)
+
+
+def recorded_runs(folder: Path) -> Path:
+    """Return the store of the single runs."""
+    single = _generated_folders_except(CHANGED_RUN, *_FOLDERS_OF_MANY_RUNS)
+    return _ingest(folder, "recorded", [ROOT / "data" / "cpu", *single])
 
 
 def _generated_folders_except(*names: str) -> list[Path]:
     return sorted(path for path in (ROOT / "data" / "generated").iterdir() if path.name not in names)
 
 
-@contextmanager
-def _ingest(paths: Sequence[Path]) -> Iterator[Lab]:
-    with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
+def _ingest(folder: Path, name: str, paths: Sequence[Path]) -> Path:
+    def fill(store: Path) -> None:
         working_folder = Path.cwd()
         os.chdir(ROOT)  # makes the paths in `sources` the same on every machine
         try:
-            pipeline.ingest([path.relative_to(ROOT) for path in paths], store=Path(folder) / "lab")
+            pipeline.ingest([path.relative_to(ROOT) for path in paths], store=store)
         finally:
             os.chdir(working_folder)
-        yield Lab(Path(folder) / "lab")
+
+    return shared_store(folder, name, fill)
 
 
 def run_example(lab: Lab, query: Query) -> Example:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from examples import ROOT, Example, format_answer
+from examples import ROOT, Example, format_answer, study_runs
 from tracelab import doctor, schema
 from tracelab.cli import COMMANDS, main
 from tracelab.cli.collect import COMMANDS as COLLECT_COMMANDS
 from tracelab.client import Lab
 from tracelab.query import library
 from tracelab.query.spec import Query
-from tracelab.study import evaluate, example, session, spec
+from tracelab.study import evaluate, session, spec
 
 _NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
 _MACRO = re.compile(r"((?:^--.*\n)*)^create or replace macro (\w+)\(([^)]*)\) as( table)?", re.MULTILINE)
@@ -242,7 +242,7 @@ def _build_studies() -> str:
 def _compute_row_states() -> dict[str, str]:
     """Return the state of each row on the runs that ship with tracelab."""
     rows = list(spec.rows().values())
-    with example.store_of(rows) as store, session.opened(store) as con:
+    with study_runs() as store, session.opened(store) as con:
         return {each.row.id: each.state for each in evaluate.states(con, rows)}
 
 

@@ -18,16 +18,32 @@ def source_id(label: str) -> str:
 
 
 def build_store(root: Path, tables: Mapping[str, Rows]) -> Path:
-    """A store with these rows. `run` is 'r' and `rank` 0 where a row does not say; `source` is a short label.
-
-    Every (run, source) that occurs becomes a committed source; rows of `sources` add columns to it.
-    """
-    filled = {name: [_filled(name, row) for row in rows] for name, rows in tables.items()}
-    described = {(row["run"], row["source"]): row for row in filled.pop("sources", [])}
-    pairs = {(row["run"], row["source"]) for rows in filled.values() for row in rows} | set(described)
-    for run, source in sorted(pairs, key=str):
-        commit(root, str(run), str(source), filled, described.get((run, source), {}))
+    """Write a store of these rows, completed by `complete_rows`."""
+    rows, sources = complete_rows(tables)
+    for (run, source), row in sources.items():
+        commit(root, run, source, rows, row)
     return root
+
+
+def complete_rows(
+    tables: Mapping[str, Rows],
+) -> tuple[dict[str, list[dict[str, object]]], dict[tuple[str, str], dict[str, object]]]:
+    """Complete rows: `run` is 'r' and `rank` 0 where a row has none; `source` is a short label.
+
+    Every (run, source) that occurs becomes a row of `sources`, returned apart; rows given of `sources` add columns.
+    """
+    rows = {name: [_completed(name, row) for row in listed] for name, listed in tables.items()}
+    described = {(row["run"], row["source"]): row for row in rows.pop("sources", [])}
+    pairs = {(row["run"], row["source"]) for listed in rows.values() for row in listed} | set(described)
+    return rows, {
+        (str(run), str(source)): source_row(str(run), str(source)) | described.get((run, source), {})
+        for run, source in sorted(pairs, key=str)
+    }
+
+
+def source_row(run: str, source: str) -> dict[str, object]:
+    """Return the row of `sources` of a source that a test says nothing about."""
+    return {"run": run, "source": source, "sha256": source, "reader_version": "1", "path": "x", "format": "kineto"}
 
 
 def commit(root: Path, run: str, source: str, tables: Mapping[str, Rows], row: Mapping[str, object]) -> None:
@@ -37,11 +53,10 @@ def commit(root: Path, run: str, source: str, tables: Mapping[str, Rows], row: M
             ours = [dict(each) for each in rows if (each["run"], each["source"]) == (run, source)]
             if ours:
                 pq.write_table(schema.BY_NAME[name].rows(ours), folder / f"{name}.parquet")
-        known = {"run": run, "source": source, "sha256": source, "reader_version": "1", "path": "x", "format": "kineto"}
-        store.commit(root, folder, known | dict(row), replace=True)
+        store.commit(root, folder, source_row(run, source) | dict(row), replace=True)
 
 
-def _filled(table: str, row: Mapping[str, object]) -> dict[str, object]:
+def _completed(table: str, row: Mapping[str, object]) -> dict[str, object]:
     defaults: dict[str, object] = {"run": "r"}
     if any(column.name == "rank" for column in schema.BY_NAME[table].columns) and table != "devices":
         defaults["rank"] = 0

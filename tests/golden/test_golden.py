@@ -1,6 +1,7 @@
 """Every folder <query>/<case> is a test: rows in as CSV, the answer out as CSV, and the rule it shows in case.toml.
 
-Cases of a question in the definition of another tool stand in like/<tool>/<query>/<case>.
+Cases of a query in the definition of another tool are in like/<tool>/<query>/<case>. The first case of each query goes
+through Parquet files, the others are rows in memory.
 """
 
 import math
@@ -10,6 +11,7 @@ import pytest
 
 from tests.build import build_store
 from tests.golden import cases
+from tests.memory import MemoryStore
 from tracelab.client import Lab
 from tracelab.query import library, spec
 
@@ -24,13 +26,21 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-def _question(case: Path) -> spec.Query:
+def _query(case: Path) -> spec.Query:
     folder = case.parent
     return library.find(folder.name, folder.parent.name if folder.parent.parent.name == "like" else None)
 
 
+def _is_first(case: Path) -> bool:
+    return next(each for each in cases.CASES if each.parent == case.parent) == case
+
+
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: "-".join(case.relative_to(cases.FOLDER).parts))
-def test_case(case: Path, tmp_path: Path) -> None:
-    answer = Lab(build_store(tmp_path / "lab", cases.tables(case))).run_query(_question(case), cases.params(case))
-    found = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
-    assert found == cases.expected(case)
+def test_case(case: Path, tmp_path: Path, memory: MemoryStore) -> None:
+    query, tables, values = _query(case), cases.tables(case), cases.params(case)
+    if _is_first(case):
+        answer = Lab(build_store(tmp_path / "lab", tables)).run_query(query, values)
+    else:
+        answer = memory.filled(tables).run_query(query, values)
+    cells = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
+    assert cells == cases.expected(case)

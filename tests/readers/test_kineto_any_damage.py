@@ -4,9 +4,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import STATUSES, STORED, ingest_bytes, kernel, trace
 
@@ -27,7 +28,7 @@ BYTES = st.one_of(st.sampled_from(list(b'{}[]",:\\\0\xff \n0-')), st.integers(0,
 CHANGES = st.tuples(st.integers(ENDS[0], ENDS[-1]), st.sampled_from(["flip", "delete", "insert"]), BYTES)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(change=CHANGES)
 def test_one_damaged_byte_costs_no_event_but_its_own_and_the_next(change: tuple[int, str, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +43,7 @@ def test_one_damaged_byte_costs_no_event_but_its_own_and_the_next(change: tuple[
     assert counts[0] == counts[1] + counts[2]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_damage_never_crashes_and_keeps_every_event_before_it(data: st.DataObject) -> None:
     content = bytearray(WHOLE_TEXT)
@@ -60,14 +61,14 @@ def test_any_damage_never_crashes_and_keeps_every_event_before_it(data: st.DataO
     assert result.events_read == result.events_kept + result.events_skipped
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_no_crash(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert ingest_bytes(Path(folder), data).file.status in STATUSES
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -85,7 +86,7 @@ def test_any_json_in_any_field_costs_no_other_event(value: object, key: str) -> 
     assert counts == (3, 3, 0)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     key=st.sampled_from(["device", "context", "stream", "correlation", "grid", "block", "External id", "bytes", "kind"])
     | st.sampled_from(["registers per thread", "est. achieved occupancy %", "Collective name", "Process Group Ranks"])

@@ -4,9 +4,10 @@ import json
 import re
 from decimal import Decimal
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.readers.parsing import SEVERAL, argument, compact, normalize, parse
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
@@ -130,7 +131,7 @@ def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:
     return row
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@examples(150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     pieces=st.lists(st.lists(st.tuples(events, spaces), min_size=1, max_size=12), min_size=1, max_size=2),
     base_ns=st.integers(0, 10**18),

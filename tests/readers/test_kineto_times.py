@@ -7,9 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.readers.small import Lab, ingest_bytes, trace
 
 BASE = 1_711_964_646_123_456_789
@@ -316,7 +317,7 @@ SPANS = {
 }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_times_written_any_way_read_back(data: st.DataObject) -> None:
     span = data.draw(st.sampled_from(sorted(SPANS)))

@@ -4,10 +4,11 @@ import gzip
 import io
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, raw_csv
+from tests.properties import examples
 from tests.readers.small import ingest_bytes
 from tracelab.readers.ncu.read_report import parse_lines
 from tracelab.readers.ncu.report_builder import ReportBuilder
@@ -121,7 +122,7 @@ def test_messages_of_ncu_may_come_anywhere():
 NOISE = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=60)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(NOISE, min_size=10, max_size=10), st.sampled_from(["plain", "raw", "ruled"]))
 @example(['"', '","', '"0","', '""', "ID", "Kernel Name", "==", "\0", "\ufeff", "\x85"], "plain")
 def test_the_program_s_output_between_rows_costs_nothing(noise, name):
@@ -135,7 +136,7 @@ def test_the_program_s_output_between_rows_costs_nothing(noise, name):
     assert report.skipped == 0
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.binary(max_size=400), st.integers(0, 2000), st.sampled_from(sorted(PAGES)))
 def test_bytes_thrown_in_anywhere_raise_nothing_and_leave_the_rows_before(junk, place, name):
     data = PAGES[name].encode()
@@ -153,7 +154,7 @@ NUMBERS = st.decimals(min_value=-(10**12), max_value=10**12, places=3)
 SCALES = {"us": ("ns", 3), "Kbyte": ("byte", 3), "Gbyte/s": ("byte/s", 9), "%": ("%", 0), "cycle/nsecond": ("Hz", 9)}
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(NAMES, NAMES, NUMBERS, st.sampled_from(sorted(SCALES))), min_size=3, max_size=8),
     st.sampled_from(",;\t"),

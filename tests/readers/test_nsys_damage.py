@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.readers.nsys_small import GLOBAL_PID, call, copy, export, folder_of, kernel, nvtx
 from tests.readers.small import STATUSES, STORED, Lab, ingest_paths
 from tracelab.errors import SourceError
@@ -94,7 +95,7 @@ def test_a_page_of_nonsense_costs_its_own_rows_only(tmp_path: Path, content: byt
 _FLIP = st.tuples(st.floats(0, 0.999999), st.integers(0, 255))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(st.lists(_FLIP, min_size=1, max_size=8))
 @example([(0.03125, 128)])  # a name that is no text
 def test_flipped_bytes_never_crash(tmp_path_factory: pytest.TempPathFactory, whole: Path, flips: list) -> None:
@@ -188,7 +189,7 @@ _ROW = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(st.lists(_ROW, min_size=1, max_size=40), st.integers(1, 1 << 60) | st.none())
 def test_any_kernels_are_stored_as_sqlite_reads_them(
     tmp_path_factory: pytest.TempPathFactory, rows: list, start_ns: int | None
@@ -229,7 +230,7 @@ def written_over(content: bytes, blocks: list[tuple[float, bytes]]) -> bytes:
 _BLOCKS = st.lists(st.tuples(st.floats(0, 0.999999), st.binary(min_size=64, max_size=64)), min_size=1, max_size=20)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(_BLOCKS)
 @example([(0.8333398999715331, bytes(26) + b"\x85" + bytes(37))])  # the first id is larger than the last one
 @example([(0.8333398999715331, bytes(26) + b"\x04" + bytes(37))])  # the first row has an id of a later one

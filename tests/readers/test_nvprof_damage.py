@@ -7,9 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.readers.small import STATUSES, ingest_bytes
 from tests.readers.test_nvprof_text import CONSOLE_TRACE, GPU_TRACE, LAUNCHES, OLD_SUMMARY, SUMMARY
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -170,7 +171,7 @@ def quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.sampled_from(["ns", "us", "ms", "s"]))
 def test_kernels_come_back_from_csv_as_they_were(kernels: list[tuple[int, int, str, int, int]], unit: str) -> None:
     scale = Decimal(10) ** {"ns": 0, "us": -3, "ms": -6, "s": -9}[unit]
@@ -186,14 +187,14 @@ def test_kernels_come_back_from_csv_as_they_were(kernels: list[tuple[int, int, s
     assert (stored, reader.kept, reader.lost) == (kernels, len(kernels), 0)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=400))
 def test_any_text_below_a_header_is_survived(text: str) -> None:
     reader = printed(f"==1== Profiling result:\n{HEADER}\ns,ms,,,,,,\n{text}")
     assert reader.kept + reader.lost <= text.count("\n") + len(text.splitlines()) + text.count("\r") + 1
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_classified(head: bytes) -> None:
     assert sniff(head) in (True, False)

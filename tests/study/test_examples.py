@@ -1,19 +1,24 @@
 """On what ships with tracelab every row answers, or names what is missing."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
+from tests.stores import study_examples
+from tracelab import schema
 from tracelab.errors import NoDataError
-from tracelab.study import example, figure, session, spec
+from tracelab.study import figure, session, spec
 from tracelab.study.evaluate import CAPTURE, FIGURES, answered, states, unanswered
 
 
 @pytest.fixture(scope="module")
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A session over the examples of all rows."""
-    with example.store_of(list(spec.rows().values())) as store, session.opened(store) as opened:
+def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a session over the examples of all rows, read into memory: each query opens some 270 files otherwise."""
+    with session.opened(study_examples(shared_stores)) as opened:
+        for table in schema.TABLES:
+            opened.execute(f"create temp table {table.name} as from {table.name}")
         yield opened
 
 

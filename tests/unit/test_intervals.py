@@ -6,11 +6,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab.client import Lab
+from tests.memory import end_ns, insert
+from tests.properties import examples
 from tracelab.query import execute, library
 from tracelab.store import session
 
@@ -31,7 +32,7 @@ rows = st.fixed_dictionaries(
     }
 )
 relations = st.lists(rows, max_size=8)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,11 @@ def fill(con: duckdb.DuckDBPyConnection, **tables: list[Row]) -> None:
             f"create or replace temp table {name} "
             "(run varchar, source varchar, rank integer, device integer, start_ns bigint, end_ns bigint)"
         )
-        for row in listed:
-            end = None if None in (row["start_ns"], row["dur_ns"]) else row["start_ns"] + row["dur_ns"]
-            values = ["r", row["source"], row["rank"], row["device"], row["start_ns"], end]
-            con.execute(f"insert into {name} values (?, ?, ?, ?, ?, ?)", values)
+        rows = [
+            ("r", row["source"], row["rank"], row["device"], row["start_ns"], end_ns(row["start_ns"], row["dur_ns"]))
+            for row in listed
+        ]
+        insert(con, name, rows)
 
 
 def answer(con: duckdb.DuckDBPyConnection, text: str) -> dict[tuple, tuple]:
@@ -313,19 +315,16 @@ kernel_rows = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(kernel_rows, relations, relations)
-def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, kernels, copies, graphs):
+def test_queries_agree_with_the_oracle_and_with_each_other(memory, kernels, copies, graphs):
     tables = {
         "kernels": kernels,
         "memcpys": [row | {"direction": "HtoD", "size_bytes": 8} for row in copies],
         "graph_launches": graphs,
     }
-    store = build_store(tmp_path_factory.mktemp("lab"), tables)
-    found = {
-        name: Lab(store).run_query(library.find(name), {}).to_pylist()
-        for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")
-    }
+    memory.filled(tables)
+    found = {name: memory.query(name).to_pylist() for name in ("gpu_breakdown", "nccl_share", "kernel_concurrency")}
     compute = [row for row in kernels if row["name"] != COMMUNICATION]
     communication = [row for row in kernels if row["name"] == COMMUNICATION]
     oracle = Oracle(compute, communication, copies, graphs)

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import build_store
+from tests.memory import MemoryStore
+from tests.properties import examples
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
 
@@ -28,7 +29,7 @@ Row = dict[str, object]
 Spans = list[tuple[int, int]]
 
 COMM = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
-checked = settings(max_examples=40, deadline=None)
+checked = examples(40)
 
 rows = st.fixed_dictionaries(
     {
@@ -82,7 +83,7 @@ def used(gpu: list[Row], launched: list[Row], marks: list[tuple[int, int]], rank
     return [row for row in ours if first.get(row["correlation"], last) < last]
 
 
-def lab_of(folder: object, gpu: list[Row], launched: list[Row], marks: list[tuple[int, int]]) -> Lab:
+def filled(memory: MemoryStore, gpu: list[Row], launched: list[Row], marks: list[tuple[int, int]]) -> Lab:
     tables = {
         "kernels": [row | {"source": str(row["rank"])} for row in gpu],
         "api_calls": [
@@ -96,7 +97,7 @@ def lab_of(folder: object, gpu: list[Row], launched: list[Row], marks: list[tupl
             for at, (start, dur) in enumerate(marks)
         ],
     }
-    return Lab(build_store(folder.mktemp("lab"), tables))
+    return memory.filled(tables)
 
 
 @pytest.fixture(scope="module")
@@ -116,20 +117,20 @@ def test_hta_prints_the_same_of_the_generated_run(generated, with_last, rank, us
     assert (*(row[f"{part}_percent"] for part in parts[:3]), share["comp_comm_overlap_percent"]) == (*percent, overlap)
 
 
-def test_hta_lets_the_longest_of_rows_that_start_together_cover_a_row_that_it_turned(tmp_path_factory):
+def test_hta_lets_the_longest_of_rows_that_start_together_cover_a_row_that_it_turned(memory):
     spans = [(0, 0), (3250, 750), (3250, 1750), (4250, 0)]
     gpu: list[Row] = [
         {"rank": 0, "device": 0, "name": "gemm", "correlation": 1, "start_ns": start, "dur_ns": dur}
         for start, dur in spans
     ]
-    (row,) = lab_of(tmp_path_factory, gpu, [], []).query("gpu_breakdown", like="hta").to_pylist()
+    (row,) = filled(memory, gpu, [], []).query("gpu_breakdown", like="hta").to_pylist()
     assert (row["kernel_ns"], row["idle_ns"], row["compute_ns"]) == (5000, 4000, 1000)
 
 
 @checked
 @given(st.lists(rows, min_size=1, max_size=8), st.lists(calls, max_size=6), steps)
-def test_hta_merges_rounds_and_drops_as_in_python(tmp_path_factory, gpu, launched, marks):
-    lab = lab_of(tmp_path_factory, gpu, launched, marks)
+def test_hta_merges_rounds_and_drops_as_in_python(memory, gpu, launched, marks):
+    lab = filled(memory, gpu, launched, marks)
     for row in lab.query("gpu_breakdown", like="hta").to_pylist():
         counted = used(gpu, launched, marks, row["rank"])
         assert row["gpu_rows"] == len(counted)
@@ -145,8 +146,8 @@ def test_hta_merges_rounds_and_drops_as_in_python(tmp_path_factory, gpu, launche
 
 @checked
 @given(st.lists(rows, min_size=1, max_size=8), st.lists(calls, max_size=6), steps)
-def test_overlap_is_what_of_communication_lies_in_compute(tmp_path_factory, gpu, launched, marks):
-    lab = lab_of(tmp_path_factory, gpu, launched, marks)
+def test_overlap_is_what_of_communication_lies_in_compute(memory, gpu, launched, marks):
+    lab = filled(memory, gpu, launched, marks)
     for row in lab.query("nccl_share", like="hta").to_pylist():
         counted = used(gpu, launched, marks, row["rank"])
         spans = [(each["name"], range(*cut(each), 250)) for each in counted]
@@ -158,12 +159,12 @@ def test_overlap_is_what_of_communication_lies_in_compute(tmp_path_factory, gpu,
 
 @checked
 @given(st.lists(rows, min_size=1, max_size=8), st.lists(rows, max_size=4), st.lists(rows, max_size=4))
-def test_tracelens_parts_add_up_and_are_those_of_sets(tmp_path_factory, kernels, copies, fills):
+def test_tracelens_parts_add_up_and_are_those_of_sets(memory, kernels, copies, fills):
     tables = {"kernels": kernels, "memcpys": [], "memsets": []}
     bare = ("rank", "device", "start_ns", "dur_ns")
     tables["memcpys"] = [{name: row[name] for name in bare} | {"direction": "HtoD"} for row in copies]
     tables["memsets"] = [{name: row[name] for name in bare} for row in fills]
-    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), tables))
+    lab = memory.filled(tables)
 
     def instants(listed: Iterable[Row]) -> set[int]:
         return {at for row in listed for at in range(row["start_ns"], row["start_ns"] + row["dur_ns"], 250)}
@@ -180,12 +181,12 @@ def test_tracelens_parts_add_up_and_are_those_of_sets(tmp_path_factory, kernels,
 
 
 @pytest.mark.parametrize(("doubles", "idle_ns"), [(False, 1_000), (True, 0)])
-def test_doubles_do_not_see_a_start_a_tenth_of_a_microsecond_late(tmp_path, doubles, idle_ns):
+def test_doubles_do_not_see_a_start_a_tenth_of_a_microsecond_late(memory, doubles, idle_ns):
     first = 1_712_195_495_500_000_000
     kernels = [
         {"name": "a", "device": 0, "start_ns": first, "dur_ns": 2_000},
         {"name": "b", "device": 0, "start_ns": first + 2_100, "dur_ns": 2_000},
     ]
-    lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels}))
+    lab = memory.filled({"kernels": kernels})
     (row,) = lab.query("gpu_breakdown", like="hta", doubles=doubles).to_pylist()
     assert row["idle_ns"] == idle_ns

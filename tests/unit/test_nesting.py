@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.build import build_store
-from tracelab.client import Lab
+from tests.memory import end_ns, insert
+from tests.properties import examples
 from tracelab.query import library
 from tracelab.store import session
 
@@ -37,7 +38,7 @@ points = st.lists(
     ),
     max_size=8,
 )
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +53,11 @@ def fill_rows(con: duckdb.DuckDBPyConnection, listed: list[Row]) -> None:
         "create or replace temp table a (run varchar, source varchar, pid bigint, tid bigint, part bigint, id bigint, "
         "start_ns bigint, end_ns bigint)"
     )
-    for number, row in enumerate(listed, 1):
-        end = None if None in (row["start_ns"], row["dur_ns"]) else row["start_ns"] + row["dur_ns"]
-        values = ["r", "s", 1, row["tid"], row["part"], number, row["start_ns"], end]
-        con.execute("insert into a values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    rows = [
+        ("r", "s", 1, row["tid"], row["part"], number, row["start_ns"], end_ns(row["start_ns"], row["dur_ns"]))
+        for number, row in enumerate(listed, 1)
+    ]
+    insert(con, "a", rows)
 
 
 def fill_points(con: duckdb.DuckDBPyConnection, listed: list[Row]) -> None:
@@ -63,9 +65,11 @@ def fill_points(con: duckdb.DuckDBPyConnection, listed: list[Row]) -> None:
         "create or replace temp table p (run varchar, source varchar, pid bigint, tid bigint, id bigint, at_ns bigint, "
         "device integer, gpu_ns bigint, gpu_rows bigint)"
     )
-    for number, row in enumerate(listed, 1):
-        values = ["r", "s", 1, row["tid"], number, row["at_ns"], row["device"], row["gpu_ns"], 1]
-        con.execute("insert into p values (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    rows = [
+        ("r", "s", 1, row["tid"], number, row["at_ns"], row["device"], row["gpu_ns"], 1)
+        for number, row in enumerate(listed, 1)
+    ]
+    insert(con, "p", rows)
 
 
 class Oracle:
@@ -219,11 +223,10 @@ host_ops = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(host_ops)
-def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
-    store = build_store(tmp_path_factory.mktemp("lab"), {"ops": [row | {"pid": 1} for row in listed]})
-    asked, lab = library.find("op_summary"), Lab(store)
+def test_op_summary_agrees_with_the_definitions(memory, listed):
+    asked, lab = library.find("op_summary"), memory.filled({"ops": [row | {"pid": 1} for row in listed]})
     answer = {row["op"]: row for row in lab.run_query(asked, {}).to_pylist()}
     assert lab.run_query(asked, {"run": "r", "rank": 0}).to_pylist() == list(answer.values())
     numbers = {name: number for number, name in enumerate(sorted({row["name"] for row in listed}))}
@@ -245,7 +248,7 @@ def test_op_summary_agrees_with_the_definitions(tmp_path_factory, listed):
 
 
 @pytest.mark.parametrize("values", [{}, {"run": "z"}, {"rank": 0}, {"run": "z", "rank": 0}])
-def test_of_ops_of_equal_times_the_first_holds_the_others_in_every_run(tmp_path, values):
+def test_of_ops_of_equal_times_the_first_holds_the_others_in_every_run(memory, values):
     """However many rows DuckDB expects of a run, it may not shuffle them."""
     ops = [
         {"run": run, "name": name, "start_ns": at, "dur_ns": 5, "pid": 1, "tid": 1}
@@ -253,7 +256,7 @@ def test_of_ops_of_equal_times_the_first_holds_the_others_in_every_run(tmp_path,
         for at in range(0, 3_000, 10)
         for name in ("outer", "mid", "inner")
     ]
-    found = Lab(build_store(tmp_path, {"ops": ops})).run_query(library.find("op_summary"), values).to_pylist()
+    found = memory.filled({"ops": ops}).run_query(library.find("op_summary"), values).to_pylist()
     own = {row["op"]: row["self_ns"] for row in found if row["run"] == "z"}
     assert own == {"inner": 1500, "mid": 0, "outer": 0}
 

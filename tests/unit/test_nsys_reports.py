@@ -9,12 +9,11 @@ from math import floor
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import build_store
-from tracelab.client import Lab
-from tracelab.query import library
+from tests.memory import MemoryStore
+from tests.properties import examples
 
 Row = dict[str, object]
 
@@ -47,13 +46,12 @@ ranges = st.fixed_dictionaries(
         "args": st.sampled_from([None, "push_pop", "start_end", "mark"]),
     }
 )
-checked = settings(max_examples=25, deadline=None)
+checked = examples(25)
 
 
-def ask(folder: object, name: str, tables: dict[str, list[Row]]) -> list[tuple]:
+def ask(memory: MemoryStore, name: str, tables: dict[str, list[Row]]) -> list[tuple]:
     """The answer's rows without the StdDev columns, which are checked on their own."""
-    store = build_store(folder.mktemp("lab"), tables)
-    answer = Lab(store).run_query(library.find(name), {})
+    answer = memory.filled(tables).query(name)
     kept = [column for column in answer.column_names if "StdDev" not in column]
     return [tuple(row.values()) for row in answer.select(kept).to_pylist()]
 
@@ -99,16 +97,16 @@ def report(values: Iterable[tuple[str, tuple, int]]) -> set[tuple]:
 
 @checked
 @given(st.lists(kernels, min_size=1, max_size=12))
-def test_kernels_are_summed_up_by_run_and_name(tmp_path_factory, listed):
-    found = ask(tmp_path_factory, "cuda_gpu_kern_sum", {"kernels": listed})
+def test_kernels_are_summed_up_by_run_and_name(memory, listed):
+    found = ask(memory, "cuda_gpu_kern_sum", {"kernels": listed})
     assert set(found) == report((row["run"], (row["name"],), row["dur_ns"]) for row in timed_rows(listed))
     assert found == sorted(found, key=lambda row: (row[0], -row[3], row[-1] is None, row[-1] or ""))
 
 
 @checked
 @given(st.lists(copies, min_size=1, max_size=8), st.lists(fills, max_size=4))
-def test_copies_and_fills_are_summed_up_by_operation(tmp_path_factory, copied, filled):
-    found = ask(tmp_path_factory, "cuda_gpu_mem_time_sum", {"memcpys": copied, "memsets": filled})
+def test_copies_and_fills_are_summed_up_by_operation(memory, copied, filled):
+    found = ask(memory, "cuda_gpu_mem_time_sum", {"memcpys": copied, "memsets": filled})
     words = [(row, f"[CUDA memcpy {OPERATIONS[row['direction']]}]") for row in timed_rows(copied)]
     words += [(row, "[CUDA memset]") for row in timed_rows(filled)]
     assert set(found) == report((row["run"], (word,), row["dur_ns"]) for row, word in words)
@@ -116,8 +114,8 @@ def test_copies_and_fills_are_summed_up_by_operation(tmp_path_factory, copied, f
 
 @checked
 @given(st.lists(copies, min_size=1, max_size=8), st.lists(fills, max_size=4))
-def test_sizes_are_summed_up_in_megabytes_of_three_digits(tmp_path_factory, copied, filled):
-    found = ask(tmp_path_factory, "cuda_gpu_mem_size_sum", {"memcpys": copied, "memsets": filled})
+def test_sizes_are_summed_up_in_megabytes_of_three_digits(memory, copied, filled):
+    found = ask(memory, "cuda_gpu_mem_size_sum", {"memcpys": copied, "memsets": filled})
     parts: dict[tuple, list[int]] = defaultdict(list)
     for row in [*copied, *filled]:
         word = f"memcpy {OPERATIONS[row['direction']]}" if "direction" in row else "memset"
@@ -135,17 +133,17 @@ def test_sizes_are_summed_up_in_megabytes_of_three_digits(tmp_path_factory, copi
 
 @checked
 @given(st.lists(calls, min_size=1, max_size=12))
-def test_runtime_and_driver_calls_are_summed_up_by_name(tmp_path_factory, listed):
-    found = ask(tmp_path_factory, "cuda_api_sum", {"api_calls": listed})
+def test_runtime_and_driver_calls_are_summed_up_by_name(memory, listed):
+    found = ask(memory, "cuda_api_sum", {"api_calls": listed})
     ours = [row for row in timed_rows(listed) if row["api"] != "osrt"]
     assert set(found) == report((row["run"], (row["name"],), row["dur_ns"]) for row in ours)
 
 
 @checked
 @given(st.lists(ranges, min_size=1, max_size=10))
-def test_ranges_are_summed_up_by_style_and_text(tmp_path_factory, listed):
+def test_ranges_are_summed_up_by_style_and_text(memory, listed):
     rows = [row | {"args": row["args"] and json.dumps({"style": row["args"]})} for row in listed]
-    found = ask(tmp_path_factory, "nvtx_sum", {"annotations": rows})
+    found = ask(memory, "nvtx_sum", {"annotations": rows})
     lasts: dict[tuple, int] = defaultdict(int)
     for row in listed:
         if row["scope"] == "cpu" and row["start_ns"] is not None:
@@ -165,8 +163,8 @@ def test_ranges_are_summed_up_by_style_and_text(tmp_path_factory, listed):
 
 @checked
 @given(st.lists(kernels, min_size=1, max_size=8), st.lists(calls, min_size=1, max_size=8))
-def test_kernels_are_joined_with_their_calls_within_process_and_file(tmp_path_factory, executed, called):
-    found = ask(tmp_path_factory, "cuda_kern_exec_sum", {"kernels": executed, "api_calls": called})
+def test_kernels_are_joined_with_their_calls_within_process_and_file(memory, executed, called):
+    found = ask(memory, "cuda_kern_exec_sum", {"kernels": executed, "api_calls": called})
     parts: dict[tuple, list[tuple]] = defaultdict(list)
     for kernel in timed_rows(executed):
         for call in timed_rows(called):
@@ -196,8 +194,8 @@ def test_kernels_are_joined_with_their_calls_within_process_and_file(tmp_path_fa
     ("durations", "expected"),
     [([7], "0.0"), ([10, 25], "10.6"), ([10, 20, 40], "15.3"), ([1, 2, 2, 4], "1.3"), ([10**15, 10**15 + 3], "2.1")],
 )
-def test_the_deviation_is_that_of_a_sample(tmp_path_factory, durations: list[int], expected: str) -> None:
+def test_the_deviation_is_that_of_a_sample(memory, durations: list[int], expected: str) -> None:
     rows = [{"name": "k", "start_ns": 0, "dur_ns": dur} for dur in durations]
-    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), {"kernels": rows}))
+    lab = memory.filled({"kernels": rows})
     (row,) = lab.query("cuda_gpu_kern_sum").to_pylist()
     assert row["StdDev (ns)"] == Decimal(expected)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import Rows, build_store
+from tests.properties import examples
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import library, spec
@@ -104,7 +105,7 @@ def divisors(tables: dict[str, list[Row]], *, by_kernel: bool) -> dict[tuple, fl
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(kernels, min_size=1, max_size=10),
     st.lists(copies, max_size=4),
@@ -112,12 +113,12 @@ def divisors(tables: dict[str, list[Row]], *, by_kernel: bool) -> dict[tuple, fl
     st.lists(ranges, max_size=6),
     st.booleans(),
 )
-def test_both_runs_are_as_plain_python_counts_them(tmp_path_factory, executed, copied, filled, noted, by_kernel):
+def test_both_runs_are_as_plain_python_counts_them(memory, executed, copied, filled, noted, by_kernel):
     tables = {"kernels": executed, "memcpys": copied, "memsets": filled, "annotations": noted}
     stored: dict[str, Rows] = tables | {"annotations": [row | {"scope": "cpu"} for row in noted]}
     stored |= {"sources": [{"run": "r", "source": "a"}, {"run": "s", "source": "a"}]}
     values = {"top_rows": 99} | ({"step_kernel": "^step"} if by_kernel else {})
-    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), stored))
+    lab = memory.filled(stored)
     answer = lab.run_query(library.find("run_difference"), values).to_pylist()
     by = divisors(tables, by_kernel=by_kernel)
     expected = {}

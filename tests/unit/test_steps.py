@@ -1,11 +1,10 @@
 """The parts of a step against a walk over boundaries, on steps and GPU rows of every arrangement."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import host
-from tests.build import build_store
-from tracelab.client import Lab
+from tests.properties import examples
 from tracelab.query import library
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
@@ -37,9 +36,9 @@ def annotations(listed: list[tuple[int, int]]) -> list[host.Row]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(marks, gpu_rows)
-def test_parts_are_those_of_a_walk_and_add_up(tmp_path_factory, listed, work):
+def test_parts_are_those_of_a_walk_and_add_up(memory, listed, work):
     steps = annotations(listed)
     rows = [
         row | {"pid": 1, "device": 0, "correlation": number, "end_ns": row["start_ns"] + row["dur_ns"]}
@@ -59,11 +58,7 @@ def test_parts_are_those_of_a_walk_and_add_up(tmp_path_factory, listed, work):
         "memcpys": copies,
         "api_calls": calls,
     }
-    answer = (
-        Lab(build_store(tmp_path_factory.mktemp("lab"), tables))
-        .run_query(library.find("step_breakdown"), {})
-        .to_pylist()
-    )
+    answer = memory.filled(tables).run_query(library.find("step_breakdown"), {}).to_pylist()
     expected = host.steps(steps)
     called = host.launches(calls)
     places = [host.step_of(row, expected, called, []) for row in rows]

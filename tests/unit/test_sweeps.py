@@ -7,10 +7,11 @@ from math import ceil, isclose, log
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import build_store
+from tests.properties import examples
 from tracelab import schema
 from tracelab.query import execute, library, spec
 from tracelab.store import session
@@ -112,7 +113,7 @@ def _alike(found: float | None, expected: float | None) -> bool:
     return (found is None) == (expected is None) and (found is None or isclose(found, expected, rel_tol=1e-9))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(sweeps)
 def test_cells_statuses_and_speeds_are_those_of_plain_python(con, sweep):
     tables = _tables(sweep)
@@ -131,7 +132,7 @@ def test_cells_statuses_and_speeds_are_those_of_plain_python(con, sweep):
     assert all(_alike(row["samples_per_s"], speeds.get(row["run"])) for row in said["sweep_throughput"])
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(sweeps)
 def test_speed_ups_are_those_of_plain_python_and_efficiency_times_gpus_is_speed_up(con, sweep):
     tables = _tables(sweep)
@@ -153,7 +154,7 @@ def test_speed_ups_are_those_of_plain_python_and_efficiency_times_gpus_is_speed_
             assert isclose(row["processor_factor"] * fewest, size[row["run"]])
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(sweeps)
 def test_the_crossover_is_the_smallest_batch_from_which_on_all_are_faster(con, sweep):
     tables = _tables(sweep)
@@ -175,7 +176,7 @@ def test_the_crossover_is_the_smallest_batch_from_which_on_all_are_faster(con, s
     assert set(factors) <= {row["layout"] for row in said["sweep_crossover"]}
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(sweeps)
 def test_an_elasticity_is_the_slope_between_neighbours(con, sweep):
     tables = _tables(sweep)
@@ -193,7 +194,7 @@ def test_an_elasticity_is_the_slope_between_neighbours(con, sweep):
         assert _alike(row["batch_elasticity"], log(row["samples_per_s"] / before) / log(batch / smaller))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), min_size=1, max_size=4))
 def test_means_of_ratios_and_ratios_of_means_are_those_of_plain_python(con, times):
     runs, steps = [], []
@@ -236,7 +237,7 @@ def test_means_of_ratios_and_ratios_of_means_are_those_of_plain_python(con, time
 accuracies = st.lists(st.sampled_from([0.1, 0.5, 0.5004, 0.8, 0.801, 0.9]), min_size=1, max_size=8)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(accuracies, st.integers(1, 3))
 def test_convergence_is_that_of_plain_python(con, series, patience):
     steps = [

@@ -3,15 +3,13 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import timeline
-from tests.build import build_store
+from tests.properties import examples
 from tests.timeline import Key, Row, place
-from tracelab.client import Lab
-from tracelab.query import execute, library
-from tracelab.store import session
+from tracelab.query import library
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 CLASSES = {COMPUTE: "gemm", COMMUNICATION: "communication", "mystery": "unclassified"}
@@ -62,12 +60,11 @@ def _full(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
     }
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(timelines)
-def test_queries_agree_with_the_oracle_and_with_each_other(tmp_path_factory, tables):
-    store = build_store(tmp_path_factory.mktemp("lab"), tables)
-    with session.connect(store) as con:
-        said = {name: execute.run(con, library.find(name), values).to_pylist() for name, values in ASKED.items()}
+def test_queries_agree_with_the_oracle_and_with_each_other(memory, tables):
+    memory.filled(tables)
+    said = {name: memory.run_query(library.find(name), values).to_pylist() for name, values in ASKED.items()}
     full = _full(tables)
     rows = timeline.activity(full)
     _check_idle(said, timeline.idle(rows, timeline.calls(full["api_calls"]), MIN_GAP_NS))
@@ -139,7 +136,7 @@ def _check_overlap(said, rows) -> None:
             assert (name, row[name]) == (name, by_device[place(row)])
 
 
-def test_a_stream_that_waits_is_deep_and_one_that_is_fed_in_time_is_not(tmp_path) -> None:
+def test_a_stream_that_waits_is_deep_and_one_that_is_fed_in_time_is_not(memory) -> None:
     """Ten launches at once wait 0, 10 … 90 ns: the mean depth is the latencies' sum over the time."""
     kernels = [
         {"pid": 1, "device": 0, "stream": 7, "correlation": at, "name": "k", "start_ns": 100 + 10 * at, "dur_ns": 10}
@@ -149,6 +146,6 @@ def test_a_stream_that_waits_is_deep_and_one_that_is_fed_in_time_is_not(tmp_path
         {"pid": 1, "api": "runtime", "name": "cudaLaunchKernel", "correlation": at, "start_ns": 100, "dur_ns": 0}
         for at in range(10)
     ]
-    lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "api_calls": calls}))
+    lab = memory.filled({"kernels": kernels, "api_calls": calls})
     (row,) = lab.query("launch_latency").to_pylist()
     assert (row["max_queue_depth"], row["waiting_ns"], row["span_ns"], row["mean_queue_depth"]) == (9, 450, 90, 5.0)

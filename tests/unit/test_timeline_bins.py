@@ -2,11 +2,10 @@
 
 from collections import Counter, defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import build_store
-from tracelab.client import Lab
+from tests.properties import examples
 from tracelab.query import library
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
@@ -52,11 +51,9 @@ def oracle(rows: list[tuple[str, dict]], bins: int, span: tuple[int, int]) -> di
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(kernels, copies, graphs, st.integers(1, 9))
-def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(
-    tmp_path_factory, first, second, third, bins
-):
+def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(memory, first, second, third, bins):
     tables = {"kernels": first, "memcpys": second, "graph_launches": third}
     tables = {
         name: [row | {"rank": "ab".index(row["source"])} for row in rows] for name, rows in tables.items() if rows
@@ -70,7 +67,7 @@ def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(
         if row["start_ns"] is not None and (row["dur_ns"] or 0) >= 0 and row["dur_ns"] is not None
     ]
     clocks = [{"source": source, "clock": "unix"} for source in "ab"]
-    lab = Lab(build_store(tmp_path_factory.mktemp("lab"), tables | {"sources": clocks}))
+    lab = memory.filled(tables | {"sources": clocks})
     answer = lab.run_query(library.find("timeline"), {"bins": bins}).to_pylist()
     whole = lab.run_query(library.find("gpu_breakdown"), {}).to_pylist()
     span = (

@@ -2,10 +2,8 @@
 
 import itertools
 import math
-from pathlib import Path
 
-from tests.build import build_store
-from tracelab.client import Lab
+from tests.memory import MemoryStore
 
 LOSSES = (0.5, 2.0, 2.1, 2.3, 2.5, 2.6, 70.0, 1e10)
 ACCURACIES = (None, 0.1, 0.16, 0.17, 0.9)
@@ -27,7 +25,7 @@ def verdict(first: float, last: float, accuracy: float | None, classes: int | No
     return "flat" if abs(last - first) <= FLAT * first else "learns"
 
 
-def test_verdicts_are_those_of_the_rule(tmp_path: Path) -> None:
+def test_verdicts_are_those_of_the_rule(memory: MemoryStore) -> None:
     runs, steps, expected = [], [], {}
     for place, (first, last, accuracy, classes) in enumerate(itertools.product(LOSSES, LOSSES, ACCURACIES, CLASSES)):
         run = f"run{place}"
@@ -35,6 +33,6 @@ def test_verdicts_are_those_of_the_rule(tmp_path: Path) -> None:
         runs.append({"run": run, "tags": [("classes", str(classes))] if classes else None})
         own = {"run": run, "phase": "train", "epoch": 0, "dur_ns": 1, "samples": SAMPLES, "accuracy": accuracy}
         steps += [own | {"step": step, "start_ns": step, "loss": loss} for step, loss in enumerate((first, last))]
-    rows = Lab(build_store(tmp_path / "lab", {"runs": runs, "steps": steps})).query("training_health").to_pylist()
+    rows = memory.filled({"runs": runs, "steps": steps}).query("training_health").to_pylist()
     assert {row["run"]: row["verdict"] for row in rows} == expected
     assert len(set(expected.values())) == 6

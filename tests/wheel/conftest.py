@@ -42,12 +42,10 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clean environment that holds the wheel and its dependencies, and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-    run(
-        folder / "venv" / "bin" / "python",
-        *(*PIP, "install", "-c", CHECKOUT / "requirements" / "lock.txt", wheel),
-        cwd=folder,
-    )
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    constraints = ("-c", CHECKOUT / "requirements" / "lock.txt")
+    run(sys.executable, *PIP, "--python", python, "install", "--no-compile", *constraints, wheel, cwd=folder)
     return folder / "venv"
 
 

@@ -47,7 +47,7 @@ def answered(installed: Run) -> Run:
 
 ASK_ALL = """
 import json, sys, tracelab
-from tracelab.query import library
+from tracelab.query.library import library
 lab, run, columns = tracelab.open(sys.argv[1]), sys.argv[2], {}
 for name, query in library().items():
     try:

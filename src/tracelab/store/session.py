@@ -55,7 +55,7 @@ def init_sql(store: Path) -> str:
 def _session_sql(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, referenced: str | None) -> list[str]:
     root = store.resolve()
     mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    library: Sequence[str] = (kernel_classes.render_rules(kernel_classes.load_rules(root)), *_macro_files())
+    library = render_library(root)
     return render_session(ParquetRows(root, mixed=mixed), library, comments=comments, referenced=referenced)
 
 
@@ -171,6 +171,11 @@ class StoredRows(Protocol):
 
     def committed(self, table: str) -> str:
         """Filter on `filename` that keeps the rows of committed sources."""
+
+
+def render_library(root: Path) -> list[str]:
+    """Render the kernel classes, with the store's own rules first, and the macros as a list of SQL texts."""
+    return [kernel_classes.render_rules(kernel_classes.load_rules(root)), *_macro_files()]
 
 
 def render_session(

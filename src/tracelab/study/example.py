@@ -14,7 +14,7 @@ from tracelab.study.spec import Row
 @contextmanager
 def store_of(rows: Sequence[Row]) -> Iterator[Path | None]:
     """A store of the examples that these rows name; none where all of them need published figures alone."""
-    paths = list(dict.fromkeys(path for row in rows for path in _paths(row)))
+    paths = paths_of(rows)
     if not paths:
         if missing := [row.id for row in rows if not row.alone]:
             raise NoDataError(f"no example data of {', '.join(missing)} ships with tracelab")
@@ -24,6 +24,11 @@ def store_of(rows: Sequence[Row]) -> Iterator[Path | None]:
         store = Path(folder) / "lab"
         pipeline.ingest(paths, store)
         yield store
+
+
+def paths_of(rows: Sequence[Row]) -> list[Path]:
+    """Return the files and folders of the examples that these rows name."""
+    return list(dict.fromkeys(path for row in rows for path in _paths(row)))
 
 
 def told(row: Row) -> str:

@@ -1,0 +1,27 @@
+"""Stores that several tests read, ingested once for all processes of a test run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from tracelab.ingest import pipeline
+from tracelab.study import example, spec
+
+
+def shared_store(folder: Path, name: str, fill: Callable[[Path], object]) -> Path:
+    """Return the store `name` of the folder; the first caller fills it, the others wait. Nobody may change it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    store = folder / name
+    with FileLock(folder / f"{name}.lock"):
+        if not store.exists():
+            part = folder / f"{name}.part"
+            fill(part)
+            part.rename(store)
+    return store
+
+
+def study_examples(folder: Path) -> Path:
+    """Return the store of the example runs of all rows of the studies."""
+    paths = example.paths_of(list(spec.rows().values()))
+    return shared_store(folder, "studies", lambda store: pipeline.ingest(paths, store))
