@@ -153,7 +153,7 @@ rules as (
                 'threshold': $low_concurrency, 'is_low': true,
                 'at_stake_ns': lone_narrow_ns // 2,
                 'advice': 'query kernel_shapes: kernels with blocks_per_sm below 1 leave multiprocessors free, so run '
-                    || 'independent ones on streams of their own, or enlarge the batch; kernels that fill the device gain nothing'
+                    || 'independent ones on streams of their own, or enlarge the batch; kernels that occupy the whole device gain nothing'
             },
             {
                 'rule': 'low_compute_copy_overlap', 'part_ns': both_ns, 'whole_ns': least(kernel_ns, copy_ns),

@@ -1,7 +1,7 @@
 -- The bytes of copies and memsets as the report cuda_gpu_mem_size_sum of `nsys stats` sums them up.
 -- A row is one run and operation: a direction of copies, or the memsets. One whose size is not known is left out.
 -- Behind `run` and `size_bytes` the columns are those of the report, in its order and with its titles and rounding, to be
--- compared with `nsys stats -r cuda_gpu_mem_size_sum -f csv`; all devices, processes and ranks of a run stand together, as
+-- compared with `nsys stats -r cuda_gpu_mem_size_sum -f csv`; all devices, processes and ranks of a run are one group, as
 -- there. 1 MB is 1e6 bytes.
 -- /// query
 -- title = "Bytes of copies and memsets, as nsys stats sums them up"

@@ -19,7 +19,7 @@
 -- [report]
 -- section = "time"
 -- order = 1
--- ok_text = "No device idles for more than 20 % of its window, or communicates or copies for more than 10 % of it while nothing computes."
+-- ok_text = "No device idles for more than 20 % of its window, or has exposed communication or exposed copies for more than 10 % of it."
 -- unknown = "Where the time goes is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(window_ns, 0)"
@@ -29,12 +29,12 @@
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
--- text = "{where} communicates for {exposed_comm_ns of window_ns} of its window while nothing computes."
--- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the rank that comes late."
+-- text = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the window."
+-- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the straggler."
 -- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_memory_ns"
--- text = "{where} copies for {exposed_memory_ns of window_ns} of its window while nothing else runs."
+-- text = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the window."
 -- advice = "Pin host memory and copy the next batch while this one computes."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns

@@ -4,7 +4,7 @@
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source: they
--- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The host's side is the process
+-- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
 -- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Causes of idle time"

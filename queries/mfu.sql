@@ -58,7 +58,7 @@
 -- when = "refused is not null"
 -- by = "kernel_ns"
 -- text = "[{where}: ]there is no figure: {refused}."
--- advice = "Give `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
+-- advice = "Add `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
 -- ///
 with calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns

@@ -30,7 +30,7 @@
 -- order = 1
 -- show_if = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
--- ok_text = "Communication that nothing hides takes at most 10 % of every device's window, and broadcasts at most 5 %."
+-- ok_text = "Exposed communication takes at most 10 % of every device's window, and broadcasts at most 5 %."
 -- unknown = "How much communication is exposed is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"

@@ -32,12 +32,12 @@
 -- [report]
 -- section = "host"
 -- order = 2
--- ok_text = "No op takes more than 20 % of the processor's time in ops."
--- unknown = "Which op takes the processor's time is not known: no op has a duration above 0."
+-- ok_text = "No op takes more than 20 % of the CPU time in ops."
+-- unknown = "Which op takes the CPU time is not known: no op has a duration above 0."
 -- [[report.findings]]
 -- when = "self_ns > 0.2 * nullif(op_self_sum_ns, 0)"
 -- by = "self_ns"
--- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the processor's time in ops, in {calls} calls."
+-- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the CPU time in ops, in {calls} calls."
 -- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronizations."
 -- ///
 with executions as not materialized (

@@ -14,7 +14,7 @@
 -- gpu = "Its GPUs, each model once."
 -- gpus = "GPUs that the process saw."
 -- kernels = "common"
--- copies = "Copies and fills."
+-- copies = "Copies and memsets."
 -- api_calls = "Calls of the runtime, the driver and libraries."
 -- ops = "Calls of framework ops."
 -- ranges = "Annotated ranges and marks."

@@ -1,7 +1,7 @@
 -- What became of each cell of a sweep: it ran, ran out of memory, ran out of time, failed, or never ran.
 -- A row is one run, a repeat of one cell. Nothing is left out: a cell that failed is a row with its status, so that means
--- over a sweep can be read beside what is missing from them (large batches that ran out of memory, say). `variant` are the
--- settings, beside model, batch size and GPUs, that differ within the sweep. A run of which only a trace is known has no
+-- over a sweep can be read beside what is missing from them (such as large batches that ran out of memory). `variant` are the
+-- settings, beside model, batch size and GPUs, that differ within the sweep. A run with only a trace has no
 -- status. sweep_status counts a sweep's cells by status, and those never ingested.
 -- /// query
 -- title = "Cells of a sweep"

@@ -1,7 +1,7 @@
 -- What more GPUs bring: speed-up and efficiency against the fewest, and against a processor.
 -- A row is one cell of a sweep, its repeats taken together. It is compared with the cell that differs in nothing but the
 -- GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism, else the one
--- without. The fewest are those of all batch sizes together; where that cell has no speed, for it ran out of memory, say,
+-- without. The fewest are those of all batch sizes together; where that cell has no speed, for example out of memory,
 -- there is no speed-up; nor where all have the same number of processors, and more than one. The speed-up is one of samples
 -- a second. `scaling` is what the two share: strong, the samples of a step over all processes; weak, those of each
 -- process. With --same global the compared cells share the former, otherwise the loader's batch size, which DataParallel

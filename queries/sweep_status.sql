@@ -1,6 +1,6 @@
 -- How many cells of a sweep ran, and what became of the others.
 -- A row is one sweep; runs that no sweep began are the row without one. `runs` are the cells with their repeats, and the
--- counts by status add up to it; `unknown` are runs of which only a trace is known. `expected` is what the sweep's own
+-- counts by status add up to it; `unknown` are runs with only a trace. `expected` is what the sweep's own
 -- record planned to run; `missing` of these were never ingested.
 -- /// query
 -- title = "Status of sweeps"

@@ -35,7 +35,7 @@
 -- reserved_bytes = "Reserved by the allocator at the end of the bin."
 -- [report]
 -- section = "when"
--- ok_text = "No device idles, communicates exposed or copies exposed in one stretch of its time much more than in the others: the shares above hold throughout."
+-- ok_text = "No device has much more idle time, exposed communication or exposed copies in one stretch of its time than in the others: the shares above hold throughout."
 -- unknown = "How the shares change over time is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * (bin_ns - outside_ns) and idle_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(idle_ns) over (partition by run, rank, device)"
@@ -45,12 +45,12 @@
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
 -- by = "exposed_comm_ns"
--- text = "From {at_ns} on, {where} communicates for {exposed_comm_ns of bin_ns} while nothing computes: at least twice its average."
--- advice = "Look there for the rank that comes late, and for a collective that nothing can hide (the first, the last, a barrier)."
+-- text = "From {at_ns} on, {where} has {exposed_comm_ns of bin_ns} of exposed communication: at least twice its average."
+-- advice = "Look there for the straggler, and for a collective that nothing can hide (the first, the last, a barrier)."
 -- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * (bin_ns - outside_ns) and exposed_memory_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_memory_ns) over (partition by run, rank, device)"
 -- by = "exposed_memory_ns"
--- text = "From {at_ns} on, {where} copies for {exposed_memory_ns of bin_ns} while nothing else runs: at least twice its average."
+-- text = "From {at_ns} on, {where} has {exposed_memory_ns of bin_ns} of exposed copies: at least twice its average."
 -- advice = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
 -- ///
 with everything as not materialized (

@@ -39,8 +39,8 @@
 -- [[report.findings]]
 -- when = "measured_on = 'validation' and training_accuracy - accuracy > 0.1"
 -- by = "training_accuracy - accuracy"
--- text = "{run}: after epoch {epoch} the accuracy is {training_accuracy %} in training and {accuracy %} in validation, so it learns its samples by heart."
--- advice = "More data, augmentation, or regularisation; training longer does not help."
+-- text = "{run}: after epoch {epoch} the accuracy is {training_accuracy %} in training and {accuracy %} in validation, so it overfits."
+-- advice = "More data, augmentation, or regularization; training longer does not help."
 -- ///
 select
     c.run, c.sweep, c.model,

@@ -1,6 +1,6 @@
 -- How good each run got, how long it took to reach a goal, and when it stopped getting better.
 -- A row is one run that measured accuracy. A run has converged at the first epoch from which on the accuracy changed by less
--- than --eps at each of the next --patience epochs; NULL where it did not, or had too few epochs to tell. Time to accuracy
+-- than --eps at each of the next --patience epochs; NULL where it did not, or had too few epochs. Time to accuracy
 -- is the start of the first epoch to the end of the first one that reached --target. A training at chance converges at
 -- once: see training_health.
 -- /// query

@@ -18,7 +18,7 @@
 -- common = ["run"]
 -- sweep = { example = "generated-training" }
 -- model = "common"
--- classes = { type = "integer", about = "classes that the model tells apart" }
+-- classes = { type = "integer", about = "number of classes of the model" }
 -- flat = { default = 0.1, about = "a change of the loss below this share is none" }
 -- [columns]
 -- common = ["run", "sweep", "model", "batch_size", "layout", "variant", "repeat"]
@@ -46,7 +46,7 @@
 -- by = "first_loss"
 -- each = "verdict"
 -- most = 3
--- text = "{run}: {verdict}[; the loss went from {first_loss}][ to {last_loss}][; guessing among {classes} classes gives {guessing_loss}]."
+-- text = "{run}: {verdict}[; the loss went from {first_loss}][ to {last_loss}][; guessing among {classes} classes has a loss of {guessing_loss}]."
 -- advice = "Check the learning rate, the labels and the normalization of the inputs first; speed figures of a run that does not learn still hold."
 -- [[report.findings]]
 -- when = "verdict = 'no_loss'"
@@ -94,7 +94,7 @@ facts as (
             $classes,
             try_cast(coalesce(c.tags['classes'], c.tags['set.classes'], c.tags['set.vocabulary']) as bigint),
             case c.dataset when 'cifar10' then 10 when 'cifar100' then 100 when 'imagenet' then 1000 end,
-            case when c.dataset = 'synthetic' then  -- of runs that were recorded before they told their classes
+            case when c.dataset = 'synthetic' then  -- of runs that were recorded before they recorded their classes
                 case c.settings['workload'] when 'image_classification' then 10 when 'transformer' then 512 end
             end
         ) as classes

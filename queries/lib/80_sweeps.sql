@@ -224,7 +224,7 @@ comment on view cell_speeds is 'one cell of a sweep, its repeats taken together:
 -- nothing but the GPUs and how they work together, and has the fewest of them: of several, the one of the same parallelism,
 -- else the one without. Both share the batch size of a process or, where `same` is global, of a step over all; settings
 -- named in `ignore`, separated by commas, may differ too. The fewest are those of the whole line of batch sizes: where that
--- cell has no speed (it ran out of memory, say) there is none to compare with, for another base would break the line. A
+-- cell has no speed (such as out of memory) there is none to compare with, for another base would break the line. A
 -- cell of the fewest is compared with itself, but not where these are several and all others of the line are as many: of
 -- what more of them bring nothing is known then. `cpu_samples_per_s` is that of the CPU cell of the fewest processes.
 create or replace macro compared_cells(selected, same, ignore) as table

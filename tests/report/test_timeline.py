@@ -60,8 +60,7 @@ def test_it_is_told_where_the_time_is_spent_much_otherwise_than_on_average(secti
     """Of eight stretches of 512 µs the seventh copies throughout, the last idles for all but a nanosecond."""
     assert said(section) == [
         "From 3.584 ms on, the GPU idles for 100.00 % (512.0 µs of 512.0 µs): at least twice its average.",
-        "From 3.072 ms on, the GPU copies for 100.0 % (512.0 µs of 512.0 µs) while nothing else runs: "
-        "at least twice its average.",
+        "From 3.072 ms on, the GPU has 100.0 % (512.0 µs of 512.0 µs) of exposed copies: at least twice its average.",
     ]
 
 
@@ -72,7 +71,7 @@ def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
         made = timeline(asking)
     assert made is not None
     (told,) = said(made)
-    assert told.startswith("No device idles, communicates exposed or copies exposed in one stretch of its time")
+    assert told.startswith("No device has much more idle time, exposed communication or exposed copies in one stretch")
 
 
 def said(section: Section) -> list[str]:
