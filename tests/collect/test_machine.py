@@ -80,10 +80,10 @@ def smi(fault=""):
     return {**os.environ, "PATH": f"{FAKES}{os.pathsep}{os.environ['PATH']}", "FAKE": fault}
 
 
-def card(device, said_by, **known):
+def card(device, source, **known):
     return Gpu(
         device,
-        said_by,
+        source,
         uuid=UUIDS[device],
         bus_id=f"00000000:4{device}:00.0",
         name="NVIDIA H200",
@@ -161,7 +161,7 @@ def test_without_a_driver_there_are_no_cards(nvml):
     assert list_gpus(smi("no_driver")) == []
     nvml(nvmlInit=not_supported)
     assert list_gpus(NOWHERE) == []
-    assert gpu_source(NOWHERE) is None
+    assert gpu_source.open_gpu_source(NOWHERE) is None
 
 
 def test_torch_is_asked_where_nothing_else_answers(monkeypatch):

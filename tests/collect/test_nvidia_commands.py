@@ -67,7 +67,7 @@ def test_what_a_version_does_not_know_is_left_out_and_told():
     ]
     assert unsupported_options(Capture(NSYS, Path())) == []
     assert unsupported_options(Capture(NSYS, Path(), cuda=False)) == [
-        "without a GPU nothing tells nsys of the window: the whole program is recorded"
+        "without a GPU nsys cannot see the window: it records the whole program"
     ]
     assert "--include-json=true" not in nsys_export_command(old, Path("a.nsys-rep"), Path("a.sqlite"))
 

@@ -55,7 +55,7 @@ def test_nsys_refuses_an_option_of_another_version_in_words_that_are_understood(
         capture, done.returncode, done.stdout, nvidia.export_reports(capture, os.environ)
     )
     assert status == "profiler_error"
-    assert sentence.endswith("this version does not know an option that it was given; install a newer one")
+    assert sentence.endswith("this version does not support an option; install a newer one")
 
 
 @NCU

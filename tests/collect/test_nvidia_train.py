@@ -41,7 +41,7 @@ def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
 @WITH_TORCH
 @pytest.mark.parametrize(
     ("fault", "said"),
-    [("no_report", "nsys says: Importer error status"), ("export_fails", "could not be exported")],
+    [("no_report", "nsys: Importer error status"), ("export_fails", "could not be exported")],
 )
 def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, said):
     told, files = trained(tmp_path, fault)

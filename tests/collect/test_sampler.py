@@ -79,9 +79,9 @@ def test_every_sample_has_a_row_a_card_and_one_of_the_host(tmp_path, a_quarter_b
 def test_how_a_card_was_since_a_moment_is_known(tmp_path):
     with Sampler(tmp_path / "host_samples.0.jsonl", 0.05, environment=NOWHERE) as sampler:
         wait_for(sampler, 2)
-        seen = sampler.seen(0.0, device=1)
+        seen = sampler.recent(0.0, device=1)
         assert {(card.device, card.sm_clock_hz) for card in seen} == {(1, 1_980_000_000)}
-        assert sampler.seen(time.monotonic() + 3600) == []
+        assert sampler.recent(time.monotonic() + 3600) == []
 
 
 def test_a_run_shorter_than_the_interval_has_two_samples(tmp_path):

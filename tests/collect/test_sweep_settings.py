@@ -37,7 +37,7 @@ def test_runs_of_other_settings_are_no_cells_of_a_sweep(tmp_path: Path) -> None:
     refused, shown = asked(tmp_path, steps=7), asked(tmp_path, "--dry-run", steps=7)
     sentence = (
         f"{tmp_path}/runs/S: 2 cells ran with other settings: steps was 4, is 7 (S-seed0, S-seed1); "
-        "choose another --out or name of the sweep, or run them again with --force\n"
+        "choose another --out or name of the sweep, or rerun them with --force\n"
     )
     assert (refused.exit_code, refused.stderr, steps_asked_for(tmp_path)) == (2, f"tracelab: {sentence}", [4, 4])
     assert (shown.exit_code, shown.stderr.partition("\n")[0]) == (2, "2 cells: 2 other_settings")

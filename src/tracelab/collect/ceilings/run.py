@@ -127,7 +127,7 @@ class _Session:
         """Measure, and add what is the same for all: the card, and its clock while it was at work."""
         begun = time.monotonic()
         found = work()
-        cards_seen = self._sampler.seen(begun) if self._card else []
+        cards_seen = self._sampler.recent(begun) if self._card else []
         clock_hz, throttled = at_work(cards_seen)
         self.throttled |= throttled
         for row in found:

@@ -1,4 +1,4 @@
-"""One GPU as whatever knows it describes it, and which GPUs a process sees."""
+"""The state of one GPU, and which GPUs a process sees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ THROTTLE_REASONS = (
     (0x200, "board_limit"),
     (0x400, "reliability"),
 )
-"""NVML's bits, in nvidia-smi's words."""
+"""NVML's throttle bits with nvidia-smi's names."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU at one moment; what could not be learned is None."""
+    """One GPU at one moment; unknown values are None."""
 
     device: int
-    """Ordinal as a process with this environment sees it."""
-    said_by: str
+    """Ordinal in a process with this environment."""
+    source: str
     """nvml, nvidia-smi or torch."""
     uuid: str | None = None
     bus_id: str | None = None
@@ -43,16 +43,16 @@ class Gpu:
     sm_clock_hz: int | None = None
     sm_clock_max_hz: int | None = None
     sm_clock_set_hz: int | None = None
-    """The clock that is set for applications; the card keeps to it where power and temperature let it."""
+    """The application clock; the GPU keeps it within its power and temperature limits."""
     memory_clock_hz: int | None = None
     memory_clock_max_hz: int | None = None
     temperature_c: float | None = None
     throttle_reasons: str | None = None
-    """What holds the clock back, in nvidia-smi's words; 'none' where nothing does, None where unknown."""
+    """What limits the clock, in nvidia-smi's names; 'none' for nothing, None for unknown."""
 
 
 def throttle_reasons(bits: int | None) -> str | None:
-    """NVML's bits as words; a bit that has no word yet stays a number."""
+    """Return the names of NVML's throttle bits; a bit without a name stays a number."""
     if bits is None:
         return None
     words = [word for bit, word in THROTTLE_REASONS if bits & bit]
@@ -62,7 +62,7 @@ def throttle_reasons(bits: int | None) -> str | None:
 
 
 def visible_device_entries(environment: Mapping[str, str]) -> list[str] | None:
-    """The entries of CUDA_VISIBLE_DEVICES, or None where it is not set. CUDA stops at the first that is no device."""
+    """Return the entries of CUDA_VISIBLE_DEVICES, or None if unset. CUDA stops at the first invalid entry."""
     text = environment.get("CUDA_VISIBLE_DEVICES")
     if text is None:
         return None
@@ -75,26 +75,26 @@ def visible_device_entries(environment: Mapping[str, str]) -> list[str] | None:
     return entries
 
 
-def visible_gpus(found: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
-    """The cards that a process sees, numbered as it sees them; `found` stands in the order of the PCI bus.
+def visible_gpus(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
+    """Return the GPUs a process sees, numbered as it sees them; `gpus` is in PCI bus order.
 
-    CUDA orders the fastest card first unless CUDA_DEVICE_ORDER=PCI_BUS_ID; on a node of equal cards that is the same.
+    CUDA puts the fastest GPU first unless CUDA_DEVICE_ORDER=PCI_BUS_ID; with identical GPUs the orders are the same.
     """
     entries = visible_device_entries(environment)
     if entries is None:
-        return [replace(card, device=ordinal) for ordinal, card in enumerate(found)]
-    seen: list[Gpu] = []
+        return [replace(gpu, device=ordinal) for ordinal, gpu in enumerate(gpus)]
+    visible: list[Gpu] = []
     for entry in entries:
-        card = _card(entry, found)
-        if card is None and not entry.startswith("MIG-"):
+        gpu = _find_gpu(entry, gpus)
+        if gpu is None and not entry.startswith("MIG-"):
             break
-        seen.append(replace(card or Gpu(0, found[0].said_by if found else "", uuid=entry), device=len(seen)))
-    return seen
+        visible.append(replace(gpu or Gpu(0, gpus[0].source if gpus else "", uuid=entry), device=len(visible)))
+    return visible
 
 
-def _card(entry: str, found: Sequence[Gpu]) -> Gpu | None:
-    """The card of one entry: by number, or by a beginning of its UUID that no other card has."""
+def _find_gpu(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    """Return the GPU of one entry: by number, or by a unique prefix of its UUID."""
     if entry.isdecimal():
-        return found[int(entry)] if int(entry) < len(found) else None
-    named = [card for card in found if (card.uuid or "").startswith(entry)]
+        return gpus[int(entry)] if int(entry) < len(gpus) else None
+    named = [gpu for gpu in gpus if (gpu.uuid or "").startswith(entry)]
     return named[0] if len(named) == 1 else None

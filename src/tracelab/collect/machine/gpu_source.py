@@ -1,4 +1,4 @@
-"""The best source of facts about the GPUs of this node: NVML, else nvidia-smi, else a torch that is already there."""
+"""Open the best available source of GPU states: NVML, else nvidia-smi, else an imported torch."""
 
 import os
 import sys
@@ -11,30 +11,30 @@ from tracelab.collect.machine.nvml import open_nvml
 
 
 class GpuSource(Protocol):
-    """Looks at the cards again and again."""
+    """A source that reads the GPU states repeatedly."""
 
-    said_by: str
+    source: str
     least_interval_s: float
 
     def cards(self) -> list[Gpu]:
-        """Every visible card as it is now."""
+        """Return the current state of every visible GPU."""
         ...
 
     def close(self) -> None:
-        """Let the source go."""
+        """Close the source."""
         ...
 
 
 def open_gpu_source(environment: Mapping[str, str] | None = None) -> GpuSource | None:
-    """NVML, else nvidia-smi, else None: neither makes a CUDA context, so any process may look."""
+    """Open NVML, else nvidia-smi, else return None; neither creates a CUDA context, so any process may call this."""
     environment = os.environ if environment is None else environment
     return open_nvml(environment) or open_nvidia_smi(environment)
 
 
 def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
-    """The GPUs that a process with this environment sees, in its order; none where there are none.
+    """Return the GPUs that a process with this environment sees, in its order.
 
-    Where neither NVML nor nvidia-smi answers, torch is asked, if this process has imported it.
+    Without NVML and nvidia-smi, uses torch if this process has imported it.
     """
     source = open_gpu_source(environment)
     if source is None:
@@ -46,7 +46,7 @@ def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
 
 
 def _of_torch(torch: Any) -> list[Gpu]:  # noqa: ANN401  probed, never imported
-    """What torch knows of the cards: no clocks, no power, no temperature."""
+    """Return the GPUs as torch knows them: without clocks, power and temperature."""
     if torch is None or not torch.cuda.is_available():
         return []
     found = []

@@ -1,4 +1,4 @@
-"""The node itself: its name, its processor, its memory, and how much of that a tree of processes holds."""
+"""Read the state of this node: name, CPU, memory, and the memory of a process tree."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Host:
-    """One node at one moment; what could not be learned is None."""
+    """One node at one moment; unknown values are None."""
 
     name: str
     processor: str | None = None
@@ -24,17 +24,17 @@ class Host:
     total_bytes: int | None = None
     used_bytes: int | None = None
     rss_bytes: int | None = None
-    """Resident memory of the process tree; pages that two of its processes share count in both."""
+    """Resident memory of the process tree; shared pages count in each process."""
     busy_s: float | None = None
-    """Seconds that the cores have worked since boot, all added up."""
+    """Busy seconds since boot, summed over the cores."""
     idle_s: float | None = None
-    """Seconds that they have not."""
+    """Idle seconds since boot, summed over the cores."""
 
 
 def read_host(pid: int | None = None) -> Host:
-    """This node now, with the memory of a process and all that it started (this one, unless told otherwise)."""
+    """Return the current state of this node, with the memory of a process tree (by default this process's)."""
     pid = os.getpid() if pid is None else pid
-    total, used, busy, idle = _measured()
+    total, used, busy, idle = _memory_and_times()
     return Host(
         name=socket.gethostname(),
         processor=_processor(),
@@ -48,7 +48,7 @@ def read_host(pid: int | None = None) -> Host:
 
 
 def util_ratio(before: Host, after: Host) -> float | None:
-    """The share of the cores' time between two looks in which they worked."""
+    """Return the busy share of the cores between two readings."""
     if None in (before.busy_s, before.idle_s, after.busy_s, after.idle_s):
         return None
     busy = (after.busy_s or 0) - (before.busy_s or 0)
@@ -56,13 +56,13 @@ def util_ratio(before: Host, after: Host) -> float | None:
     return min(max(busy / spent, 0.0), 1.0) if spent > 0 else None
 
 
-def _measured() -> tuple[int | None, int | None, float | None, float | None]:
+def _memory_and_times() -> tuple[int | None, int | None, float | None, float | None]:
     psutil = _psutil()
     if psutil is None:
         return *_memory_of_proc(), *_times_of_proc()
     memory, times = psutil.virtual_memory(), psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
-    # A guest's time is part of user's and nice's, so it is no time of its own.
+    # Guest time is already part of user and nice time.
     busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
     return int(memory.total), int(memory.total - memory.available), busy, idle
 
@@ -92,7 +92,7 @@ def _tree_bytes(root: int) -> int | None:
     with contextlib.suppress(psutil.NoSuchProcess):
         top = psutil.Process(root)
         for process in (top, *top.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # ended meanwhile
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # ended in between
                 total += process.memory_info().rss
     return total or None
 
@@ -109,7 +109,7 @@ def _tree_bytes_of_proc(root: int) -> int | None:
 
 
 def _parents() -> Iterator[tuple[int, int]]:
-    """Every process with the one that started it."""
+    """Yield every process with its parent."""
     for folder in _PROC.glob("[0-9]*"):
         after_name = _text(folder / "stat").rpartition(")")[2].split()  # the name may hold blanks and brackets
         if after_name:
@@ -125,7 +125,7 @@ def _processor() -> str | None:
 
 
 def _text(path: Path) -> str:
-    """What a file of /proc says; nothing where it is not there, or its process has ended."""
+    """Return the text of a file in /proc; "" if it is missing or its process has ended."""
     try:
         return path.read_text(errors="replace")
     except OSError:

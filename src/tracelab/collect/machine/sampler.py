@@ -1,4 +1,4 @@
-"""Samples of the cards and of the host, taken by a thread, appended to a file line by line."""
+"""Sample GPUs and host in a thread, and append the samples to a file."""
 
 import json
 import os
@@ -15,14 +15,13 @@ from tracelab.collect.machine.gpu_source import GpuSource, open_gpu_source
 from tracelab.collect.machine.host import Host, read_host, util_ratio
 
 HEADER = "host_samples/1"
-_SEEN = 10_000
+_RECENT_SAMPLES = 10_000
 
 
 class Sampler:
-    """Looks at the machine every `interval_s` while its `with` block runs, and writes rows of `host_samples`.
+    """Samples the machine every `interval_s` during its `with` block and writes rows of `host_samples`.
 
-    The folder's name is the run's. A fault of the file (a full disk) ends the sampling, never the run, and stands in
-    `error`.
+    The folder's name is the run's. A file error (a full disk) ends the sampling, never the run, and is kept in `error`.
     """
 
     def __init__(
@@ -38,8 +37,8 @@ class Sampler:
         self.error: str | None = None
         self.samples = 0
         self.used_peaks: dict[int, int] = {}
-        """By device: the most memory that a sample saw in use."""
-        self._seen: deque[tuple[float, Gpu]] = deque(maxlen=_SEEN)
+        """Peak used memory over the samples, by device."""
+        self._recent: deque[tuple[float, Gpu]] = deque(maxlen=_RECENT_SAMPLES)
         self._pid = os.getpid() if pid is None else pid
         self._environment = environment
         self._stop = threading.Event()
@@ -54,16 +53,16 @@ class Sampler:
     ) -> None:
         self.stop()
 
-    def seen(self, since: float, device: int = 0) -> list[Gpu]:
-        """How a card was since that moment of `time.monotonic`; not farther back than some minutes."""
-        return [card for when, card in list(self._seen) if when >= since and card.device == device]
+    def recent(self, since: float, device: int = 0) -> list[Gpu]:
+        """Return the recent samples of a GPU since a moment of `time.monotonic`."""
+        return [gpu for when, gpu in list(self._recent) if when >= since and gpu.device == device]
 
     def start(self) -> None:
-        """Begin: the first sample is taken at once."""
+        """Start sampling, with a first sample immediately."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take a last sample and close the file; again does nothing."""
+        """Take a last sample and close the file; idempotent."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -90,15 +89,15 @@ class Sampler:
             now = read_host(self._pid)
             self._write(file, source.cards() if source else [], before, now)
             before = now
-            due = max(due + interval_s, time.monotonic())  # a look that took long does not make the next ones pile up
+            due = max(due + interval_s, time.monotonic())  # after a slow sample, skip ahead instead of catching up
 
-    def _write(self, file: IO[str], cards: list[Gpu], before: Host, now: Host) -> None:
+    def _write(self, file: IO[str], gpus: list[Gpu], before: Host, now: Host) -> None:
         time_ns = time.time_ns()
-        for card in cards:
-            self._seen.append((time.monotonic(), card))
-            if card.used_bytes is not None:
-                self.used_peaks[card.device] = max(card.used_bytes, self.used_peaks.get(card.device, 0))
-            _append(file, _card_row(card, now.name, time_ns))
+        for gpu in gpus:
+            self._recent.append((time.monotonic(), gpu))
+            if gpu.used_bytes is not None:
+                self.used_peaks[gpu.device] = max(gpu.used_bytes, self.used_peaks.get(gpu.device, 0))
+            _append(file, _gpu_row(gpu, now.name, time_ns))
         _append(file, _host_row(before, now, time_ns))
         self.samples += 1
 
@@ -109,23 +108,23 @@ def _header(path: Path, name: str, interval_s: float, source: GpuSource | None) 
         "run": path.absolute().parent.name,
         "host": name,
         "interval_s": interval_s,
-        "cards_by": source.said_by if source else None,
+        "cards_by": source.source if source else None,
     }
 
 
-def _card_row(card: Gpu, name: str, time_ns: int) -> dict[str, Any]:
+def _gpu_row(gpu: Gpu, name: str, time_ns: int) -> dict[str, Any]:
     return {
         "host": name,
-        "device": card.device,
+        "device": gpu.device,
         "time_ns": time_ns,
-        "used_bytes": card.used_bytes,
-        "total_bytes": card.total_bytes,
-        "util_ratio": card.util_ratio,
-        "power_w": card.power_w,
-        "sm_clock_hz": card.sm_clock_hz,
-        "memory_clock_hz": card.memory_clock_hz,
-        "temperature_c": card.temperature_c,
-        "throttle_reasons": card.throttle_reasons,
+        "used_bytes": gpu.used_bytes,
+        "total_bytes": gpu.total_bytes,
+        "util_ratio": gpu.util_ratio,
+        "power_w": gpu.power_w,
+        "sm_clock_hz": gpu.sm_clock_hz,
+        "memory_clock_hz": gpu.memory_clock_hz,
+        "temperature_c": gpu.temperature_c,
+        "throttle_reasons": gpu.throttle_reasons,
         "rss_bytes": None,
     }
 
@@ -148,6 +147,6 @@ def _host_row(before: Host, now: Host, time_ns: int) -> dict[str, Any]:
 
 
 def _append(file: IO[str], row: dict[str, Any]) -> None:
-    """A line, on its way to the disk at once: what was seen before a crash is what a crash needs."""
+    """Append a line and flush it: the last samples before a crash are the ones that explain it."""
     file.write(json.dumps(row, ensure_ascii=False) + "\n")
     file.flush()

@@ -1,32 +1,32 @@
-"""A capture as it was prepared on this machine: the tool, and what it is asked for."""
+"""Prepare a capture with nsys or ncu: find the tool and check the requested options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tracelab.collect.nvidia import metrics as wanted
+from tracelab.collect.nvidia import metrics as metric_names
 from tracelab.collect.nvidia.tool import CaptureError, Tool, find_tool, run_tool
 
 NOT_PROFILED = ("nccl", "nvshmem")
-"""Beginnings of names of kernels that wait for other processes: ncu runs one at a time, and would wait for ever."""
+"""Name prefixes of kernels that wait for other processes: ncu serializes kernels, so they would never end."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """What one process is captured with. `base` is the path of its files without their suffixes: runs/x/rank0."""
+    """The capture of one process. `base` is the path of its files without suffix: runs/x/rank0."""
 
     tool: Tool
     base: Path
     cuda: bool = True
-    """Whether kernels are expected; without a GPU nsys records ranges and system calls of the whole process."""
+    """Whether kernels are expected; without a GPU nsys records NVTX ranges and system calls of the whole process."""
     ranges: int = 1
-    """How often cudaProfilerStart opens the window; each time makes a file of its own."""
+    """How often cudaProfilerStart is called; each recording is one file."""
     clock_control: str = "none"
     metrics: tuple[str, ...] = ()
     not_profiled: tuple[str, ...] = NOT_PROFILED
 
     def at(self, base: Path) -> "Capture":
-        """The same for another process."""
+        """Return the same capture for another process."""
         return replace(self, base=base)
 
 
@@ -40,21 +40,23 @@ def prepare_capture(
     metrics: Sequence[str] = (),
     clock_control: str = "none",
 ) -> Capture:
-    """Find the tool and check all that is asked of it, before anything runs.
+    """Find the tool and check the requested options before anything runs.
 
-    Raises CaptureError where the tool is missing or fails, UsageError for a metric or clock control that it has not.
+    Raises CaptureError if the tool is missing or fails, UsageError for an unknown metric.
     """
     tool = find_tool(profiler, environ)
     if profiler == "nsys":
         return Capture(tool, base, cuda, ranges)
     if clock_control != "none" and not tool.offers("--clock-control", clock_control):
         raise CaptureError(
-            f"ncu {tool.version} knows no --clock-control {clock_control}; use none or base, or a newer ncu"
+            f"ncu {tool.version} does not support --clock-control {clock_control}; use none or base, or a newer ncu"
         )
-    said = run_tool([tool.path, "--query-metrics"], environ)
-    known = wanted.parse_metric_list(said)
+    output = run_tool([tool.path, "--query-metrics"], environ)
+    known = metric_names.parse_metric_list(output)
     if not known:
-        why = next((line.removeprefix("==ERROR==").strip() for line in said.splitlines() if "==ERROR==" in line), "")
-        raise CaptureError(f"ncu lists no metrics of a GPU on this machine: {why or 'it says nothing'}")
-    own = wanted.check_metrics(metrics, known, tool.version)
-    return Capture(tool, base, cuda, ranges, clock_control, wanted.merge_metrics(wanted.roofline_metrics(known), own))
+        why = next((line.removeprefix("==ERROR==").strip() for line in output.splitlines() if "==ERROR==" in line), "")
+        raise CaptureError(f"ncu lists no metrics of a GPU on this machine: {why or 'check the driver and nvidia-smi'}")
+    own = metric_names.check_metrics(metrics, known, tool.version)
+    return Capture(
+        tool, base, cuda, ranges, clock_control, metric_names.merge_metrics(metric_names.roofline_metrics(known), own)
+    )

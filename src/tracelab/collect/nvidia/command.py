@@ -1,4 +1,4 @@
-"""The command lines of nsys and ncu: pure functions of a capture, and of what the installed version knows."""
+"""Build the command lines of nsys and ncu from a capture and the options of the installed version."""
 
 import os
 import tempfile
@@ -12,44 +12,44 @@ from tracelab.collect.nvidia.tool import Tool
 
 _LOCK = "nsight-compute-lock"
 
-_SINCE: Mapping[str, str] = {
+_MISSING: Mapping[str, str] = {
     "--cuda-graph-trace": "kernels inside CUDA graphs are recorded as whole graphs",
     "--capture-range-end": "recording ends with the program, not with the window",
 }
-"""Options that earlier versions of nsys lack, and what a report lacks without them."""
+"""Options that older versions of nsys lack, and the effect on the report."""
 
 
 def profile_command(capture: Capture, argv: Sequence[str]) -> list[str]:
-    """The command line that runs a program under the capture's tool."""
+    """Return the command line that runs a program under the capture's tool."""
     return nsys_command(capture, argv) if capture.tool.name == "nsys" else ncu_command(capture, argv)
 
 
 def nsys_command(capture: Capture, argv: Sequence[str]) -> list[str]:
-    """Nsight Systems around a program; the window is what lies between cudaProfilerStart and cudaProfilerStop.
+    """Return the nsys command line; it records between cudaProfilerStart and cudaProfilerStop.
 
-    No sampling: it needs permissions of its own, slows the program down, and no question asks for it.
+    No CPU sampling: it needs extra permissions, slows the program down, and no query uses it.
     """
     tool = capture.tool
     line = [tool.path, "profile", "--trace=cuda,nvtx,cudnn,cublas" if capture.cuda else "--trace=nvtx,osrt"]
-    line += _known(tool, "--sample=none", "--cpuctxsw=none", "--stats=false")
+    line += _supported(tool, "--sample=none", "--cpuctxsw=none", "--stats=false")
     if capture.cuda:
-        # Events that are traced on the device, as newer versions do by default, can make streams wait for each other.
-        line += _known(tool, "--cuda-graph-trace=node", "--cuda-event-trace=false")
+        # Tracing events on the device, the default of newer versions, can serialize streams.
+        line += _supported(tool, "--cuda-graph-trace=node", "--cuda-event-trace=false")
         if capture.ranges:
             end = "stop" if capture.ranges == 1 else f"repeat:{capture.ranges}"
-            line += _known(tool, "--capture-range=cudaProfilerApi", f"--capture-range-end={end}")
-    return [*line, "--force-overwrite=true", f"--output={_escaped(capture.base)}", *argv]
+            line += _supported(tool, "--capture-range=cudaProfilerApi", f"--capture-range-end={end}")
+    return [*line, "--force-overwrite=true", f"--output={_escape_percent(capture.base)}", *argv]
 
 
 def nsys_export_command(tool: Tool, report: Path, target: Path) -> list[str]:
-    """A report as SQLite, with the payloads of NVTX decoded where this version can."""
+    """Return the command line that exports a report to SQLite, with NVTX payloads decoded if supported."""
     line = [tool.path, "export", "--type=sqlite", "--force-overwrite=true"]
-    line += _known(tool, "--include-json=true", verb="export")
+    line += _supported(tool, "--include-json=true", verb="export")
     return [*line, f"--output={target}", str(report)]
 
 
 def ncu_command(capture: Capture, argv: Sequence[str]) -> list[str]:
-    """Nsight Compute around a program and its children, but for kernels that wait for other processes."""
+    """Return the ncu command line; it excludes kernels that wait for other processes."""
     tool = capture.tool
     line = [tool.path, *_config_off(tool), "--target-processes", "all"]
     if capture.ranges:
@@ -63,13 +63,13 @@ def ncu_command(capture: Capture, argv: Sequence[str]) -> list[str]:
         ",".join(capture.metrics),
         "--force-overwrite",
         "--export",
-        _escaped(capture.base),
+        _escape_percent(capture.base),
         *argv,
     ]
 
 
 def ncu_import_command(tool: Tool, report: Path) -> list[str]:
-    """A report as CSV, a row a launch, every value in its base unit, whatever the user's own settings are."""
+    """Return the command line that exports a report to CSV: a row per launch, in base units, without user settings."""
     line = [tool.path, *_config_off(tool), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     if tool.knows("--print-metric-name"):
         line += ["--print-metric-name", "name"]
@@ -77,17 +77,19 @@ def ncu_import_command(tool: Tool, report: Path) -> list[str]:
 
 
 def unsupported_options(capture: Capture) -> list[str]:
-    """What was asked for and cannot be, as sentences."""
+    """Return a sentence for each requested feature that the tool does not support."""
     tool = capture.tool
     if tool.name == "ncu":
         return []
     if not capture.cuda:
-        return ["without a GPU nothing tells nsys of the window: the whole program is recorded"]
-    return [f"nsys {tool.version} has no {option}: {lack}" for option, lack in _SINCE.items() if not tool.knows(option)]
+        return ["without a GPU nsys cannot see the window: it records the whole program"]
+    return [
+        f"nsys {tool.version} has no {option}: {lack}" for option, lack in _MISSING.items() if not tool.knows(option)
+    ]
 
 
 def capture_record(capture: Capture) -> dict[str, Any]:
-    """What was used, for run.json; no path in it but the files' own names."""
+    """Return tool, command and options of a capture for run.json; paths keep their last part alone."""
     nameless = replace(capture, base=Path(capture.base.name), tool=replace(capture.tool, path=capture.tool.name))
     ncu = capture.tool.name == "ncu"
     return {
@@ -103,9 +105,10 @@ def capture_record(capture: Capture) -> dict[str, Any]:
 
 
 def extra_environment(capture: Capture, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a process needs besides. All users' ncu share one lock file, which only its owner may open in /tmp.
+    """Return environment variables the tool needs in addition: TMPDIR where another user owns ncu's lock file.
 
-    So where it is another's, ncu gets a folder for temporary files of this user, the same for all ranks.
+    All users' ncu share one lock file in /tmp that only its owner may open; a folder of this user, the same for all
+    ranks, replaces it.
     """
     if capture.tool.name != "ncu":
         return {}
@@ -122,9 +125,9 @@ def extra_environment(capture: Capture, environ: Mapping[str, str]) -> dict[str,
 
 
 def not_beginning(prefixes: Collection[str]) -> str:
-    """A regular expression of the names that begin with none of these.
+    """Return a regular expression of the names that start with none of these prefixes.
 
-    It looks nowhere ahead, for which dialect ncu takes depends on its version.
+    It uses no lookahead: the regex dialect of ncu depends on its version.
     """
     return "^" + _not_beginning(sorted(prefixes))
 
@@ -139,7 +142,7 @@ def _not_beginning(prefixes: Sequence[str]) -> str:
     return f"({'|'.join(ways)})"
 
 
-def _known(tool: Tool, *options: str, verb: str = "profile") -> list[str]:
+def _supported(tool: Tool, *options: str, verb: str = "profile") -> list[str]:
     return [option for option in options if tool.knows(option.partition("=")[0], verb)]
 
 
@@ -147,6 +150,6 @@ def _config_off(tool: Tool) -> list[str]:
     return ["--config-file", "off"] if tool.knows("--config-file") else []
 
 
-def _escaped(base: Path) -> str:
-    """Both tools replace %p, %h and the like in the names of reports."""
+def _escape_percent(base: Path) -> str:
+    """Escape % in a report name: both tools expand %p, %h and the like."""
     return str(base).replace("%", "%%")

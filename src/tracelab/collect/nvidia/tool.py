@@ -1,4 +1,4 @@
-"""An installed nsys or ncu: where it stands, its version, and the options that it knows."""
+"""Find an installed nsys or ncu, with its version and supported options."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 from tracelab.errors import TracelabError
 
 TIMEOUT_S = 120
-"""For a question to a tool: ncu takes seconds to list its metrics, and a cold file system longer."""
+"""Time limit of a tool's listing: ncu takes seconds to list its metrics, and longer on a cold file system."""
 
-_PLACES = {
+_INSTALL_PATHS = {
     "nsys": ("/usr/local/cuda/bin/nsys", "/opt/nvidia/nsight-systems/*/bin/nsys"),
     "ncu": ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu"),
 }
-"""Where NVIDIA's packages put a tool that is not on the path; the last of several versions counts."""
+"""Where NVIDIA's packages install a tool that is not on PATH; the latest of several versions wins."""
 _HELP = {"nsys": (("profile", "--help"), ("export", "--help")), "ncu": (("--help",),)}
 _PRODUCT = {"nsys": "Nsight Systems (nsys)", "ncu": "Nsight Compute (ncu)"}
 _VERSION = re.compile(r"\b(\d{4}(?:\.\d+)+)")
@@ -25,7 +25,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 
 
 class CaptureError(TracelabError):
-    """A profiler cannot do what is asked of it; `status` is the run's."""
+    """The profiler cannot capture this run; `status` is the status of the run."""
 
     def __init__(self, message: str, status: str = "profiler_error") -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class CaptureError(TracelabError):
 
 @dataclass(frozen=True)
 class Tool:
-    """One installed profiler; `help` is all that it says of its options, by verb."""
+    """One installed profiler; `help` is its help text by subcommand."""
 
     name: str
     path: str
@@ -42,11 +42,11 @@ class Tool:
     help: Mapping[str, str]
 
     def knows(self, option: str, verb: str = "profile") -> bool:
-        """Whether it has an option, written as --option."""
+        """Return whether it has an option, written as --option."""
         return option in _OPTION.findall(self.help.get(verb, ""))
 
     def offers(self, option: str, value: str, verb: str = "profile") -> bool:
-        """Whether it names a value in the help of one option."""
+        """Return whether the help of an option lists a value."""
         found = re.search(
             rf"(?<![\w-]){option}(?![\w-]).*?(?=\n\s*-{{1,2}}[a-z]|\Z)", self.help.get(verb, ""), re.DOTALL
         )
@@ -54,23 +54,23 @@ class Tool:
 
 
 def find_tool(name: str, environ: Mapping[str, str]) -> Tool:
-    """The tool as it is installed: $TRACELAB_NSYS or $TRACELAB_NCU, else on the path, else where NVIDIA puts it."""
-    path = environ.get(f"TRACELAB_{name.upper()}") or shutil.which(name, path=environ.get("PATH")) or _elsewhere(name)
+    """Find the tool: $TRACELAB_NSYS or $TRACELAB_NCU, else on PATH, else in NVIDIA's install folders."""
+    path = environ.get(f"TRACELAB_{name.upper()}") or shutil.which(name, path=environ.get("PATH")) or _installed(name)
     if path is None:
         raise CaptureError(
-            f"{_PRODUCT[name]} is not installed, or not on the path; install it, load its module, "
-            f"or name it in TRACELAB_{name.upper()}"
+            f"{_PRODUCT[name]} is not installed or not on PATH; install it, load its module, "
+            f"or set TRACELAB_{name.upper()} to its path"
         )
-    said = run_tool([path, "--version"], environ)
-    version = _VERSION.search(said)
+    output = run_tool([path, "--version"], environ)
+    version = _VERSION.search(output)
     if version is None:
-        raise CaptureError(f"{path} --version names no version of {_PRODUCT[name]}: {_first_line(said)}")
+        raise CaptureError(f"{path} --version printed no version of {_PRODUCT[name]}: {_first_line(output)}")
     texts = {words[0] if len(words) > 1 else "profile": run_tool([path, *words], environ) for words in _HELP[name]}
     return Tool(name, path, version[1], texts)
 
 
 def run_tool(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """What a tool answers to a question, on stdout and stderr; raises CaptureError where it does not start or end."""
+    """Run a tool and return its stdout and stderr; raises CaptureError if it does not start or end."""
     try:
         done = subprocess.run(
             command,
@@ -86,20 +86,20 @@ def run_tool(command: Sequence[str], environ: Mapping[str, str]) -> str:
     except OSError as error:
         raise CaptureError(f"{command[0]} cannot be started: {error.strerror or error}; check the file") from error
     except subprocess.TimeoutExpired as error:
-        question = " ".join(command[1:])
-        raise CaptureError(f"{command[0]} {question} did not answer in {TIMEOUT_S} s; try it by hand") from error
+        arguments = " ".join(command[1:])
+        raise CaptureError(f"{command[0]} {arguments} did not end within {TIMEOUT_S} s; run it by hand") from error
     return done.stdout
 
 
-def _elsewhere(name: str) -> str | None:
+def _installed(name: str) -> str | None:
     found: list[Path] = []
-    for place in _PLACES[name]:
-        found += [path for path in sorted(Path("/").glob(place[1:]), key=_in_order) if os.access(path, os.X_OK)]
+    for place in _INSTALL_PATHS[name]:
+        found += [path for path in sorted(Path("/").glob(place[1:]), key=_version_numbers) if os.access(path, os.X_OK)]
     return str(found[-1]) if found else None
 
 
-def _in_order(path: Path) -> list[int]:
-    """The version in a path, as numbers: 2024.10 comes after 2024.9."""
+def _version_numbers(path: Path) -> list[int]:
+    """Return the version in a path as numbers: 2024.10 comes after 2024.9."""
     return [int(number) for number in re.findall(r"\d+", str(path))]
 
 

@@ -1,1 +1,1 @@
-"""Sweeps: a matrix of settings becomes cells, and each cell a run; what is done is known by the run folders alone."""
+"""Sweeps: a matrix of settings expands to cells, and each cell to a run; run folders alone hold the progress."""

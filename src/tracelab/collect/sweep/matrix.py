@@ -1,4 +1,4 @@
-"""A sweep file taken apart: fixed settings, axes, exceptions; multiplied out into cells."""
+"""Parse a sweep file (fixed settings, axes, exceptions) and expand it into cells."""
 
 import itertools
 import tomllib
@@ -30,36 +30,36 @@ class Cell:
 
     settings: Settings
     varied: Mapping[str, Any]
-    """Its values of the options that differ between cells."""
+    """Values of the options that differ between cells."""
 
     @property
     def run(self) -> str:
-        """The name of the run."""
+        """Name of the run."""
         return str(self.settings.run)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """All cells, in the order in which they run."""
+    """All cells of a sweep, in run order."""
 
     name: str
     about: str
     cells: tuple[Cell, ...]
     varied: tuple[str, ...]
-    """Options that differ between cells, in the order of the file."""
+    """Options that differ between cells, in file order."""
     idle: tuple[str, ...] = ()
-    """Sentences about what the file says to no effect."""
+    """Warnings about entries of the file without effect."""
 
 
 def load_sweep(path: Path, out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None) -> Sweep:
-    """The sweep of a file; `fixed` wins over all that it says. Raises UsageError with what is wrong in it."""
+    """Load the sweep of a file; `fixed` overrides its settings. Raises UsageError for an invalid file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         problem = error.strerror or error
         raise UsageError(f"{path}: {problem}; a sweep is a TOML file, see docs/guides/sweeps.md") from error
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
-        raise UsageError(f"{path}: is no TOML: {error}") from error
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
     try:
         return expand_matrix({**content, "name": content.get("name", path.stem)}, out, repeats, fixed)
     except UsageError as error:
@@ -69,7 +69,7 @@ def load_sweep(path: Path, out: Path, repeats: int | None = None, fixed: Mapping
 def expand_matrix(
     content: Mapping[str, Any], out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None
 ) -> Sweep:
-    """Multiply a file's content out. Options that two cells share in full make one cell."""
+    """Expand the content of a sweep file. Cells with identical options become one."""
     _known("key", content, _OF_A_FILE)
     name = check_run_name(str(content["name"]))
     shared = {key: content[key] for key in _OF_A_MATRIX if key in content}
@@ -80,12 +80,12 @@ def expand_matrix(
         merged = _merged(shared, matrix)
         times = repeats if repeats is not None else merged.get("repeats", 1)
         if not isinstance(times, int) or times < 1:
-            raise UsageError(f"repeats = {times!r}: a whole number from 1 on")
+            raise UsageError(f"repeats = {times!r}: expected a whole number from 1 on")
         for options in _cells(merged, _options(fixed or {}), fitted):
             key = repr(sorted(options.items()))
             found[key] = (options, max(times, found[key][1] if key in found else 0))
     _check_own(options for options, _ in found.values())
-    idle = tuple(f"[[exclude]] {what} fits no cell, and leaves none out" for what, fits in fitted.items() if not fits)
+    idle = tuple(f"[[exclude]] {what} matches no cell; remove it" for what, fits in fitted.items() if not fits)
     return replace(_named(name, str(content.get("about", "")), list(found.values()), out), idle=idle)
 
 
@@ -96,17 +96,17 @@ def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Pat
     cells = []
     for (options, times), values, base in zip(found, picked, name_runs(name, picked), strict=True):
         for repeat in range(times):
-            run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, asked for later, rename nothing
+            run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, added later, rename nothing
             asked = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
             try:
                 cells.append(Cell(validate_settings(asked), values))
             except UsageError as error:
-                raise UsageError(f"cell {run}: {error}; leave it out with [[exclude]]") from error
+                raise UsageError(f"cell {run}: {error}; remove the cell with [[exclude]]") from error
     return Sweep(name, about, tuple(cells), varied)
 
 
 def _merged(shared: Mapping[str, Any], matrix: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands at the top of the file counts for every matrix, which can say otherwise."""
+    """Merge the top level of the file into a matrix, which overrides it."""
     merged = {**shared, **matrix}
     for key in ("fixed", "axes"):
         merged[key] = {**_table(shared, key), **_table(matrix, key)}
@@ -116,7 +116,7 @@ def _merged(shared: Mapping[str, Any], matrix: Mapping[str, Any]) -> dict[str, A
 
 
 def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -> Iterator[Options]:
-    """Every cell of one matrix, as options; what is asked for from outside wins. `fitted`: whether each exclude did."""
+    """Yield the options of every cell of one matrix; `asked` overrides, `fitted` collects excludes that matched."""
     fixed = {"workload": matrix["workload"]} if "workload" in matrix else {}
     if "timeout_s" in matrix:
         fixed["timeout_s"] = matrix["timeout_s"]
@@ -129,7 +129,7 @@ def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -
     for values in axes:
         count *= len(values)
     if count > _MOST_CELLS:
-        raise UsageError(f"{count:,} cells; a sweep has at most {_MOST_CELLS:,}")
+        raise UsageError(f"{count:,} cells; a sweep has at most {_MOST_CELLS:,}, remove axes or values")
     multiplied = itertools.product(*axes) if axes or not included else ()
     for chosen in (*multiplied, *((each,) for each in included)):
         options = dict(fixed)
@@ -141,7 +141,7 @@ def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -
                 options |= _table(each, "set")
         cell = _with(_options(options), asked)
         if "workload" not in cell:
-            raise UsageError("says no workload; add one, as workload = 'image_classification'")
+            raise UsageError("no workload; add one, such as workload = 'image_classification'")
         fitting = [what for what, each in excluded.items() if _fits(cell, each)]
         fitted.update(dict.fromkeys(fitting, True))
         if not fitting:
@@ -149,7 +149,7 @@ def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -
 
 
 def _check_own(cells: Iterable[Options]) -> None:
-    """Refuse settings that a workload does not have, with which every cell would fail."""
+    """Refuse settings that a workload does not have: every cell would fail."""
     for workload, own in sorted({(cell["workload"], tuple(cell["set"])) for cell in cells if cell.get("set")}):
         found = workloads.find_workload(workload)
         _known(f"setting of {found.name}", own, sorted(found.own) or ["none"])
@@ -160,11 +160,11 @@ def _shown(options: Mapping[str, Any]) -> str:
 
 
 def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
-    """Every axis as a list of options; values of one that is no option are tables of several that go together."""
+    """Return each axis as a list of options; an axis that is not an option has tables of several options as values."""
     found = []
     for name, values in axes.items():
         if not isinstance(values, list) or not values:
-            raise UsageError(f"axis {name} = {values!r}: a list of values, not empty")
+            raise UsageError(f"axis {name} = {values!r}: expected a list with at least one value")
         if _option_name(name) in OPTIONS:
             found.append([{name: value} for value in values])
         elif all(isinstance(value, dict) for value in values):
@@ -175,7 +175,7 @@ def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
 
 
 def _options(values: Mapping[str, Any]) -> Options:
-    """Options with their values as Settings has them; set.width = 8 stands for set = { width = 8 }."""
+    """Parse option values to the types of Settings; set.width = 8 is short for set = { width = 8 }."""
     options: Options = {}
     for name, value in values.items():
         first = _option_name(name)
@@ -190,7 +190,7 @@ def _options(values: Mapping[str, Any]) -> Options:
 
 
 def _with(options: Options, more: Options) -> Options:
-    """Options, others over them; of `set` and `tag` those that are named."""
+    """Return options overridden by others; `set` and `tag` merge by key."""
     joined = {name: {**options.get(name, {}), **value} for name, value in more.items() if isinstance(value, dict)}
     return {**options, **more, **joined}
 
@@ -201,7 +201,7 @@ def _option_name(name: str) -> str:
 
 
 def _fits(options: Options, pattern: Options) -> bool:
-    """Whether a cell has all these values; of `set` and `tag` those that the pattern names."""
+    """Return whether a cell has all values of a pattern; `set` and `tag` match by key."""
     return all(
         options.get(name, {}).items() >= value.items() if isinstance(value, dict) else options.get(name) == value
         for name, value in pattern.items()
@@ -217,25 +217,25 @@ def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
 def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = values.get(key, {})
     if not isinstance(value, dict):
-        raise UsageError(f"{key} is a table: [{key}]")
+        raise UsageError(f"{key} must be a table; write [{key}]")
     return dict(value)
 
 
 def _tables(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     value = values.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise UsageError(f"{key} is a list of tables: [[{key}]]")
+        raise UsageError(f"{key} must be a list of tables; write [[{key}]]")
     return list(value)
 
 
 def find_sweep_file(folder: Path, name: str) -> Path:
-    """A file by its path, or one of ours by its name."""
+    """Return a sweep file by its path, or a shipped one by its name."""
     path = Path(name)
     if path.is_file() or path.suffix == ".toml":
         return path
     ours = {each.stem: each for each in sorted(folder.glob("*.toml"))}
     if not ours:
-        raise TracelabError(f"{folder}: holds no sweep; the installation is damaged")
+        raise TracelabError(f"{folder}: contains no sweep files; reinstall tracelab")
     if name not in ours:
         raise UsageError(suggest_name("sweep", name, tuple(ours)))
     return ours[name]

@@ -1,4 +1,4 @@
-"""Names of runs, made from what varies: a person sees which cell it is, and the store takes them."""
+"""Name runs after the options that vary between cells."""
 
 import hashlib
 from collections import Counter
@@ -21,15 +21,15 @@ _SHORT = {
     "active": "a",
     "pin_memory": "pinned",
 }
-"""What numbers and flags of these options are marked with; of others the option's own name."""
+"""Prefix of the values of these options; others use the option's own name."""
 _LONGEST = 90
-"""Room is left for the repeat."""
+"""Maximum length, with room for the repeat."""
 
 
 def name_runs(sweep: str, cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for every cell, no two alike."""
+    """Return a unique name for every cell."""
     spelled = [legal_run_name("-".join([sweep, *filter(None, map(_part, cell, cell.values()))])) for cell in cells]
-    counts = Counter(name.lower() for name in spelled)  # some file systems know no case
+    counts = Counter(name.lower() for name in spelled)  # some file systems ignore case
     return [
         name if len(name) <= _LONGEST and counts[name.lower()] == 1 else f"{name[: _LONGEST - 9]}-{_digest(cell)}"
         for name, cell in zip(spelled, cells, strict=True)

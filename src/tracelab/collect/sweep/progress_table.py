@@ -1,4 +1,4 @@
-"""A sweep as text: the table of its cells, and how far it is."""
+"""Render a sweep as text: the table of its cells and its progress."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def render_cells(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str]) -> str:
-    """A line for each cell: its name, what varies, how far it is."""
+    """Return a table with a line per cell: name, varied options, repeat, state."""
     head = ["run", *sweep.varied, "repeat", "state"]
     rows = [
         [
@@ -30,7 +30,7 @@ def render_cells(sweep: Sweep, cells: Sequence[Cell], states: Mapping[str, str])
 
 
 def count_states(states: Mapping[str, str]) -> str:
-    """How many cells have which state: 36 cells: 30 ok, 4 oom, 2 not_run."""
+    """Return the number of cells by state: 36 cells: 30 ok, 4 oom, 2 not_run."""
     counts = Counter(states.values())
     order = [*RUN_STATUSES, *sorted(set(counts) - set(RUN_STATUSES))]
     told = ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
@@ -38,7 +38,7 @@ def count_states(states: Mapping[str, str]) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Format seconds as s, min or h."""
     if seconds < _MINUTE_S:
         return f"{seconds:.1f} s"
     if seconds < _HOUR_S:
@@ -47,7 +47,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time_left(seconds: Sequence[float], cells: int) -> str:
-    """How long the cells that are left may take, by those that are done."""
+    """Estimate the remaining time from the mean of the finished cells."""
     return f"; about {format_duration(sum(seconds) / len(seconds) * cells)} left" if seconds and cells else ""
 
 

@@ -1,4 +1,4 @@
-"""A cell beside the run in its folder: of one name, which says what varies alone, but maybe of other settings."""
+"""Compare the settings of a cell with those of the run in its folder, which has the same name."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,18 +9,18 @@ from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 
 _NO_MATTER = ("timeout_s",)
-"""Options that change no result of a run that came to its end; how long it may take is asked for anew with --redo."""
+"""Options that do not change the result of a finished run; --redo applies a new time limit."""
 _LEFT_OPEN = {"device": "auto", "gpus": None}
-"""Values that leave the choice to the run, whose run.json says what it chose."""
+"""Values that defer the choice to the run; its run.json has the chosen value."""
 _SHOWN = 3
 
 Differences = Mapping[str, tuple[Any, Any]]
 
 
 def compare_settings(settings: Settings, run: Mapping[str, Any]) -> Differences:
-    """Options with the value that the run of this run.json was asked for, and the one that is asked for now.
+    """Return the options that differ, with the value in run.json and the current one.
 
-    Tags count: they say whose results these are. What a run of an older tracelab does not say is no difference.
+    Tags count, because they identify results. An option that an older tracelab did not record is not a difference.
     """
     then, now = run.get("axes"), options.recorded_options(settings)
     if not isinstance(then, Mapping):
@@ -32,36 +32,36 @@ def compare_settings(settings: Settings, run: Mapping[str, Any]) -> Differences:
 
 
 def refuse_other_settings(folder: Path, found: Mapping[str, Differences]) -> None:
-    """Raise UsageError where runs were asked for with other settings, with which they are and what to do."""
+    """Raise UsageError if runs have other settings, with the differences and what to do."""
     if not found:
         return
     runs: dict[str, list[str]] = {}
     for run, differing in found.items():
         for name, (was, is_now) in differing.items():
             runs.setdefault(f"{name} was {_text(was)}, is {_text(is_now)}", []).append(run)
-    told = _some([f"{what} ({_some(names, ', ')})" for what, names in runs.items()], "; ")
+    summary = _abbreviate([f"{what} ({_abbreviate(names, ', ')})" for what, names in runs.items()], "; ")
     count = f"{len(found)} cell{'' if len(found) == 1 else 's'}"
     raise UsageError(
-        f"{folder}: {count} ran with other settings: {told}; choose another --out or name of the sweep, "
-        "or run them again with --force"
+        f"{folder}: {count} ran with other settings: {summary}; choose another --out or name of the sweep, "
+        "or rerun them with --force"
     )
 
 
 def _counts(name: str, pair: tuple[Any, Any], settings: Settings) -> bool:
-    if name == "data_root":  # other data sets are the same wherever they stand
+    if name == "data_root":  # the other data sets are the same in every folder
         return settings.data == "folder"
     return name not in _NO_MATTER and not (name in _LEFT_OPEN and _LEFT_OPEN[name] in pair)
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Each setting of `set` and `tag` by itself."""
+    """Flatten `set` and `tag` to one entry per key."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, Mapping) else {name: value}
     return flat
 
 
-def _some(parts: Sequence[str], between: str) -> str:
+def _abbreviate(parts: Sequence[str], between: str) -> str:
     more = len(parts) - _SHOWN
     return between.join(parts[:_SHOWN]) + (f"{between}and {more} more" if more > 0 else "")
 
@@ -69,7 +69,7 @@ def _some(parts: Sequence[str], between: str) -> str:
 def _text(value: Any) -> str:  # noqa: ANN401  whatever an option holds
     match value:
         case None | []:
-            return "not given"
+            return "unset"
         case bool():
             return str(value).lower()
         case list():

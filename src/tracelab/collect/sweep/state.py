@@ -1,4 +1,4 @@
-"""How far each cell is, as its run folder says; and the record that a sweep leaves before its first run."""
+"""Read the state of each cell from its run folder, and write the plan of a sweep before its first run."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ OTHER_SETTINGS = "other_settings"
 
 
 def run_folder_of(cell: Cell) -> Path:
-    """The run folder of a cell."""
+    """Return the run folder of a cell."""
     return cell.settings.out / cell.run
 
 
 def cell_state(cell: Cell) -> str:
-    """The status of a cell's run; not_run where it has none or never came to its end, running while it is at it.
+    """Return the status of a cell's run; not_run without a finished run, running while it is locked.
 
-    Where its run came to its end but was asked for with other settings, it is no run of this cell: other_settings.
+    A finished run with other settings is not a run of this cell: other_settings.
     """
     folder = run_folder_of(cell)
     if is_running(folder):
@@ -42,14 +42,14 @@ def cell_state(cell: Cell) -> str:
 
 
 def find_other_settings(cells: Iterable[Cell], states: Mapping[str, str]) -> dict[str, Differences]:
-    """Runs that were asked for with other settings than their cells are now, ended or under way."""
+    """Return the runs whose settings differ from those of their cells now, finished or running."""
     begun = [cell for cell in cells if states[cell.run] in (OTHER_SETTINGS, RUNNING)]
     found = {cell.run: compare_settings(cell.settings, read_run_json(run_folder_of(cell)) or {}) for cell in begun}
     return {run: differing for run, differing in found.items() if differing}
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process, here or on another node, holds the folder."""
+    """Return whether a process, here or on another node, has locked the folder."""
     import fcntl
 
     try:
@@ -57,13 +57,13 @@ def is_running(folder: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # nobody has begun, or the file system has no locks
+    except OSError:  # no run has started, or the file system has no locks
         return False
     return False
 
 
 def write_planned_runs(sweep: Sweep, file: Path) -> None:
-    """Write what is to come: the list of cells, and a run.json for each, so that what never runs is seen, too."""
+    """Write the list of cells and a run.json for each, so that cells that never run are visible too."""
     first = sweep.cells[0]
     try:
         first.settings.out.mkdir(parents=True, exist_ok=True)
@@ -81,26 +81,26 @@ def write_planned_runs(sweep: Sweep, file: Path) -> None:
 
 
 def mark_not_run(cell: Cell) -> None:
-    """Mark a cell as not run; what it left goes when it runs again."""
+    """Mark a cell as not run; its files are deleted when it runs again."""
     with contextlib.suppress(OSError):
         write_json(run_folder_of(cell) / RUN_JSON, planned_run_json(cell.settings))
 
 
 def mark_failed(cell: Cell, status: str, error: str) -> None:
-    """Say how a cell ended that could not say it itself."""
+    """Write the status of a cell whose run could not write it."""
     found = read_run_json(run_folder_of(cell)) or planned_run_json(cell.settings)
     run_folder_of(cell).mkdir(parents=True, exist_ok=True)
     write_json(run_folder_of(cell) / RUN_JSON, found | {"status": status, "error": error})
 
 
 def read_error(cell: Cell) -> str | None:
-    """What run.json says went wrong."""
+    """Return the error in run.json."""
     error = (read_run_json(run_folder_of(cell)) or {}).get("error")
     return error if isinstance(error, str) else None
 
 
 def planned_run_json(settings: Settings) -> dict[str, Any]:
-    """run.json of a run that is yet to come: what was asked for; where it runs is not known."""
+    """Return run.json of a planned run: its settings, without the machine."""
     workload = find_workload(settings.workload)
     trains = workload.trains
     learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
@@ -128,7 +128,7 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
 
 
 def _size(settings: Settings, *, trains: bool) -> dict[str, int | None]:
-    """How large the job is to be, as far as the options alone tell."""
+    """Return the size of the job as far as the options determine it."""
     asked = settings.gpus if settings.parallel != "none" else settings.gpus or 1
     processes = asked if settings.parallel in ("ddp", "fsdp") else 1
     return {

@@ -1,4 +1,4 @@
-"""Values of a sweep file as the settings of a run have them, and as words of a command line."""
+"""Convert values of a sweep file to settings and to command-line arguments."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _HINTS = get_type_hints(Settings)
 
 
 def parse_option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the option holds
-    """The value as the option's type; raises UsageError where it is of another."""
+    """Convert a value to the option's type; raises UsageError if it has another."""
     hint = _HINTS[name]
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
     text = str(hint)
@@ -32,12 +32,12 @@ def parse_option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the
 
 
 def parse_fixed(texts: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE as a file would have it: a number, true or false, else a text."""
+    """Parse NAME=VALUE pairs as TOML values: a number, true or false, otherwise a text."""
     values = {}
     for text in texts:
         name, mark, value = text.partition("=")
         if not name or not mark:
-            raise UsageError(f"--fixed {text}: wants NAME=VALUE, as --fixed data_root=DIR")
+            raise UsageError(f"--fixed {text}: expected NAME=VALUE, such as --fixed data_root=DIR")
         try:
             values[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -46,7 +46,7 @@ def parse_fixed(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def train_arguments(settings: Settings, options: Mapping[str, Any]) -> list[str]:
-    """The command line of a run behind `collect train`; flags that are not set are left out."""
+    """Return the arguments of `collect train` for a run, without unset flags."""
     line = [settings.workload]
     for name, value in options.items():
         spelled = f"--{name.replace('_', '-')}"
@@ -67,12 +67,12 @@ def train_arguments(settings: Settings, options: Mapping[str, Any]) -> list[str]
 def _least(name: str, value: Any) -> Any:  # noqa: ANN401  int or float
     least = OPTION_METADATA[name]["least"] if name in OPTION_METADATA else None
     if least is not None and value < least:
-        raise UsageError(f"{name} = {value}: at least {least}")
+        raise UsageError(f"{name} = {value}: must be at least {least}")
     return value
 
 
 def _plain(value: object) -> str:
-    """A value as `--set` takes it."""
+    """Format a value for `--set`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
