@@ -1,4 +1,4 @@
--- Which runtime and driver calls take the time of the processor.
+-- Runtime and driver calls by CPU time.
 -- A row is one run, rank, API and function. Every call counts in `calls`; the durations are those of `timed_calls`, which
 -- leave out calls without start or duration, or with a duration below 0. Durations add up over threads, and a runtime call
 -- holds the driver calls that it makes, so the shares are of the sum, not of the time that passed. A call that waits for

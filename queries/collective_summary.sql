@@ -7,7 +7,7 @@
 -- sequence number identifies the kernels of one collective, the shortest of them is the transfer and the rest is waiting.
 -- What is not known is NULL. 1 GB is 1e9 bytes.
 -- /// query
--- title = "Collectives and their bandwidth"
+-- title = "Collective bandwidth"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "collective", y = ["busbw_gb_per_s", "transfer_busbw_gb_per_s"], by = "run" }
 -- [params]

@@ -5,7 +5,7 @@
 -- step. From the collector's own `steps`: what the loop measured, without a profiler. `wait_ns` is NULL where a rank has no
 -- such range at all: then its loader was not recorded, which is no proof that it is fast.
 -- /// query
--- title = "Waiting for data"
+-- title = "Data loader wait"
 -- needs = ["annotations", "ops", "steps"]
 -- chart = { kind = "bars", x = "step", y = ["wait_ns", "gpu_idle_ns"], by = "run" }
 -- [params]

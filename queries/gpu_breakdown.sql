@@ -1,4 +1,4 @@
--- Where the time of each device goes: computing, communicating or copying while nothing computes, or nothing at all.
+-- Time of each device: compute, exposed communication, exposed copies, idle.
 -- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
 -- applies: compute, then communication, then memory, then idle; the four parts add up to `window_ns`. Kernels that no
 -- rule of the classifier knows count as compute, and so do CUDA graphs recorded as a whole, whatever ran inside them.

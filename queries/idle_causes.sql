@@ -1,4 +1,4 @@
--- Why a device idles: the host was late, or work that was launched long before had to wait, or it was only the overhead
+-- Why a device idles: the CPU side was late, or work that was launched long before had to wait, or it was only the overhead
 -- between one piece of work and the next.
 -- A row is one run, rank and device with GPU activity. Each gap between two stretches of activity has the cause that the
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
@@ -7,7 +7,7 @@
 -- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
 -- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
--- title = "Causes of idle time"
+-- title = "Idle time causes"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
 -- [params]

@@ -1,4 +1,4 @@
--- Which kernels take the time of each device.
+-- Kernels of each device by time.
 -- A row is one run, rank, device and kernel name, template arguments included. Every execution counts in `calls`; the
 -- durations are those of `timed_calls`, which leave out executions without start or duration, or with a duration below 0.
 -- Durations add up over kernels that run at once, so the shares are of the sum, not of the time that passed.

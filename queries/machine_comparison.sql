@@ -6,7 +6,7 @@
 -- `mean_of_ratios_factor` counts every model alike, and the time saved is less than either suggests: 1.25 times as fast is
 -- 20 % less time. None of them includes a model that a machine failed to train; see its accuracy.
 -- /// query
--- title = "Machines compared"
+-- title = "Machine comparison"
 -- needs = ["steps"]
 -- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], labels = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
 -- [params]

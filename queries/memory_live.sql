@@ -1,4 +1,4 @@
--- What the memory at the peak was allocated for.
+-- Purpose of the memory that is allocated at the peak.
 -- A row is one run, rank, device and pair of op and annotation, the innermost ones on the allocating thread, and the blocks
 -- that they allocated during the recording and that were live at the peak (`memory_peak` has the time). What was live
 -- before the recording began, as weights mostly are, is in no row: `peak_bytes` less `recorded_bytes`; of a host's memory it

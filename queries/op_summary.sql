@@ -1,4 +1,4 @@
--- Which framework ops take the time of the processor, and of the devices that they launch on.
+-- Framework ops by CPU time, and by the GPU time that they launch.
 -- A row is one run, rank and op name, over all threads. `self_ns` is an op's own time: its duration less those of the ops
 -- directly inside it on its thread. The self times of all ops add up to the time that the outermost ops took
 -- (`op_self_sum_ns`). `total_ns` holds the ops inside, and a recursive op once for each outermost call. An op that works and

@@ -5,7 +5,7 @@
 -- each other, so they have no share. `device` is NULL where a summary is of no single one. Where single events were
 -- recorded, kernel_summary and api_summary have more detail.
 -- /// query
--- title = "A profiler's own summary"
+-- title = "Profiler summary"
 -- needs = ["summaries"]
 -- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "kind" }
 -- [params]

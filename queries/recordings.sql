@@ -1,4 +1,4 @@
--- What was recorded: on which host and GPUs, by what, and how much of each kind.
+-- Recordings: host, GPUs, profiler, and rows of each kind.
 -- A row is one run and rank. Counts are of rows of the tables, over all sources of the run; `rank` is NULL where a run has
 -- nothing that belongs to a process. `tracelab doctor` lists what a profiler could not record or a reader skipped.
 -- /// query

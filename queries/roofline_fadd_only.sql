@@ -3,7 +3,7 @@
 -- `grep sum | awk` over a console log does; `flop` adds up all that counts, a multiply-add as two. Convolutions and matrix
 -- products are multiply-adds, on tensor cores or not, so additions are what is left: biases, residuals, normalization.
 -- /// query
--- title = "FADD only, beside the FLOPs"
+-- title = "FADD count against the FLOPs"
 -- needs = ["kernel_metrics"]
 -- chart = { kind = "pairs", x = "run", y = ["fadd", "flop"], labels = ["additions (FADD) alone", "all floating-point operations"] }
 -- [params]

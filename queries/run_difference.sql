@@ -13,7 +13,7 @@
 -- are compared as the profilers spell them, or, where two profilers recorded the runs, by kernel_key: the function's own
 -- name. Two runs of the same program differ, too.
 -- /// query
--- title = "Difference of two runs"
+-- title = "Run comparison"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section" }
 -- [params]

@@ -1,4 +1,4 @@
--- What one setting does: pairs of cells that differ in nothing else.
+-- Effect of one setting: pairs of cells that differ in nothing else.
 -- A row is one pair, repeats taken together: the cell with the setting's base value, and one with another. The base is
 -- --base-value, else false, none, fp32 or sgd, else the smallest number, else the first text. A setting is a column of
 -- `runs` (pin_memory, workers, precision, optimizer, learning_rate, parallelism, pretrained, batch_size …) or a tag. The

@@ -4,7 +4,7 @@
 -- device's streams these add up to its busy time less `shared_ns`, in which two streams or more ran. A stream whose
 -- `alone_ns` is small beside its `busy_ns` costs little time.
 -- /// query
--- title = "Streams"
+-- title = "Stream summary"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- chart = { kind = "bars", x = "stream", y = ["busy_ns", "alone_ns"], by = "run" }
 -- [params]

@@ -1,4 +1,4 @@
--- What became of each cell of a sweep: it ran, ran out of memory, ran out of time, failed, or never ran.
+-- Status of each cell of a sweep: it ran, ran out of memory, ran out of time, failed, or never ran.
 -- A row is one run, a repeat of one cell. Nothing is left out: a cell that failed is a row with its status, so that means
 -- over a sweep can be read beside what is missing from them (such as large batches that ran out of memory). `variant` are the
 -- settings, beside model, batch size and GPUs, that differ within the sweep. A run with only a trace has no

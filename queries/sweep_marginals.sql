@@ -1,4 +1,4 @@
--- What a larger batch, and what more GPUs brought, at each point of a sweep.
+-- Effect of a larger batch, and of more GPUs, at each point of a sweep.
 -- A row is one cell, its repeats taken together. Each elasticity is d log(samples/s) / d log(batch size), or of GPUs, from
 -- the next smaller batch size of the same layout, or the next fewer GPUs of the same parallelism (or of none): 1 where
 -- doubling it doubled the speed, 0 where it brought nothing, below 0 where it cost. They compare samples a second; the time

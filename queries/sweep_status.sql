@@ -1,4 +1,4 @@
--- How many cells of a sweep ran, and what became of the others.
+-- Cells of a sweep by status.
 -- A row is one sweep; runs that no sweep began are the row without one. `runs` are the cells with their repeats, and the
 -- counts by status add up to it; `unknown` are runs with only a trace. `expected` is what the sweep's own
 -- record planned to run; `missing` of these were never ingested.

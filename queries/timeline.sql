@@ -1,4 +1,4 @@
--- What each device does over time: computing, communicating hidden behind it or exposed, copying, or nothing.
+-- Activity of each device over time: compute, hidden and exposed communication, copies, idle.
 -- A row is one run, rank, device and bin: the run's time from first to last GPU activity of any rank is cut into `bins` of
 -- equal length, to the nanosecond, and what spans bins is cut at their edges. Each nanosecond counts once, for the first
 -- that applies, as in gpu_breakdown, whose figures are the sums over all bins; compute_alone_ns, overlapped_comm_ns,

@@ -1,4 +1,4 @@
--- What each run had learned after each epoch.
+-- Accuracy of each run after each epoch.
 -- A row is one run and epoch, the samples of all ranks counted alike. Accuracy and loss are those of validation where the
 -- run measured it, else of the training steps, in which the model still changes (`measured_on`). `elapsed_ns` counts from
 -- the start of the first epoch and holds the validations; warm-up and start-up it does not. An epoch whose `state` is

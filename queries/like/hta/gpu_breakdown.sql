@@ -6,7 +6,7 @@
 -- which makes gaps longer. Communication is only what is called nccl…Kernel…. HTA also takes an op that names a stream (a
 -- launch of Triton's) for a kernel; that is not done here.
 -- /// query
--- title = "GPU time breakdown, as HTA has it"
+-- title = "GPU time breakdown, as defined by HTA"
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
 -- [params]

@@ -6,7 +6,7 @@
 -- a microsecond are cut to whole ones, each start up and each end down. Communication is only what is called
 -- nccl…Kernel…; compute is every other kernel.
 -- /// query
--- title = "Communication behind compute, as HTA has it"
+-- title = "Communication behind compute, as defined by HTA"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["comp_comm_overlap_percent"], by = "run" }
 -- [params]

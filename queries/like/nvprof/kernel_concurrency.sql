@@ -4,7 +4,7 @@
 -- the two terms and their percentage in one digit, so that a small one reads as 0; the definition is the same, as far as
 -- printed figures show.
 -- /// query
--- title = "Kernel concurrency, as nvvp has it"
+-- title = "Kernel concurrency, as defined by nvvp"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "device", y = ["concurrency_percent"], by = "run" }
 -- [params]

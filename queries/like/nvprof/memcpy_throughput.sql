@@ -3,7 +3,7 @@
 -- the mean is that of the copies' own throughputs, in which a small copy counts as much as a large one; all GPUs of a
 -- process and all kinds of memory are one. Copies without a size or a valid time above 0 are left out.
 -- /// query
--- title = "Memory copy throughput, as nvprof has it"
+-- title = "Memory copy throughput, as defined by nvprof"
 -- needs = ["memcpys"]
 -- chart = { kind = "bars", x = "name", y = ["avg_gib_per_s"], by = "run" }
 -- [params]

@@ -6,7 +6,7 @@
 -- run; means are those of the collectives' own figures; a GB is 1024³ bytes; only all-reduce, reduce-scatter, all-gather
 -- and all-to-all are in it, and only with the profiler's notes. Ranks whose clocks do not agree show as skew.
 -- /// query
--- title = "Collectives and their bandwidth, as TraceLens has them"
+-- title = "Collective bandwidth, as defined by TraceLens"
 -- needs = ["collectives"]
 -- chart = { kind = "bars", x = "collective_name", y = ["algo_bw_mean_gib_per_s", "bus_bw_mean_gib_per_s"], by = "run" }
 -- [params]

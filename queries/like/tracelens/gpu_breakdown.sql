@@ -4,7 +4,7 @@
 -- Computation goes first, then communication, then copies; with idle_ns the three parts add up to total_ns. CUDA graphs
 -- recorded as a whole are computation.
 -- /// query
--- title = "GPU time breakdown, as TraceLens has it"
+-- title = "GPU time breakdown, as defined by TraceLens"
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
 -- [params]
