@@ -1,4 +1,4 @@
-"""Broadcasts and all-reduces of known size, between the ranks that there are."""
+"""Broadcasts and all-reduces of known size between all ranks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Settings:
 
 
 def truth(settings: Settings) -> dict[str, int]:
-    """What one step does of each kind, in floats of 4 bytes."""
+    """Return what one step does of each kind, in floats of 4 bytes."""
     return {"calls": settings.repeats, "size_bytes": 4 * settings.elements * settings.repeats}
 
 

@@ -1,4 +1,4 @@
-"""What workloads share: torchvision on every machine, and what is right of an answer."""
+"""Functions that workloads share: importing torchvision anywhere, and accuracy."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ _DECLARED: list[torch.library.Library] = []
 
 
 def torchvision() -> ModuleType:
-    """Import torchvision; on a torch without CUDA its compiled operators are missing, and two must be declared."""
+    """Import torchvision; with a torch that lacks its compiled operators, declare two of them first."""
     try:
         return importlib.import_module("torchvision")
     except RuntimeError as error:
@@ -27,6 +27,6 @@ def torchvision() -> ModuleType:
     return importlib.import_module("torchvision")
 
 
-def accuracy(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The share of rows whose highest score is the wanted one."""
-    return (scores.detach().argmax(-1) == wanted).float().mean()
+def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the share of rows whose highest score is at the label."""
+    return (scores.detach().argmax(-1) == labels).float().mean()

@@ -1,4 +1,4 @@
-"""Copies of known sizes, from pageable and from pinned memory, there and back; on a processor from memory to memory."""
+"""Copies of known sizes between host and device, from pageable and pinned memory; on a CPU from memory to memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class Settings:
     repeats: int = 2
 
 
-def kinds(settings: Settings) -> tuple[bool, ...]:
-    """Pageable memory, and where there is a GPU pinned memory too."""
+def memory_kinds(settings: Settings) -> tuple[bool, ...]:
+    """Return whether memory is pinned, for each kind to copy from: pinned memory needs a GPU."""
     return (False, True) if settings.device.startswith("cuda") else (False,)
 
 
 def truth(settings: Settings) -> dict[str, int]:
-    """What one step does in each direction, over all kinds of memory."""
-    times = settings.repeats * len(kinds(settings))
+    """Return what one step copies in each direction, over both memory_kinds of memory."""
+    times = settings.repeats * len(memory_kinds(settings))
     return {"copies": len(settings.sizes) * times, "size_bytes": sum(settings.sizes) * times}
 
 
@@ -30,15 +30,15 @@ def workload(settings: Settings) -> Callable[[], None]:
     """Return the step."""
     pairs = [
         (torch.randint(256, (size,), dtype=torch.uint8, pin_memory=pinned), torch.empty(size, dtype=torch.uint8))
-        for pinned in kinds(settings)
+        for pinned in memory_kinds(settings)
         for size in settings.sizes
     ]
-    pairs = [(here, there.to(settings.device)) for here, there in pairs]
+    pairs = [(host, target.to(settings.device)) for host, target in pairs]
 
     def step() -> None:
-        for here, there in pairs:
+        for host, target in pairs:
             for _ in range(settings.repeats):
-                there.copy_(here, non_blocking=True)
-                here.copy_(there, non_blocking=True)
+                target.copy_(host, non_blocking=True)
+                host.copy_(target, non_blocking=True)
 
     return step

@@ -20,7 +20,7 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "
 
 
 def truth(settings: Settings) -> dict[str, int]:
-    """What one step does."""
+    """Return what one step computes."""
     return {"products": settings.repeats, "flop": 2 * settings.size**3 * settings.repeats}
 
 

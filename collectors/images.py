@@ -1,4 +1,4 @@
-"""Pictures with labels: noise that is made, or CIFAR and folders of pictures that are there."""
+"""Labeled images: synthetic noise, CIFAR, or folders of images on disk."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Noise(Dataset[tuple[Tensor, int]]):
-    """Random pictures, as many as CIFAR has; the same few again and again, for making them must cost no time."""
+    """As many random images as CIFAR has, repeating a few, so that generating them costs no time."""
 
     def __init__(self, size: int, classes: int, *, train: bool, different: int = 64) -> None:
         generator = torch.Generator().manual_seed(int(train))
@@ -27,9 +27,9 @@ class Noise(Dataset[tuple[Tensor, int]]):
 
 
 def pictures(name: str, root: str | None, size: int, classes: int, *, train: bool) -> Dataset[tuple[Tensor, int]]:
-    """The data set of a name, resized, noise with so many labels or 10; nothing is downloaded."""
+    """Return a data set by name, resized; synthetic noise has `classes` labels or 10. Nothing is downloaded."""
     if name not in CLASSES:
-        raise ValueError(f"no data set {name!r}; there are {', '.join(CLASSES)}")
+        raise ValueError(f"no data set {name!r}; choose one of {', '.join(CLASSES)}")
     if name == "synthetic":
         return Noise(size, classes or CLASSES[name], train=train)
     vision = torchvision()
@@ -40,12 +40,14 @@ def pictures(name: str, root: str | None, size: int, classes: int, *, train: boo
     if name == "folder":
         part = Path(root) / ("train" if train else "val")
         if not part.is_dir():
-            raise ValueError(f"--data-root has no folder {part.name}; it holds train/<class>/ and val/<class>/")
+            raise ValueError(f"--data-root has no folder {part.name}; it must contain train/<class>/ and val/<class>/")
         return vision.datasets.ImageFolder(part, prepare)
     kind = {"cifar10": vision.datasets.CIFAR10, "cifar100": vision.datasets.CIFAR100}[name]
     if not (Path(root) / kind.base_folder).is_dir():
-        raise ValueError(f"--data-root has no folder {kind.base_folder}; unpack it there, for nothing is downloaded")
+        raise ValueError(
+            f"--data-root has no folder {kind.base_folder}; unpack the data set there, nothing is downloaded"
+        )
     try:
         return kind(root, train=train, transform=prepare)
-    except RuntimeError as error:  # its sentence advises an option of its own, to download
-        raise ValueError(f"{kind.base_folder} in --data-root is damaged or not whole; unpack it anew") from error
+    except RuntimeError as error:  # torchvision's message suggests download=True
+        raise ValueError(f"{kind.base_folder} in --data-root is damaged or incomplete; unpack it again") from error

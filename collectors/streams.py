@@ -1,4 +1,4 @@
-"""Two streams that work at the same time for a chosen part: kernels that only wait, so many clock cycles each."""
+"""Two streams that overlap for a chosen share of their work, with kernels that spin for a number of clock cycles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Settings:
 
 
 def truth(settings: Settings) -> dict[str, float]:
-    """What one step does: of the time in which any kernel runs, two run for this share."""
-    together = round(settings.overlap * PIECES)
-    return {"kernels": 2 * PIECES, "concurrency_ratio": together / (2 * PIECES - together)}
+    """Return the kernels of one step, and the share of the busy time in which two run."""
+    concurrent = round(settings.overlap * PIECES)
+    return {"kernels": 2 * PIECES, "concurrency_ratio": concurrent / (2 * PIECES - concurrent)}
 
 
 def workload(settings: Settings) -> Callable[[], None]:

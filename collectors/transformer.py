@@ -1,4 +1,4 @@
-"""A GPT: learns to continue sequences of random tokens."""
+"""A small GPT that learns to continue sequences of random tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,42 +25,42 @@ class Block(nn.Module):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.heads, width = settings.heads, settings.width
-        self.before_attention, self.before_products = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.asked, self.answered = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = self.asked(self.before_attention(x)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)
+        parts = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)
         query, key, value = parts.unbind(2)
-        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.answered(seen.transpose(1, 2).flatten(2))
-        return x + self.narrow(gelu(self.wide(self.before_products(x))))
+        attended = scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.projection(attended.transpose(1, 2).flatten(2))
+        return x + self.contract(gelu(self.expand(self.mlp_norm(x))))
 
 
 class Transformer(nn.Module):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.tokens = nn.Embedding(settings.vocabulary, settings.width)
-        self.places = nn.Parameter(torch.zeros(settings.context, settings.width))
+        self.positions = nn.Parameter(torch.zeros(settings.context, settings.width))
         self.blocks = nn.Sequential(*(Block(settings) for _ in range(settings.layers)), nn.LayerNorm(settings.width))
         self.scores = nn.Linear(settings.width, settings.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.scores(self.blocks(self.tokens(tokens) + self.places))
+        return self.scores(self.blocks(self.tokens(tokens) + self.positions))
 
 
 model = Transformer
 
 
 def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, ...]]:
-    """Sequences of random tokens, and their successors."""
+    """Return sequences of random tokens and their successors."""
     generator = torch.Generator().manual_seed(int(train))
     tokens = torch.randint(settings.vocabulary, (1024, settings.context + 1), generator=generator)
     return TensorDataset(tokens[:, :-1], tokens[:, 1:])
 
 
 def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return the step: it takes a batch, and gives the loss to go down and the accuracy."""
+    """Return the step: it takes a batch and returns loss and accuracy."""
 
     def step(tokens: Tensor, successors: Tensor) -> tuple[Tensor, Tensor]:
         scores = network(tokens)

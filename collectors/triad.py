@@ -16,7 +16,7 @@ class Settings:
 
 
 def truth(settings: Settings) -> dict[str, int]:
-    """What one step does, in doubles of 8 bytes."""
+    """Return what one step computes and moves, in doubles of 8 bytes."""
     elements = settings.elements * settings.repeats
     return {"triads": settings.repeats, "flop": 2 * elements, "size_bytes": 3 * 8 * elements}
 

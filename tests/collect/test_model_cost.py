@@ -79,9 +79,9 @@ def test_heads_half_way_count_in_the_loss(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "size", "sentence"),
     [
-        ("alexnet", 32, "alexnet takes no picture below 63 pixels; add --image-size 63"),
-        ("resnet19", 32, "torchvision has no model 'resnet19' that names pictures"),
-        ("fasterrcnn_resnet50_fpn", 32, "has no model 'fasterrcnn_resnet50_fpn' that names pictures"),
+        ("alexnet", 32, "alexnet needs images of at least 63 pixels; add --image-size 63"),
+        ("resnet19", 32, "torchvision has no classification model 'resnet19'"),
+        ("fasterrcnn_resnet50_fpn", 32, "has no classification model 'fasterrcnn_resnet50_fpn'"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused_with_a_reason(model: str, size: int, sentence: str) -> None:
@@ -101,8 +101,8 @@ def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ("folder", "--data-root has no folder train; it holds train/<class>/ and val/<class>/"),
-        ("cifar10", "--data-root has no folder cifar-10-batches-py; unpack it there, for nothing is downloaded"),
+        ("folder", "--data-root has no folder train; it must contain train/<class>/ and val/<class>/"),
+        ("cifar10", "--data-root has no folder cifar-10-batches-py; unpack the data set there, nothing is downloaded"),
         ("cifar100", "--data-root has no folder cifar-100-python"),
     ],
 )

@@ -275,7 +275,7 @@ def test_a_damaged_data_set_is_answered_with_what_can_be_done(run: Run, tmp_path
     (tmp_path / "cifar-10-batches-py").mkdir()
     (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"half")
     result = run("image_classification", profiler="none", shapes=False, data="cifar10", data_root=tmp_path)
-    sentence = "ValueError: cifar-10-batches-py in --data-root is damaged or not whole; unpack it anew"
+    sentence = "ValueError: cifar-10-batches-py in --data-root is damaged or incomplete; unpack it again"
     assert (result.status, result.error) == ("failed", sentence)
 
 

@@ -1,1 +1,1 @@
-"""Ceilings: what a machine can do at most, measured with torch alone, as rows that rooflines are drawn under."""
+"""Ceilings: peak rates of a machine, measured with torch alone, for rooflines."""

@@ -1,4 +1,4 @@
-"""What is measured on one device: streams, matrix products, copies. Data are random: zeros draw less power."""
+"""Measure streams, matrix products and copies on one device, with random data: zeros draw less power."""
 
 import math
 import statistics
@@ -19,7 +19,7 @@ _SCALAR = 0.4
 
 @dataclass(frozen=True)
 class Bench:
-    """One device, and how much is measured on it."""
+    """One device and the sizes to measure on it."""
 
     torch: Any
     device: Any
@@ -32,17 +32,17 @@ class Bench:
         return bool(self.device.type == "cuda")
 
     def random(self, *shape: int, dtype: Any) -> Any:  # noqa: ANN401  torch carries no types here
-        """Random numbers on the device; made there, in a precision that every device can make."""
+        """Return random numbers, generated on the device in a precision that every device supports."""
         wide = self.torch.float64 if dtype == self.torch.float64 else self.torch.float32
         return self.torch.randn(*shape, dtype=wide, device=self.device).to(dtype)
 
 
 Measured = tuple[str, Callable[[], list[rows.Row]]]
-"""What is to be measured, and how."""
+"""Name of a measurement, and the function that performs it."""
 
 
 def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
-    """Everything of these parts, one after another."""
+    """Yield every measurement of the parts."""
     if "stream" in parts:
         yield "stream", partial(measure_streams, bench)
     if "gemm" in parts:
@@ -54,7 +54,7 @@ def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
 
 
 def measure_streams(bench: Bench) -> list[rows.Row]:
-    """Copy, scale, add, triad and dot over arrays that no cache holds."""
+    """Measure copy, scale, add, triad and dot over arrays larger than any cache."""
     torch, length = bench.torch, bench.sizes.array_bytes // 8
     a, b, c = (bench.random(length, dtype=torch.float64) for _ in range(3))
     works = {
@@ -69,7 +69,7 @@ def measure_streams(bench: Bench) -> list[rows.Row]:
 
 
 def measure_gemm(bench: Bench, precision: str) -> list[rows.Row]:
-    """A product of square matrices."""
+    """Measure a product of square matrices."""
     torch, n = bench.torch, bench.sizes.gemm
     dtype = getattr(torch, _DTYPES[precision])
     a, b = (bench.random(n, n, dtype=dtype) for _ in range(2))
@@ -83,7 +83,7 @@ def measure_gemm(bench: Bench, precision: str) -> list[rows.Row]:
 
 
 def supported_precisions(bench: Bench) -> list[str]:
-    """Those that the device computes itself; a processor's fp16 is left out, for it takes seconds."""
+    """Return the precisions the device computes natively; fp16 on a CPU is excluded because it takes seconds."""
     if not bench.cuda:
         return ["fp32", "bf16", "fp64"]
     modern = bench.torch.cuda.get_device_capability(bench.device)[0] >= _AMPERE
@@ -91,7 +91,7 @@ def supported_precisions(bench: Bench) -> list[str]:
 
 
 def measure_copies(bench: Bench, metric: str) -> list[rows.Row]:
-    """Copies of all sizes, and what they say together."""
+    """Measure copies of all sizes, and fit latency and bandwidth to them."""
     found, medians = [], {}
     for size_bytes in bench.sizes.copies:
         source, target = _ends(bench, metric, size_bytes)
@@ -102,7 +102,7 @@ def measure_copies(bench: Bench, metric: str) -> list[rows.Row]:
 
 
 def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
-    """Source and target of a copy: h2d_pinned goes from pinned memory to the device."""
+    """Return source and target of a copy: h2d_pinned copies from pinned memory to the device."""
     torch, (way, kind) = bench.torch, metric.split("_")
     there = bench.random(size_bytes // 4, dtype=torch.float32)
     host = torch.randn(size_bytes // 4, pin_memory=kind == "pinned")
@@ -110,7 +110,7 @@ def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
 
 
 def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> list[float]:
-    """Times of single repetitions, for so long at least: on a GPU between two events, elsewhere by the clock."""
+    """Return times of single repetitions over at least `least_s`: on a GPU between two events, else by the clock."""
     sizes, clock = bench.sizes, time.perf_counter_ns
     for _ in range(sizes.warmups):
         work()
@@ -131,7 +131,7 @@ def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> 
 
 
 def count_repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
-    """How often work is done of which one repetition takes so long."""
+    """Return the number of repetitions of work that takes `one_s` once."""
     one_s = max(one_s, 1e-9)
     wanted = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)
     return max(LEAST_REPEATS, min(wanted, int(sizes.most_s / one_s)))

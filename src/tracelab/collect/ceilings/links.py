@@ -1,4 +1,4 @@
-"""Broadcasts and all-reduces over the ranks of this node: a process each, started and watched as training is."""
+"""Measure broadcasts and all-reduces over the ranks of this node, each a supervised process."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _CHECKOUT = Path(__file__).parents[3]
 
 
 def measure_collectives(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]:
-    """Rows of every collective and size. Raises TracelabError where the ranks do not come to an end."""
+    """Return rows of every collective and size; raises TracelabError if the ranks fail."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         spec = {
@@ -46,8 +46,8 @@ def measure_collectives(device: str, ranks: int, sizes: Sizes) -> list[rows.Row]
         finally:
             shut_down(workers)
         if any(each.code for each in ends):
-            words = next(each.output for each in ends if each.code).strip().splitlines() or ["nothing was said"]
-            raise TracelabError(f"ranks could not talk to each other: {words[-1][:300]}")
+            words = next(each.output for each in ends if each.code).strip().splitlines() or ["no output"]
+            raise TracelabError(f"ranks could not communicate: {words[-1][:300]}")
         times = json.loads((folder / "times.json").read_bytes())
     backend = "NCCL" if device == "cuda" else "gloo"
     return [
@@ -62,12 +62,12 @@ def _environment() -> dict[str, str]:
     paths = f"{_CHECKOUT}{os.pathsep}{known}" if known else str(_CHECKOUT)
     environment = {**os.environ, "PYTHONPATH": paths}
     if Path("/sys/class/net/lo").exists():
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a laptop's own name may lead nowhere
+        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the host name of a laptop may not resolve
     return environment
 
 
 def main(folder: Path, rank: int) -> None:
-    """Be one rank."""
+    """Run one rank."""
     import torch
     import torch.distributed as dist
 
@@ -94,7 +94,7 @@ def main(folder: Path, rank: int) -> None:
 
 
 def _slowest_ns(torch: Any, dist: Any, work: Callable[[Any], object], tensor: Any) -> float:  # noqa: ANN401
-    """The time of one repetition, begun together, by the rank that takes longest."""
+    """Return the time of one repetition, started together, on the slowest rank."""
 
     def wait() -> None:
         if tensor.is_cuda:
@@ -107,7 +107,7 @@ def _slowest_ns(torch: Any, dist: Any, work: Callable[[Any], object], tensor: An
     wait()
     spent = torch.tensor([float(time.perf_counter_ns() - begun)], dtype=torch.float64, device=tensor.device)
     dist.all_reduce(spent, op=dist.ReduceOp.MAX)
-    tensor.div_(max(1.0, float(tensor.abs().max())))  # sums would grow beyond all numbers
+    tensor.div_(max(1.0, float(tensor.abs().max())))  # repeated sums would overflow
     return float(spent.item())
 
 

@@ -1,4 +1,4 @@
-"""Times as rows of `ceilings`: how much was moved or computed is counted here, and nowhere else."""
+"""Convert times to rows of `ceilings`; the only place that counts bytes and FLOPs."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stream:
-    """One stream kernel over arrays of N bytes each: what it is called, and how often N it reads and writes."""
+    """One stream kernel over arrays of N bytes: its name, and how many arrays it reads and writes."""
 
     metric: str
     reads: int
     writes: int
 
     def moved(self, array_bytes: int) -> int:
-        """Bytes that one repetition moves."""
+        """Return the bytes that one repetition moves."""
         return (self.reads + self.writes) * array_bytes
 
 
@@ -28,21 +28,21 @@ STREAMS = (
     Stream("dram_triad", 2, 1),
     Stream("dram_dot", 2, 0),
 )
-"""BabelStream's five, counted as it counts them."""
+"""The five kernels of BabelStream, with its byte counts."""
 
 
 def bus_factor(metric: str, ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
+    """Return bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
     return {"broadcast": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}[metric]
 
 
 def gemm_flop(n: int) -> int:
-    """FLOPs of a product of two square matrices: n³ multiply-adds, two each."""
+    """Return the FLOPs of a product of two square matrices: n³ multiply-adds, two each."""
     return 2 * n**3
 
 
 def rate(metric: str, amount: int, times_ns: Sequence[float], unit: str, counting: str) -> Row:
-    """A row of best and median; bytes a ns are GB/s, FLOPs a ns are GFLOP/s."""
+    """Return a row of best and median; bytes per ns are GB/s, FLOPs per ns are GFLOP/s."""
     return {
         "metric": metric,
         "best": amount / min(times_ns),
@@ -54,25 +54,25 @@ def rate(metric: str, amount: int, times_ns: Sequence[float], unit: str, countin
 
 
 def stream(kernel: Stream, array_bytes: int, times_ns: Sequence[float]) -> Row:
-    """The bandwidth of a stream kernel."""
+    """Return the bandwidth of a stream kernel."""
     counting = f"read + write, {kernel.reads}N + {kernel.writes}N of doubles"
     moved = kernel.moved(array_bytes)
     return rate(kernel.metric, moved, times_ns, "gb_per_s", counting) | {"size_bytes": moved}
 
 
 def gemm(precision: str, n: int, element_bytes: int, times_ns: Sequence[float]) -> Row:
-    """The arithmetic of a matrix product."""
+    """Return the FLOP rate of a matrix product."""
     row = rate(f"gemm_{precision}", gemm_flop(n), times_ns, "gflop_per_s", f"2n³, n = {n}")
     return row | {"size_bytes": 3 * n * n * element_bytes}
 
 
 def copy(metric: str, size_bytes: int, times_ns: Sequence[float]) -> Row:
-    """The bandwidth of a copy."""
+    """Return the bandwidth of a copy."""
     return rate(metric, size_bytes, times_ns, "gb_per_s", "bytes copied, once") | {"size_bytes": size_bytes}
 
 
 def collective(metric: str, size_bytes: int, ranks: int, backend: str, times_ns: Sequence[float]) -> list[Row]:
-    """Both bandwidths of a collective; each time is that of the slowest rank."""
+    """Return algorithm and bus bandwidth of a collective; each time is that of the slowest rank."""
     counting = f"S / t of the slowest of {ranks} ranks, {backend}"
     algorithm = rate(f"{metric}_algbw", size_bytes, times_ns, "gb_per_s", counting)
     factor = bus_factor(metric, ranks)
@@ -86,9 +86,9 @@ def collective(metric: str, size_bytes: int, ranks: int, backend: str, times_ns:
 
 
 def fitted_rows(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
-    """What all copies of a kind together say: latency, bandwidth, and the size that reaches half of it.
+    """Return latency, bandwidth, and the size that reaches half of it, fitted to all copies of a kind.
 
-    Time is latency + size / bandwidth, by least squares of relative errors, so that every size counts alike.
+    Time is latency + size / bandwidth, by least squares of relative errors, so that every size has equal weight.
     """
     line = fit_copy_times(medians_ns)
     if line is None:
@@ -104,7 +104,7 @@ def fitted_rows(metric: str, medians_ns: Mapping[int, float]) -> list[Row]:
 
 
 def fit_copy_times(times_ns: Mapping[int, float]) -> tuple[float, float] | None:
-    """Latency and bandwidth; None for fewer than two sizes, or where larger copies take no longer."""
+    """Return latency and bandwidth; None for fewer than two sizes, or if larger copies take no longer."""
     points = [(size, time) for size, time in times_ns.items() if time > 0]
     total = sum(1 / time**2 for _, time in points)
     if len(points) <= 1:

@@ -1,4 +1,4 @@
-"""`collect ceilings`: measures a machine part by part; each figure is on the disk as soon as it is known."""
+"""`collect ceilings`: measure a machine part by part, writing each figure as soon as it is known."""
 
 import contextlib
 import importlib
@@ -29,7 +29,7 @@ _CPU_RANKS = 2
 
 @dataclass(frozen=True)
 class CeilingOptions:
-    """What shall be measured."""
+    """Options of a measurement."""
 
     device: str = "auto"
     parts: tuple[str, ...] = PARTS
@@ -42,7 +42,7 @@ class CeilingOptions:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of it; `skipped` says of each part that could not be measured why."""
+    """The result of a measurement; `skipped` has the reason for each part that could not be measured."""
 
     folder: Path
     status: str
@@ -53,7 +53,7 @@ class Result:
 
 
 def measure(asked: CeilingOptions, tell: Callable[[Row], None] = lambda _row: None) -> Result:
-    """Measure, and leave a run folder. Raises TracelabError before it begins where that cannot be."""
+    """Measure and write a run folder; raises TracelabError if it cannot start."""
     bench = _bench(asked)
     run = check_run_name(asked.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
     folder = asked.out / run
@@ -81,14 +81,14 @@ def measure(asked: CeilingOptions, tell: Callable[[Row], None] = lambda _row: No
 
 def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
     if signal is not None:
-        return "failed", "interrupted; what was measured until then is kept"
+        return "failed", "interrupted; earlier measurements are kept"
     if not session.figures:
         return "failed", "; ".join(f"{what}: {why}" for what, why in session.skipped.items()) or "nothing was measured"
     return "ok", None
 
 
 class _Session:
-    """One measurement under way."""
+    """A running measurement."""
 
     def __init__(self, bench: Bench, card: Gpu | None, sampler: Sampler, tell: Callable[[Row], None]) -> None:
         folder = sampler.path.parent
@@ -100,35 +100,35 @@ class _Session:
         self._host = read_host()
 
     def all_of(self, asked: CeilingOptions) -> None:
-        """Measure every part; one that fails leaves the others."""
+        """Measure every part; one that fails does not end the others."""
         for what, work in measurements(self._bench, asked.parts):
-            with self._spared(what):
+            with self._skip_on_error(what):
                 self._write(work, 1 if self._bench.cuda else None)
             if self._bench.cuda:
                 self._bench.torch.cuda.empty_cache()
         if "collectives" in asked.parts:
             ranks = asked.ranks or (self._bench.torch.cuda.device_count() if self._bench.cuda else _CPU_RANKS)
             if ranks == 1:
-                self.skipped["collectives"] = "one GPU has none to talk to"
+                self.skipped["collectives"] = "needs at least two GPUs"
                 return
-            with self._spared("collectives"):
+            with self._skip_on_error("collectives"):
                 work = partial(links.measure_collectives, self._bench.device.type, ranks, self._bench.sizes)
                 self._write(work, ranks if self._bench.cuda else None)
 
     @contextlib.contextmanager
-    def _spared(self, what: str) -> Iterator[None]:
-        """A part that memory or the device is missing for is noted."""
+    def _skip_on_error(self, what: str) -> Iterator[None]:
+        """Record a part that fails, for want of memory or of the device, as skipped."""
         try:
             yield
         except (RuntimeError, TracelabError, MemoryError) as error:  # torch's errors are RuntimeErrors
             self.skipped[what] = " ".join(str(error).split())[:300] or type(error).__name__
 
     def _write(self, work: Callable[[], list[Row]], gpus: int | None) -> None:
-        """Measure, and add what is the same for all: the card, and its clock while it was at work."""
+        """Measure, and add GPU, clock under load and power limit to each row."""
         begun = time.monotonic()
         found = work()
-        cards_seen = self._sampler.recent(begun) if self._card else []
-        clock_hz, throttled = at_work(cards_seen)
+        samples = self._sampler.recent(begun) if self._card else []
+        clock_hz, throttled = at_work(samples)
         self.throttled |= throttled
         for row in found:
             whole = {
@@ -146,7 +146,7 @@ class _Session:
 
 
 def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
-    """The clock that a card had in the middle of its work, and what held it back; idle moments do not count."""
+    """Return the median clock of a GPU under load, and its throttle reasons; idle samples do not count."""
     busy = [(card, set((card.throttle_reasons or "none").split(", "))) for card in seen]
     busy = [(card, reasons) for card, reasons in busy if "gpu_idle" not in reasons]
     clocks = [card.sm_clock_hz for card, _ in busy if card.sm_clock_hz is not None]
@@ -154,7 +154,7 @@ def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
 
 
 def _processor(name: str | None, bench: Bench) -> str | None:
-    """What is measured on a processor is said to be so."""
+    """Return the name of the device; a CPU's name starts with CPU."""
     if bench.cuda:
         return str(bench.torch.cuda.get_device_name(bench.device))
     return f"CPU {name}" if name and not name.startswith("CPU") else name or "CPU"
@@ -167,9 +167,9 @@ def _bench(asked: CeilingOptions) -> Bench:
         raise TracelabError("torch is not installed here; pip install torch, or tracelab[collect]") from error
     there = torch.cuda.is_available()
     if asked.device == "cuda" and not there:
-        raise UsageError("--device cuda: torch sees no GPU here; see nvidia-smi and CUDA_VISIBLE_DEVICES")
+        raise UsageError("--device cuda: torch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES")
     if asked.ranks is not None and there and asked.device != "cpu" and asked.ranks > torch.cuda.device_count():
-        raise UsageError(f"--gpus {asked.ranks}: torch sees {torch.cuda.device_count()}")
+        raise UsageError(f"--gpus {asked.ranks}: torch sees {torch.cuda.device_count()} GPUs; lower --gpus")
     kind = "cuda" if there and asked.device != "cpu" else "cpu"
     return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, asked.quick])
 

@@ -1,4 +1,4 @@
-"""How much is measured: enough that caches and launches do not count, and on a processor no more than it can do."""
+"""Sizes of the measurements: large enough that caches and launches do not matter, small enough for a CPU."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Sizes:
     """Sizes of one measurement of a machine."""
 
     array_bytes: int
-    """Of each array of a stream kernel."""
+    """Bytes of each array of a stream kernel."""
     gemm: int
     """Rows of the square matrices."""
     copies: tuple[int, ...]
@@ -18,10 +18,10 @@ class Sizes:
     repeats: int
     warmups: int
     most_s: float
-    """A measurement takes no longer than about this, down to three repetitions."""
+    """Approximate time limit of a measurement, which still repeats at least three times."""
     stream_s: float = 0.0
     gemm_s: float = 0.0
-    """Kernels of a GPU run at least this long without a break: in less the card has not come to its power limit."""
+    """Minimum time of GPU kernels without a break: in less the GPU does not reach its power limit."""
 
 
 SIZES = {
@@ -34,7 +34,7 @@ SIZES = {
     ),
     ("cpu", True): Sizes(32 * MIB, 256, (16 * KIB, MIB, 16 * MIB), (MIB,), 5, 1, 0.5),
 }
-"""By device, and whether it shall be quick."""
+"""Sizes by device and --quick."""
 
 LEAST_REPEATS = 3
 MOST_REPEATS = 10_000
