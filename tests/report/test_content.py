@@ -15,8 +15,8 @@ from tracelab.query import spec
 from tracelab.query.execute import bind
 from tracelab.query.library import library
 from tracelab.report import report
+from tracelab.report.findings import _sql
 from tracelab.report.page import SCRIPTS, json_in_html
-from tracelab.report.sentence import _sql
 from tracelab.store import session
 
 ENTERING = [each for each in library().values() if each.report is not None]

@@ -12,7 +12,7 @@ import pytest
 from tracelab.query.library import library
 from tracelab.query.report_rules import Finding, Report
 from tracelab.report.answers import Asking, opened
-from tracelab.report.sentence import sentences
+from tracelab.report.findings import sentences
 
 IDLE = Finding(
     "idle_ns > 0.2 * window_ns", "idle_ns", "{where} idles for {idle_ns of window_ns}, at {name}.", "Try.", 1, None

@@ -13,8 +13,8 @@ from tests.build import build_store
 from tests.report.conftest import HOSTILE
 from tracelab.query import execute, library
 from tracelab.report.answers import opened
+from tracelab.report.html import Section
 from tracelab.report.page import page
-from tracelab.report.section import Section
 from tracelab.report.timeline import _fitting_bins, _table_bins, differences, timeline
 
 GEMM, NCCL = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"

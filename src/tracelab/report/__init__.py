@@ -30,11 +30,10 @@ from tracelab.query import library as query
 from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, Asking, opened
-from tracelab.report.head import head
 from tracelab.report.health import health
-from tracelab.report.page import page
+from tracelab.report.html import Section
+from tracelab.report.page import head, page
 from tracelab.report.part import lacking, part_html
-from tracelab.report.section import Section
 from tracelab.report.table_cache import load
 from tracelab.report.timeline import timeline
 

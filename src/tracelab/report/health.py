@@ -6,8 +6,7 @@ import pyarrow as pa
 
 from tracelab import doctor
 from tracelab.report.answers import Asking
-from tracelab.report.prose import prose, text
-from tracelab.report.section import Section
+from tracelab.report.html import Section, prose, text
 
 _OPEN = ("error", "warning")
 _SIGNS = {"error": "✖", "warning": "⚠", "info": "ℹ"}

@@ -1,4 +1,4 @@
-"""The page: sections, styles and scripts in one file, which a browser may neither load anything into nor send from."""
+"""Assemble the report: head, run selector, sections, styles and scripts in one file without network access."""
 
 import base64
 import hashlib
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from tracelab.report.section import Section
+from tracelab import __version__
+from tracelab.report.answers import Answer, Asking
+from tracelab.report.html import Section, text
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("echarts.js", "report.js", "tables.js", "limits.js", "drawings.js", "pairs.js", "charts.js")
@@ -76,3 +78,59 @@ def _policy(scripts: Iterable[str]) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+_ABSENT = "<div id=absent aria-live=polite></div>"
+"""Where a script says what the page has nothing to show of, of the run that was picked."""
+
+_HEAD = """select
+    run, list_distinct(list(coalesce(producer, format))) as producers,
+    sum(events_kept)::bigint as events, count(*) as files
+from sources
+where len($runs) = 0 or list_contains($runs, run)
+group by run
+order by run"""
+
+
+def head(asking: Asking) -> str:
+    """The title, the runs, and the control that restricts the page to one of them."""
+    rows = asking.con.sql(_HEAD, params={"runs": list(asking.runs)}).fetchall()
+    runs = [str(run) for run, *_ in rows]
+    options = "".join(f'<option value="{text(run)}">{text(run)}' for run in runs)
+    title = runs[0] if len(runs) == 1 else f"{len(runs):,} runs"
+    files, events = sum(row[3] for row in rows), [row[2] for row in rows]
+    counted = "" if None in events else f"{sum(events):,} events of "
+    picker = (
+        f"<label>Show <select id=run><option value=''>all runs{options}</select></label>{_ABSENT}"
+        if len(runs) > 1
+        else ""
+    )
+    return (
+        f"<header><p class=brand>tracelab {text(__version__)} report</p><h1>{text(title)}</h1>"
+        f"<p>{counted}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
+        f"{picker}</header>"
+    )
+
+
+_NAMING = ("this_run", "base_run", "before", "after")
+"""Columns that name runs in rows that are of several."""
+
+
+def runs_of(asking: Asking, answer: Answer) -> str:
+    """An attribute with their places in the control; none where it is all of them, or the answer does not tell."""
+    table = answer.table
+    if table is None or not asking.several:
+        return ""
+    naming = ["run"] if "run" in table.column_names else [name for name in _NAMING if name in table.column_names]
+    if not naming and "sweep" not in table.column_names:
+        return ""
+    worth = answer.query.report.show_if if answer.query.report else None
+    named = " union ".join(f"select {name} as run from answer where {worth or 'true'}" for name in naming)
+    asking.con.register("answer", table)
+    rows = asking.con.sql(
+        named or "select run from runs where sweep in (select sweep from answer where sweep is not null)"
+    ).fetchall()
+    asking.con.unregister("answer")
+    found = {run for (run,) in rows}
+    places = [str(place) for place, run in enumerate(asking.shown) if run in found]
+    return f' data-runs="{" ".join(places)}"' if len(places) < len(asking.shown) else ""

@@ -7,9 +7,9 @@ from tracelab.plot.labels import IDENTITY
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, Asking
 from tracelab.report.charts.chart import chart
-from tracelab.report.concerned import runs_of
-from tracelab.report.prose import prose, text
-from tracelab.report.sentence import sentences
+from tracelab.report.findings import sentences
+from tracelab.report.html import prose, text
+from tracelab.report.page import runs_of
 from tracelab.report.table import shown_rows, table_html, told
 
 _NOT_BY_RUN = "<p class=cut data-picked hidden>Rows here are of several runs each, so that all of them are shown.</p>"

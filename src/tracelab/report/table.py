@@ -11,7 +11,7 @@ from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, format_significant
 from tracelab.plot.labels import IDENTITY
-from tracelab.report.prose import text
+from tracelab.report.html import text
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
 """How many cells of an answer are shown, by the kind of its chart: a curve needs its points."""

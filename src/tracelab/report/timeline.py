@@ -9,9 +9,8 @@ from tracelab.errors import NoDataError
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import execute, library
 from tracelab.report.answers import Asking
-from tracelab.report.prose import prose, text
-from tracelab.report.section import Section
-from tracelab.report.sentence import sentences
+from tracelab.report.findings import sentences
+from tracelab.report.html import Section, prose, text
 from tracelab.report.table import table_html
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
-"""Text as HTML: names escaped and in one line, `code` marked, values with their exact figures on hover."""
+"""Escape text for the report, mark code, and describe sections of the page."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from html import escape
 
 from tracelab.output.labels import escape_controls
@@ -26,3 +28,18 @@ def value(shown: str, exact: str) -> str:
     if len(shown) >= _LONG:
         return f"<span{title}>{text(shown)}</span>"
     return f"<b{title}>{text(shown).replace(' ', _NO_BREAK)}</b>"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: its heading links to `anchor`; `data` are JSON blocks by name, `scripts` files of assets.
+
+    `lacking` are lines (HTML) about what the store cannot answer: they stand together at the end of the report.
+    """
+
+    anchor: str
+    title: str
+    body: str
+    data: Mapping[str, object] = field(default_factory=dict)
+    scripts: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
