@@ -58,7 +58,7 @@ def test_people_get_sentences_that_are_not_cut(run: Run, cut: Path, monkeypatch:
 def test_without_an_error_it_exits_with_0(run: Run) -> None:
     result = run("doctor", "--check", "device_unknown")
     assert (result.exit_code, result.stdout) == (0, "severity,code,run,rank,count,message,how_to_fix\n")
-    assert result.stderr == "Nothing to say: every check passed.\n"
+    assert result.stderr == "Every check passed: no findings.\n"
 
 
 def test_a_warning_fails_only_where_strict_is_asked_for(run: Run, cut: Path) -> None:

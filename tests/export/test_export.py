@@ -9,7 +9,7 @@ import pytest
 from tests.build import build_store
 from tracelab.errors import NoDataError, UsageError
 from tracelab.export import Exported, Request, write
-from tracelab.export.clocks import Span, clocks, told
+from tracelab.export.clocks import Span, arrange_clocks, clock_notes
 from tracelab.export.lanes import Lanes
 from tracelab.ingest.pipeline import ingest
 
@@ -239,22 +239,23 @@ def test_marks_and_negative_durations_are_instants(tmp_path):
 
 def test_sources_on_clocks_of_their_own_stand_one_after_another():
     spans = [Span("r", "a", "session", True, 5_000, 25_000), Span("r", "b", "session", True, 5_000, 9_000)]
-    placed = clocks(spans)
+    placed = arrange_clocks(spans)
     assert [(clock.shown_at_ns, clock.shift_ns) for clock in placed] == [(0, -5_000), (21_000, 16_000)]
-    assert told(placed) == [
-        "The 2 clocks in run r have no common beginning: they stand one after another, "
-        "so compare no times between them."
+    assert clock_notes(placed) == [
+        "The 2 clocks in run r have no common beginning: they follow one another, so compare no times between them."
     ]
 
 
 def test_sources_on_the_time_of_day_keep_their_distances():
     spans = [Span("r", "a", "unix", True, UNIX, UNIX + 9), Span("r", "b", "unix", True, UNIX + 7, UNIX + 20)]
-    assert [(clock.zero_ns, clock.last_ns, len(clock.sources)) for clock in clocks(spans)] == [(UNIX, UNIX + 20, 2)]
+    assert [(clock.zero_ns, clock.last_ns, len(clock.sources)) for clock in arrange_clocks(spans)] == [
+        (UNIX, UNIX + 20, 2)
+    ]
 
 
 def test_notes_of_a_run_folder_do_not_stretch_the_recording():
     spans = [Span("r", "a", "unix", True, 50, 60), Span("r", "notes", "unix", False, 0, 900)]
-    assert [(clock.zero_ns, clock.last_ns) for clock in clocks(spans)] == [(50, 60)]
+    assert [(clock.zero_ns, clock.last_ns) for clock in arrange_clocks(spans)] == [(50, 60)]
 
 
 def test_lanes_fill_up_from_the_first():

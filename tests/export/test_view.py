@@ -18,7 +18,7 @@ def server(tmp_path: Path) -> Iterator[viewer.Server]:
     (tmp_path / "page.html").write_text("the page")
     (tmp_path / "trace.json.gz").write_bytes(b"packed")
     (tmp_path / "secret").write_text("secret")
-    what = viewer.Served({"/": tmp_path / "page.html", "/localtrace": tmp_path / "trace.json.gz"})
+    what = viewer.ServedFiles({"/": tmp_path / "page.html", "/localtrace": tmp_path / "trace.json.gz"})
     with viewer.Server(what) as running:
         threading.Thread(target=running.serve_forever, args=(0.05,)).start()
         yield running
@@ -81,7 +81,7 @@ def test_a_port_that_is_taken_is_said(server):
 def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TracelabError, match=r"run `pip install 'tracelab\[view\]'`"):
-        viewer.interface()
+        viewer.interface_folder()
 
 
 @needs_interface

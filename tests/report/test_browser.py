@@ -97,7 +97,9 @@ def test_a_picked_run_is_the_only_one_shown(opened: Page) -> None:
         "[...document.querySelectorAll('#gpu_breakdown .drawing svg text')].map(text => text.textContent)"
     )
     assert not [label for label in labels if "first" in label]
-    said = opened.run("document.querySelector('#gpu_breakdown .says:not([hidden])').textContent.replace(/\\s+/g, ' ')")
+    said = opened.run(
+        "document.querySelector('#gpu_breakdown .query-findings:not([hidden])').textContent.replace(/\\s+/g, ' ')"
+    )
     assert "45.00 % (3.150 s of 7.000 s)" in said or "second" in said
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from tracelab.query.library import library
 from tracelab.query.spec import Chart
-from tracelab.report.charts.bars import lengths
-from tracelab.report.charts.chart import chart
-from tracelab.report.charts.rows import AT, MOST_BEYOND, fair
+from tracelab.report.charts.bars import bar_panels
+from tracelab.report.charts.chart import build_chart
+from tracelab.report.charts.rows import AT, MOST_BEYOND, share_equally
 
 
 def drawn(name: str, rows: list[dict[str, Any]], kept: list[int], *, several: bool = False) -> dict[str, Any]:
-    found = chart(library()[name], pa.Table.from_pylist(rows), kept, several=several)
+    found = build_chart(library()[name], pa.Table.from_pylist(rows), kept, several=several)
     assert found is not None
     return found
 
@@ -140,14 +140,14 @@ def test_names_stand_in_charts_as_they_are() -> None:
     [([1, 1, 10], 6, 4), ([3, 3], 100, 3), ([5, 5, 5], 2, 1), ([7, 2], 8, 6), ([4, 4], 7, 3)],
 )
 def test_room_that_small_groups_leave_goes_to_large_ones(sizes: list[int], most: int, share: int) -> None:
-    assert fair(sizes, most) == share
+    assert share_equally(sizes, most) == share
 
 
 def test_runs_that_are_named_alike_at_both_ends_have_bars_that_are_named_apart() -> None:
     runs = [f"generated-scaling-alexnet-b{batch}-g2-ddp" for batch in (16, 128)]
     shares = {"dur_ns": 3, "busy_ns": 1, "of_busy_ratio": 0.5}
     rows = [{"run": run, "rank": rank, "device": 0} | shares for run in runs for rank in (0, 1)]
-    bars = lengths(
+    bars = bar_panels(
         [row | {AT: at} for at, row in enumerate(rows)],
         4,
         Chart("bars", "device", ("of_busy_ratio",), None),

@@ -15,7 +15,7 @@ from tracelab.query import spec
 from tracelab.query.execute import bind
 from tracelab.query.library import library
 from tracelab.report import report
-from tracelab.report.findings import _sql
+from tracelab.report.findings import _matching_rows_sql
 from tracelab.report.page import SCRIPTS, json_in_html
 from tracelab.store import session
 
@@ -124,7 +124,7 @@ def test_every_rule_of_a_header_is_sql_over_its_answer(each: spec.Query, lab: Pa
         scopes = ("", "run") if "run" in empty.column_names else ("",)
         for say in each.report.findings:
             for scope in scopes:
-                assert con.sql(_sql(say, scope)).fetchall() == []
+                assert con.sql(_matching_rows_sql(say, scope)).fetchall() == []
         if each.report.show_if:
             assert con.sql(f"select 1 from answer where {each.report.show_if}").fetchall() == []
 

@@ -13,7 +13,7 @@ pytestmark = needs_browser
 
 BUSY = tuple(f"busy{at:02}" for at in range(40))
 TEXTS = "map(each => each.textContent.replaceAll('\\u00a0', ' '))"
-SAID = f"[...document.querySelectorAll('#{{}} .says:not([hidden]) li')].{TEXTS}"
+SAID = f"[...document.querySelectorAll('#{{}} .query-findings:not([hidden]) li')].{TEXTS}"
 SHOWN = "[...document.querySelectorAll('article.part:not([hidden])')].map(part => part.id)"
 
 
@@ -76,7 +76,7 @@ def test_of_more_than_forty_runs_the_sentences_are_those_of_the_one_that_is_pick
         "nothing computes."
     ]
     assert "busy07" not in page.run(
-        "[...document.querySelectorAll('.says:not([hidden])')].map(e => e.textContent).join()"
+        "[...document.querySelectorAll('.query-findings:not([hidden])')].map(e => e.textContent).join()"
     )
 
 

@@ -12,10 +12,10 @@ from tests.browser import Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.conftest import HOSTILE
 from tracelab.query import execute, library
-from tracelab.report.answers import opened
+from tracelab.report.answers import open_report_session
 from tracelab.report.html import Section
-from tracelab.report.page import page
-from tracelab.report.timeline import _fitting_bins, _table_bins, differences, timeline
+from tracelab.report.page import render_page
+from tracelab.report.timeline import _max_bins, _table_bins, differences, render_timeline
 
 GEMM, NCCL = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 GPU = {"stream": 7, "device": 0}
@@ -37,8 +37,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def section(store: Path) -> Section:
-    with opened(store, ()) as asking:
-        made = timeline(asking)
+    with open_report_session(store, ()) as asking:
+        made = render_timeline(asking)
     assert made is not None
     return made
 
@@ -46,7 +46,7 @@ def section(store: Path) -> Section:
 def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     run = section.data["timeline"]["runs"][0]
     columns = run["devices"][0]["columns"]
-    with opened(store, ()) as asking:
+    with open_report_session(store, ()) as asking:
         answer = execute.run(asking.con, library.find("timeline"), {"bins": 4096})
     assert {name: columns[name] for name in columns} == {name: answer.column(name).to_pylist() for name in columns}
     assert run["edges"] == [0, *[1_000] * 4096]  # differences
@@ -67,8 +67,8 @@ def test_it_is_told_where_the_time_is_spent_much_otherwise_than_on_average(secti
 def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
     """Computing for 100 of each 200 ns: idle for half of every stretch but the last, which ends with a kernel."""
     kernels = [GPU | {"name": GEMM, "start_ns": 200 * at, "dur_ns": 100} for at in range(80)]
-    with opened(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
-        made = timeline(asking)
+    with open_report_session(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
+        made = render_timeline(asking)
     assert made is not None
     (told,) = said(made)
     assert told.startswith("No device has much more idle time, exposed communication or exposed copies in one stretch")
@@ -76,19 +76,19 @@ def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
 
 def said(section: Section) -> list[str]:
     """What the section says of its figures, without how to mend it and the rule."""
-    told = section.body.partition("<ul class=says>")[2].partition("</ul>")[0]
+    told = section.body.partition("<ul class=query-findings>")[2].partition("</ul>")[0]
     items = re.findall(r"<li[^>]*>(.*?)(?= <span class=try>|<li|$)", told)
     return [html.unescape(re.sub(r"<[^>]+>", "", item)).replace("\xa0", " ") for item in items]
 
 
 def test_without_gpu_activity_there_is_no_section(tmp_path):
     ops = {"ops": [{"name": "op", "pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 1}]}
-    with opened(build_store(tmp_path / "lab", ops), ()) as asking:
-        assert timeline(asking) is None
+    with open_report_session(build_store(tmp_path / "lab", ops), ()) as asking:
+        assert render_timeline(asking) is None
 
 
 def test_many_devices_have_fewer_bins_each():
-    assert [_fitting_bins(devices) for devices in (1, 4, 5, 16, 48)] == [4096, 4096, 2048, 1024, 256]
+    assert [_max_bins(devices) for devices in (1, 4, 5, 16, 48)] == [4096, 4096, 2048, 1024, 256]
 
 
 def test_the_table_of_many_devices_has_fewer_bins_each():
@@ -103,7 +103,7 @@ def test_levels_are_embedded_as_differences_and_what_is_unknown_stays_so():
 @pytest.fixture(scope="module")
 def seen(section: Section, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Path]]:
     path = tmp_path_factory.mktemp("seen") / "report.html"
-    path.write_text(page("timeline", "<header><h1>Timeline</h1></header>", [section]), encoding="utf-8")
+    path.write_text(render_page("timeline", "<header><h1>Timeline</h1></header>", [section]), encoding="utf-8")
     with browser() as chromium:
         yield chromium, path
 

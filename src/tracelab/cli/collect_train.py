@@ -27,7 +27,7 @@ def _options() -> list[click.Parameter]:
     ]
 
 
-def _one(name: str, hint: Any, default: Any) -> click.Option:  # noqa: ANN401  whatever a field is
+def _one(name: str, hint: Any, default: Any) -> click.Option:  # noqa: ANN401  the type of a field
     about = OPTION_METADATA[name]
     spelled = f"--{name.replace('_', '-')}"
     help_text = about["about"]

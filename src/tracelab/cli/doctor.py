@@ -1,4 +1,4 @@
-"""`tracelab doctor`: what may be wrong with a store, a run or a trace file; the worst first."""
+"""`tracelab doctor`: check a store, a run or trace files, worst findings first."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _WIDTH_IN_A_PIPE = 100
 
 
 class Doctor(click.Command):
-    """The verb, whose help lists the checks."""
+    """A command whose help lists the checks."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the checks behind the options."""
+        """Print the checks after the options."""
         from tracelab import doctor
 
         super().format_options(ctx, formatter)
@@ -58,10 +58,11 @@ class Doctor(click.Command):
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
 def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  # noqa: ANN401  options have all types
-    """Say what may be wrong with the data, what is missing from it, and what to do.
+    """Check data for errors and gaps, and print what to do about each.
 
-    PATH is a store, a trace file, or a folder or pattern of such; files are looked at in a store that is removed
-    afterwards. Without PATH: the store. Exits with 0 when no error was found, 1 when one was, 3 when there is no data.
+    PATH is a store, a trace file, a folder or a pattern; files are ingested into a temporary store. Without PATH: the
+    default store. Exit code 0: no error found; 1: an error; 3: no data.
+
     """
     from tracelab import doctor
 
@@ -97,7 +98,7 @@ def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
 
 @contextlib.contextmanager
 def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
-    """The store that is meant, or one made of the files for the time being; and whether a file could not be read."""
+    """Return the store, or a temporary one made of the files, and whether a file was unreadable."""
     from tracelab.schema import store_path
     from tracelab.store import integrity
 
@@ -114,7 +115,7 @@ def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, b
 
 
 def _ingested(paths: tuple[str, ...], store: Path) -> bool:
-    """Store the files; whether some could not be read. Raises when none could be stored."""
+    """Ingest the files; return whether some were unreadable. Raises TracelabError if none could be stored."""
     from tracelab.ingest.pipeline import ingest
 
     with progress_bar(shown=sys.stderr.isatty()) as progress:
@@ -140,7 +141,7 @@ def _width() -> int:
 
 
 def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> Iterator[str]:
-    """The findings as people read them; what several ranks of a run have in common is told of the first."""
+    """Format the findings; several ranks with the same finding share one line."""
     for (severity, code, run), alike in itertools.groupby(
         findings, lambda row: (row["severity"], row["code"], row["run"])
     ):
@@ -171,4 +172,4 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _sum_line(severities: Sequence[str]) -> str:
     counts = [(severities.count(name), name) for name in _COLORS]
     told = ", ".join(f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count)
-    return told or "Nothing to say: every check passed."
+    return told or "Every check passed: no findings."

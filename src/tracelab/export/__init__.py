@@ -1,5 +1,5 @@
-"""A store's runs as one trace that Perfetto's interface opens: Chrome's JSON, written in batches from SQL."""
+"""Export runs as a Chrome JSON trace for Perfetto, written in batches from SQL."""
 
-from tracelab.export.trace import Exported, Request, write
+from tracelab.export.trace import ExportResult, Request, write
 
-__all__ = ["Exported", "Request", "write"]
+__all__ = ["ExportResult", "Request", "write"]

@@ -1,4 +1,4 @@
-"""Where an export shows each source: those of one clock at their recorded distances, others one after another."""
+"""Arrange clocks in an export: sources of one clock keep their distances, others follow one after another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _US = 1_000
 
 @dataclass(frozen=True)
 class Span:
-    """When one source's events begin and end, on its own clock; `profiled`: a profiler recorded them."""
+    """Begin and end of one source's events on its own clock; `profiled`: a profiler recorded them."""
 
     run: str
     source: str
@@ -25,7 +25,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Clock:
-    """Sources whose times can be compared. Their zero is the first event; the export shows it at `shown_at_ns`."""
+    """Sources with comparable times. Their zero is the first event, exported at `shown_at_ns`."""
 
     run: str
     sources: tuple[str, ...]
@@ -36,12 +36,12 @@ class Clock:
 
     @property
     def shift_ns(self) -> int:
-        """What is added to a time of these sources."""
+        """Return the offset to add to a time of these sources."""
         return self.shown_at_ns - self.zero_ns
 
 
-def spans(con: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> list[Span]:
-    """The spans of the sources of these runs that have any event."""
+def read_spans(con: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> list[Span]:
+    """Read the spans of the runs' sources that have events."""
     rows = con.execute(
         "select run, source, clock, profiled, first_ns, last_ns from source_spans join sources using (run, source) "
         "where list_contains($runs, run) order by run, source",
@@ -50,8 +50,8 @@ def spans(con: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> list[Span]:
     return [Span(*row) for row in rows]
 
 
-def clocks(found: Iterable[Span]) -> list[Clock]:
-    """The clocks, each behind the one before. Times since 1970 are one clock within a run, others a source's own."""
+def arrange_clocks(found: Iterable[Span]) -> list[Clock]:
+    """Place the clocks one after another. Times since 1970 share one clock within a run; others belong to a source."""
     groups: dict[tuple[str, str], list[Span]] = {}
     for span in found:
         groups.setdefault((span.run, "" if span.clock == "unix" else span.source), []).append(span)
@@ -68,17 +68,17 @@ def clocks(found: Iterable[Span]) -> list[Clock]:
     return placed
 
 
-def told(placed: list[Clock]) -> list[str]:
-    """What must be known of the times of an export with more than one clock."""
+def clock_notes(placed: list[Clock]) -> list[str]:
+    """Return notes on the times of an export with more than one clock."""
     if len(placed) == 1:
         return []
     ways = {clock.run: sum(other.run == clock.run for other in placed) for clock in placed}
     lines = [
-        f"The {count} clocks in run {run} have no common beginning: they stand one after another, "
+        f"The {count} clocks in run {run} have no common beginning: they follow one another, "
         "so compare no times between them."
         for run, count in ways.items()
         if count > 1
     ]
     if len(ways) > 1:
-        lines.append(f"The {len(ways)} runs stand one after another, each from its own beginning.")
+        lines.append(f"The {len(ways)} runs follow one another, each from its own beginning.")
     return lines

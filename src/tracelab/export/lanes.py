@@ -1,4 +1,4 @@
-"""Lanes: events that overlap without lying in each other go beside their track, for Perfetto would drop them."""
+"""Assign lanes: events that overlap without nesting move to a lane beside their track; Perfetto would drop them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Lanes:
-    """What is open on the lanes of one track; events come track by track, by their starts, the longer first."""
+    """Open events on the lanes of one track; events arrive track by track, by start, longer first."""
 
     track: int = -1
     open_until: list[list[int]] = field(default_factory=lambda: [[]])
-    """By lane: the ends of the events in which the next one may lie, the innermost last."""
+    """By lane: end times of the open events, innermost last."""
     beside: int = 0
-    """Events that stand on a lane other than the first."""
+    """Number of events on a lane other than the first."""
 
     def place(
         self, tracks: Sequence[int], flat: Sequence[bool], starts: Sequence[int], ends: Sequence[int | None]
     ) -> list[tuple[int, int]]:
-        """The events of a batch that must go beside their track: their index in the batch, and their lane."""
+        """Return the events of a batch that need another lane: index in the batch, and lane."""
         moved = []
         for at, (track, start, end) in enumerate(zip(tracks, starts, ends, strict=True)):
             if track != self.track:

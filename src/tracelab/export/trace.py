@@ -1,4 +1,4 @@
-"""Writing an export: the events of one rank after the other, their counters, and what every track is called."""
+"""Write an export: events rank by rank, counters, and names of tracks."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from tracelab import __version__
 from tracelab.errors import NoDataError, UsageError, suggest_name
-from tracelab.export.clocks import Clock, Span, clocks, spans, told
+from tracelab.export.clocks import Clock, Span, arrange_clocks, clock_notes, read_spans
 from tracelab.export.lanes import Lanes
-from tracelab.export.tracks import Key, Layout, Process, Track, layout, ordered_threads, process_name
+from tracelab.export.tracks import Key, Layout, Process, Track, build_layout, ordered_threads, process_name
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, session
 
@@ -24,7 +24,7 @@ _FOREVER = 1 << 62
 
 @dataclass(frozen=True)
 class Request:
-    """What of a store is exported; times count from the first event of each clock. Nothing named: all there is."""
+    """Selection for an export; empty for everything. Times count from the first event of each clock."""
 
     runs: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -33,8 +33,8 @@ class Request:
 
 
 @dataclass
-class Exported:
-    """What an export holds, and what must be known of it."""
+class ExportResult:
+    """Statistics and notes of an export."""
 
     events: int = 0
     samples: int = 0
@@ -44,33 +44,35 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
 
-def write(store: Path, request: Request, stream: BinaryIO) -> Exported:
-    """Write the trace; NoDataError where nothing is there to be written, before a byte is."""
+def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
+    """Write the trace. Raises NoDataError before writing if there is nothing to export."""
     with session.connect(store) as con, integrity.explain_read_errors(store):
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
-        runs = _runs(con, request)
-        _script(con, "00_spans")
-        found = spans(con, runs)
-        placed = clocks(found)
-        _ask(con, placed, found, request)
+        runs = _select_runs(con, request)
+        _run_script(con, "00_spans")
+        found = read_spans(con, runs)
+        placed = arrange_clocks(found)
+        _create_relations(con, placed, found, request)
         plan = _layout(con)
-        done = Exported(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
+        done = ExportResult(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
         stream.write(_head(placed, runs, request))
         _write_events(con, plan, stream, done)
         _write_samples(con, stream, done)
         stream.write(_tail(con, plan, len(runs)))
-        done.notes += [*told(placed), *_told_beside(done.beside), *_left_out(con)]
+        done.notes += [*clock_notes(placed), *_lane_notes(done.beside), *_omission_notes(con)]
         return done
 
 
-def _told_beside(count: int) -> list[str]:
+def _lane_notes(count: int) -> list[str]:
     if not count:
         return []
     events = "1 event overlaps" if count == 1 else f"{count:,} events overlap"
-    return [f"{events} others of a track without lying in them; they stand beside it, for Perfetto drops such events."]
+    return [
+        f"{events} others of a track without lying in them; they are on a lane beside it, since Perfetto drops such events."
+    ]
 
 
-def _runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
+def _select_runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
     known = [str(run) for (run,) in con.execute("select run from runs order by run").fetchall()]
     for run in request.runs:
         if run not in known:
@@ -80,17 +82,20 @@ def _runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
     return list(dict.fromkeys(request.runs)) or known
 
 
-def _script(con: duckdb.DuckDBPyConnection, name: str) -> None:
+def _run_script(con: duckdb.DuckDBPyConnection, name: str) -> None:
     con.execute((_SCRIPTS / f"{name}.sql").read_text(encoding="utf-8")).fetchall()
 
 
-def _ask(con: duckdb.DuckDBPyConnection, placed: Sequence[Clock], found: Sequence[Span], request: Request) -> None:
-    """Make the relations of an export, over what is asked for of each source.
+def _create_relations(
+    con: duckdb.DuckDBPyConnection, placed: Sequence[Clock], found: Sequence[Span], request: Request
+) -> None:
+    """Create the relations of an export for the selection.
 
-    What a run folder notes beside the profiler's recording counts as far as that recording goes.
+    Notes of a run folder count as far as the profiler's recording reaches.
+
     """
     for name in ("05_asked", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
-        _script(con, name)
+        _run_script(con, name)
     profiled = {(span.run, span.source) for span in found if span.profiled}
     for clock in placed:
         bounded = any((clock.run, source) in profiled for source in clock.sources)
@@ -104,7 +109,7 @@ def _ask(con: duckdb.DuckDBPyConnection, placed: Sequence[Clock], found: Sequenc
 
 
 def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
-    """Number the tracks, and give them to SQL as `placed_tracks`, with the arrows as `flows`."""
+    """Number the tracks, and pass them to SQL as `placed_tracks`, with the arrows as `flows`."""
     keys = [Key(*row) for row in con.execute("from exported_tracks").fetchall()]
     counted: list[Process] = [
         (run, rank, place, device if place == "gpu" else pid)
@@ -113,9 +118,11 @@ def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
         ).fetchall()
     ]
     if not keys and not counted:
-        raise NoDataError("nothing was recorded of that rank and time; `tracelab doctor` says what the store holds")
+        raise NoDataError(
+            "nothing was recorded of that rank and time; `tracelab doctor` lists the contents of the store"
+        )
     said = con.execute("select run, rank, 'cpu', pid, tid, name from thread_names where name is not null").fetchall()
-    plan = layout(keys, counted, {Key(*row[:-1]): row[-1] for row in said})
+    plan = build_layout(keys, counted, {Key(*row[:-1]): row[-1] for row in said})
     _insert(con, "placed_tracks", _table(plan.tracks))
     _insert(con, "numbered", _numbers(plan))
     con.execute("insert into flows by name from exported_launches").fetchall()
@@ -146,7 +153,7 @@ def _thread(track: Track, lane: int) -> str:
     return f'{{"pid":{track.pid},"tid":{track.lanes[lane]},'
 
 
-def _write_events(con: duckdb.DuckDBPyConnection, plan: Layout, stream: BinaryIO, done: Exported) -> None:
+def _write_events(con: duckdb.DuckDBPyConnection, plan: Layout, stream: BinaryIO, done: ExportResult) -> None:
     by_number = {each.number: each for each in plan.tracks}
     lanes = Lanes()
     for run, rank in sorted({(each.key.run, each.key.rank) for each in plan.tracks}):
@@ -169,7 +176,7 @@ def _write_batch(batch: pa.RecordBatch, lanes: Lanes, plan: Layout, tracks: dict
     stream.write("".join(texts).encode())
 
 
-def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: Exported) -> None:
+def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: ExportResult) -> None:
     with con.sql("from sample_texts").to_arrow_reader(_ROWS_AT_ONCE) as reader:
         for batch in reader:
             stream.write("".join(batch.column("text").to_pylist()).encode())
@@ -177,7 +184,7 @@ def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: Expor
 
 
 def _head(placed: Sequence[Clock], runs: Sequence[str], request: Request) -> bytes:
-    """What stands before the events: where the times begin, and of one rank alone which it is."""
+    """Return the start of the file: time origin and, for a single rank, its identity."""
     origins = [{"run": clock.run, "zero_ns": clock.zero_ns, "shown_at_ns": clock.shown_at_ns} for clock in placed]
     about = {"version": __version__, "runs": list(runs), "clocks": origins}
     fields: dict[str, object] = {"displayTimeUnit": "ns", "tracelab": about}
@@ -195,25 +202,25 @@ def _tail(con: duckdb.DuckDBPyConnection, plan: Layout, runs: int) -> bytes:
             "select distinct run, rank, device, name from devices where name is not null"
         ).fetchall()
     }
-    lines = list(_names(plan, lambda process: process_name(process, cards, runs=runs)))
+    lines = list(_name_events(plan, lambda process: process_name(process, cards, runs=runs)))
     return (",\n".join(lines) + "\n]}\n").encode()
 
 
-def _names(plan: Layout, named: Callable[[Process], str]) -> Iterator[str]:
+def _name_events(plan: Layout, named: Callable[[Process], str]) -> Iterator[str]:
     for place, (process, pid) in enumerate(plan.pids.items()):
-        yield _meta(pid, None, "process_name", {"name": named(process)})
-        yield _meta(pid, None, "process_sort_index", {"sort_index": place})
+        yield _metadata_event(pid, None, "process_name", {"name": named(process)})
+        yield _metadata_event(pid, None, "process_sort_index", {"sort_index": place})
     for place, (track, lane, name) in enumerate(ordered_threads(plan.tracks)):
-        yield _meta(track.pid, track.lanes[lane], "thread_name", {"name": name})
-        yield _meta(track.pid, track.lanes[lane], "thread_sort_index", {"sort_index": place})
+        yield _metadata_event(track.pid, track.lanes[lane], "thread_name", {"name": name})
+        yield _metadata_event(track.pid, track.lanes[lane], "thread_sort_index", {"sort_index": place})
 
 
-def _meta(pid: int, tid: int | None, name: str, args: dict[str, object]) -> str:
+def _metadata_event(pid: int, tid: int | None, name: str, args: dict[str, object]) -> str:
     thread = {} if tid is None else {"tid": tid}
     written = {"ph": "M", "pid": pid, **thread, "name": name, "args": args}
-    return json.dumps(written, ensure_ascii=False, separators=(",", ":"))  # Perfetto shows \\u escapes as they stand
+    return json.dumps(written, ensure_ascii=False, separators=(",", ":"))  # Perfetto shows \\u escapes literally
 
 
-def _left_out(con: duckdb.DuckDBPyConnection) -> list[str]:
+def _omission_notes(con: duckdb.DuckDBPyConnection) -> list[str]:
     rows = con.execute("select what, count from left_out where count > 0 order by count desc, what").fetchall()
     return [f"Not shown: {what} ({count:,})." for what, count in rows]

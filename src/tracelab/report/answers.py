@@ -1,4 +1,4 @@
-"""Questions of the library asked for a report: of the whole store, or of some of its runs one after another."""
+"""Run the queries of a report, over the whole store or over selected runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab co
 
 @dataclass(frozen=True)
 class Answer:
-    """A question and its answer; where `table` is None there is no data for it, and `lacks` says why and what to do."""
+    """A query and its result; without data `table` is None and `lacks` states why and what to do."""
 
     query: Query
     table: pa.Table | None
@@ -32,10 +32,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """An open store, and the runs of it that are meant: all of them when there is none in `runs`.
+class ReportSession:
+    """An open store and the selected runs; `runs` is empty for all.
 
-    `shown` are those in any case, in the order of the control that picks one.
+    `shown` lists the runs in either case, in the order of the run selector.
+
     """
 
     con: duckdb.DuckDBPyConnection
@@ -45,22 +46,22 @@ class Asking:
 
     @property
     def several(self) -> bool:
-        """Whether more than one run is meant, so that a figure needs to say which it is of."""
+        """Return whether several runs are selected, so that figures must name theirs."""
         return len(self.shown) > 1
 
     def ask(self, name: str, **values: Value) -> Answer:
-        """Ask a question of the library; `values` are parameters other than the run."""
+        """Run a query of the library; `values` are parameters other than the run."""
         return self.asked(library.library()[name], values)
 
     def asked(self, question: Query, values: Mapping[str, Value]) -> Answer:
-        """Ask a question that was found, once for each of the runs where it takes one."""
+        """Run a loaded query, once per selected run if it has a run parameter."""
         wanted = [param.name for param in question.params if param.type == "run"]
         if wanted and self.runs and len(self.runs) != len(wanted):
             lacks = f"{question.name} takes {len(wanted)} runs; name so many with --run"
-            return Answer(question, None, lacks, _command(question, {}), "")
+            return Answer(question, None, lacks, _full_command(question, {}), "")
         choices = [{**values, **choice} for choice in self._choices(question)]
         if not choices:
-            return Answer(question, None, _NO_SWEEP, _command(question, {}), "")
+            return Answer(question, None, _NO_SWEEP, _full_command(question, {}), "")
         tables, problems = [], []
         for choice in choices:
             try:
@@ -72,12 +73,12 @@ class Asking:
             question,
             pa.concat_tables(found, promote_options="permissive") if found else None,
             "" if found else (problems or [f"{question.name} has no row for these data"])[0],
-            _command(question, choices[0]),
-            execute.render_sql(question, choices[0]) + _others(choices),
+            _full_command(question, choices[0]),
+            execute.render_sql(question, choices[0]) + _other_choices(choices),
         )
 
     def entering(self, questions: Sequence[Query]) -> list[Answer]:
-        """Ask questions for their parts, two at a time: few of them keep every core busy all the time."""
+        """Run queries for their sections, two at a time: few of them keep every core busy throughout."""
         cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
         opened = [self.con.cursor() for _ in range(_AT_ONCE)]
         for cursor in opened:
@@ -102,12 +103,12 @@ class Asking:
                 raise
 
     def enters(self, question: Query) -> Answer:
-        """Ask a question of the library for its part; without data where the tables that its header names are empty."""
+        """Run a query for its section; without data if the tables that its header names are empty."""
         needs = question.report.needs if question.report else ()
         if not self.has_rows(needs):
             ways = execute.capture_hints(needs)
             lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {ways}"
-            return Answer(question, None, lacks, _command(question, {}), "")
+            return Answer(question, None, lacks, _full_command(question, {}), "")
         answer = self.asked(question, {})
         worth = question.report.show_if if question.report else None
         if answer.table is None or worth is None:
@@ -120,7 +121,7 @@ class Asking:
         )
 
     def has_rows(self, tables: tuple[str, ...]) -> bool:
-        """Whether one of the tables has a row; of no tables: yes."""
+        """Return whether one of the tables has a row; True for no tables."""
         wanted = list(self.runs)
         return not tables or any(
             self.con.sql(
@@ -131,7 +132,7 @@ class Asking:
         )
 
     def _choices(self, question: Query) -> list[dict[str, Value]]:
-        """The values for the parameters that name runs."""
+        """Return the values of the parameters that name runs."""
         names = {param.name for param in question.params}
         several = [param.name for param in question.params if param.type == "run"]
         if several and len(self.runs) == len(several):
@@ -143,7 +144,7 @@ class Asking:
         return [{}]
 
     def _sweeps(self) -> list[str]:
-        """The sweeps that the runs are cells of: what a question of whole sweeps is asked for."""
+        """Return the sweeps of the selected runs, for queries over whole sweeps."""
         rows = self.con.execute(
             "select distinct sweep from runs where list_contains($runs, run) and sweep is not null order by sweep",
             {"runs": list(self.runs)},
@@ -152,22 +153,22 @@ class Asking:
 
 
 @contextmanager
-def opened(store: Path, runs: tuple[str, ...]) -> Iterator[Asking]:
-    """Open the store; NoDataError where it lacks one of the runs."""
+def open_report_session(store: Path, runs: tuple[str, ...]) -> Iterator[ReportSession]:
+    """Open the store. Raises NoDataError if it lacks one of the runs."""
     with session.connect(store) as con, integrity.explain_read_errors(store), session.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
         known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
         for run in runs:
             execute.check_run(known, run)
-        yield Asking(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
+        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
 
 
-def _command(question: Query, values: Mapping[str, Value]) -> str:
-    """The command that gives the whole answer."""
+def _full_command(question: Query, values: Mapping[str, Value]) -> str:
+    """Return the command that prints the complete result."""
     options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
     return f"tracelab query {question.name}{options} --format csv"
 
 
-def _others(choices: Sequence[Mapping[str, Value]]) -> str:
-    """What the SQL of the first choice is asked for beside it."""
+def _other_choices(choices: Sequence[Mapping[str, Value]]) -> str:
+    """Return a SQL comment with the other parameter choices."""
     return "".join(f"-- and the same for {choice.get('run', choice.get('sweep'))!r}\n" for choice in choices[1:])

@@ -12,29 +12,30 @@ _NO_BREAK = "&nbsp;"
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def text(said: object) -> str:
-    """Any text, harmless: names in it may be hostile."""
+def escape_text(said: object) -> str:
+    """Escape any text: names in it may be hostile."""
     return escape(escape_controls(str(said)))
 
 
-def prose(said: str) -> str:
-    """Our own prose, `code` in it marked; lines run on. Names in it (the doctor's) may be hostile."""
+def render_prose(said: str) -> str:
+    """Render our own prose with `code` marked; names in it (the doctor's) may be hostile."""
     return _CODE.sub(r"<code>\1</code>", escape(escape_controls(re.sub(r"\s+", " ", said))))
 
 
-def value(shown: str, exact: str) -> str:
-    """A value as people read it, the exact one on hover where they differ; a long text stands as it is."""
+def render_value(shown: str, exact: str) -> str:
+    """Render a formatted value with the exact one on hover if they differ; long text is not emphasized."""
     title = f' title="{escape(exact)}"' if exact != shown else ""
     if len(shown) >= _LONG:
-        return f"<span{title}>{text(shown)}</span>"
-    return f"<b{title}>{text(shown).replace(' ', _NO_BREAK)}</b>"
+        return f"<span{title}>{escape_text(shown)}</span>"
+    return f"<b{title}>{escape_text(shown).replace(' ', _NO_BREAK)}</b>"
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section: its heading links to `anchor`; `data` are JSON blocks by name, `scripts` files of assets.
+    """One section: `anchor` of its heading, JSON blocks by name in `data`, asset files in `scripts`.
 
-    `lacking` are lines (HTML) about what the store cannot answer: they stand together at the end of the report.
+    `lacking` are HTML lines on queries without data, listed at the end of the report.
+
     """
 
     anchor: str

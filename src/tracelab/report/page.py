@@ -8,24 +8,24 @@ from html import escape
 from pathlib import Path
 
 from tracelab import __version__
-from tracelab.report.answers import Answer, Asking
-from tracelab.report.html import Section, text
+from tracelab.report.answers import Answer, ReportSession
+from tracelab.report.html import Section, escape_text
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("echarts.js", "report.js", "tables.js", "limits.js", "drawings.js", "pairs.js", "charts.js")
-"""The scripts that every page has, in their order; those of sections come behind them."""
+"""Scripts of every page, in order; those of sections follow."""
 
 
-def page(title: str, head: str, sections: Sequence[Section]) -> str:
-    """The whole document."""
+def render_page(title: str, head: str, sections: Sequence[Section]) -> str:
+    """Render the whole document."""
     names = list(dict.fromkeys([*SCRIPTS, *(name for section in sections for name in section.scripts)]))
-    scripts = [_script(name) for name in names]
+    scripts = [_load_script(name) for name in names]
     links = "".join(f'<li><a href="#{each.anchor}">{escape(each.title)}</a>' for each in sections)
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_security_policy(scripts)}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark"><meta name="generator" content="tracelab">',
             f"<title>{escape(title)}</title>",
@@ -34,9 +34,9 @@ def page(title: str, head: str, sections: Sequence[Section]) -> str:
             head,
             f'<nav aria-label="Parts of the report"><ul>{links}</ul></nav>',
             '<main id="main">',
-            *(_section(each) for each in sections),
+            *(_render_section(each) for each in sections),
             "</main>",
-            *(_block(name, value) for each in sections for name, value in each.data.items()),
+            *(_json_block(name, value) for each in sections for name, value in each.data.items()),
             *(f"<script>{script}</script>" for script in scripts),
             "</body></html>\n",
         ]
@@ -44,12 +44,12 @@ def page(title: str, head: str, sections: Sequence[Section]) -> str:
 
 
 def json_in_html(value: object) -> str:
-    """JSON that no HTML ends: `<` is spelled out, so that a name cannot close the script element."""
+    """Serialize JSON for a script element: `<` is escaped, so that a name cannot close the element."""
     written = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return written.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
-def _section(section: Section) -> str:
+def _render_section(section: Section) -> str:
     anchor = section.anchor
     return (
         f'<section id="{anchor}" aria-labelledby="{anchor}-title"><h2 id="{anchor}-title">{escape(section.title)}</h2>'
@@ -57,20 +57,20 @@ def _section(section: Section) -> str:
     )
 
 
-def _block(name: str, value: object) -> str:
+def _json_block(name: str, value: object) -> str:
     return f'<script type="application/json" id="json-{escape(name)}">{json_in_html(value)}</script>'
 
 
-def _script(name: str) -> str:
-    """A script as it stands between its tags; a text that would end the element is a mistake of ours."""
+def _load_script(name: str) -> str:
+    """Return the text of a script; a text that would close the element is a programming error."""
     script = (ASSETS / name).read_text("utf-8")
     if "</script" in script.lower() or "<!--" in script:
         raise ValueError(f"{name} has text that ends a script element")
     return script
 
 
-def _policy(scripts: Iterable[str]) -> str:
-    """No network at all, and of scripts exactly ours."""
+def _security_policy(scripts: Iterable[str]) -> str:
+    """Return the content security policy: no network, and exactly these scripts."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts
     )
@@ -81,7 +81,7 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 _ABSENT = "<div id=absent aria-live=polite></div>"
-"""Where a script says what the page has nothing to show of, of the run that was picked."""
+"""Place for the script's note on sections without data of the selected run."""
 
 _HEAD = """select
     run, list_distinct(list(coalesce(producer, format))) as producers,
@@ -92,11 +92,11 @@ group by run
 order by run"""
 
 
-def head(asking: Asking) -> str:
-    """The title, the runs, and the control that restricts the page to one of them."""
+def render_head(asking: ReportSession) -> str:
+    """Render title, runs and run selector."""
     rows = asking.con.sql(_HEAD, params={"runs": list(asking.runs)}).fetchall()
     runs = [str(run) for run, *_ in rows]
-    options = "".join(f'<option value="{text(run)}">{text(run)}' for run in runs)
+    options = "".join(f'<option value="{escape_text(run)}">{escape_text(run)}' for run in runs)
     title = runs[0] if len(runs) == 1 else f"{len(runs):,} runs"
     files, events = sum(row[3] for row in rows), [row[2] for row in rows]
     counted = "" if None in events else f"{sum(events):,} events of "
@@ -106,18 +106,18 @@ def head(asking: Asking) -> str:
         else ""
     )
     return (
-        f"<header><p class=brand>tracelab {text(__version__)} report</p><h1>{text(title)}</h1>"
+        f"<header><p class=brand>tracelab {escape_text(__version__)} report</p><h1>{escape_text(title)}</h1>"
         f"<p>{counted}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
         f"{picker}</header>"
     )
 
 
 _NAMING = ("this_run", "base_run", "before", "after")
-"""Columns that name runs in rows that are of several."""
+"""Columns that name runs in rows about several."""
 
 
-def runs_of(asking: Asking, answer: Answer) -> str:
-    """An attribute with their places in the control; none where it is all of them, or the answer does not tell."""
+def runs_attribute(asking: ReportSession, answer: Answer) -> str:
+    """Return an attribute with the runs' positions in the selector; empty for all runs or an unknown set."""
     table = answer.table
     if table is None or not asking.several:
         return ""

@@ -1,50 +1,50 @@
-"""One question in the report: what its answer says, the chart, the table, the definition and the SQL."""
+"""Render one query in the report: findings, chart, table, definition and SQL."""
 
 import json
 from html import escape
 
 from tracelab.plot.labels import IDENTITY
 from tracelab.query.spec import Query
-from tracelab.report.answers import Answer, Asking
-from tracelab.report.charts.chart import chart
-from tracelab.report.findings import sentences
-from tracelab.report.html import prose, text
-from tracelab.report.page import runs_of
-from tracelab.report.table import shown_rows, table_html, told
+from tracelab.report.answers import Answer, ReportSession
+from tracelab.report.charts.chart import build_chart
+from tracelab.report.findings import render_findings
+from tracelab.report.html import escape_text, render_prose
+from tracelab.report.page import runs_attribute
+from tracelab.report.table import row_count_note, select_rows, table_html
 
 _NOT_BY_RUN = "<p class=cut data-picked hidden>Rows here are of several runs each, so that all of them are shown.</p>"
 _OPEN_ROWS = 12
-"""A table of at most so many rows is open from the beginning."""
+"""Tables of at most this many rows are open initially."""
 
 
-def part_html(asking: Asking, answer: Answer) -> str:
-    """The article about an answer that has rows."""
+def render_query(asking: ReportSession, answer: Answer) -> str:
+    """Render the article of a result with rows."""
     query, table = answer.query, answer.table
     if table is None:
         raise ValueError(f"{query.name} has no answer")
-    kept = shown_rows(table, query.chart.kind if query.chart else None)
+    kept = select_rows(table, query.chart.kind if query.chart else None)
     shown = table.take(kept)
     devices = [name for name in IDENTITY if name in table.column_names]
-    count = told(table.num_rows, shown.num_rows, devices)
+    count = row_count_note(table.num_rows, shown.num_rows, devices)
     opened = " open" if shown.num_rows <= _OPEN_ROWS or query.chart is None else ""
     parts = [
-        f'<article class=part id="{query.name}"{runs_of(asking, answer)}><h3>{text(query.title)}</h3>',
+        f'<article class=part id="{query.name}"{runs_attribute(asking, answer)}><h3>{escape_text(query.title)}</h3>',
         _NOT_BY_RUN if asking.several and "run" not in table.column_names else "",
-        sentences(asking, query, table),
-        _figure(query, chart(query, table, kept, several=asking.several)),
+        render_findings(asking, query, table),
+        _chart_place(query, build_chart(query, table, kept, several=asking.several)),
         f"<details class=data{opened}><summary>Table: {count}</summary>",
-        _all(answer, table.num_rows, shown.num_rows),
+        _full_result_note(answer, table.num_rows, shown.num_rows),
         table_html(shown, f"{query.title}: {count}", dict(query.columns)),
         "</details>",
-        _definition(query),
-        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{text(answer.command)}</code></p>"
+        _render_definition(query),
+        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{escape_text(answer.command)}</code></p>"
         f"<pre tabindex=0>{escape(answer.sql)}</pre></details></article>",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _figure(query: Query, spec: dict[str, object] | None) -> str:
-    """The place where a script draws the chart; what is read aloud instead is the table."""
+def _chart_place(query: Query, spec: dict[str, object] | None) -> str:
+    """Render the placeholder of a chart; screen readers read the table instead."""
     if spec is None:
         return ""
     written = json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
@@ -57,18 +57,20 @@ def _figure(query: Query, spec: dict[str, object] | None) -> str:
     )
 
 
-def _definition(query: Query) -> str:
-    columns = "".join(f"<dt>{text(name)}<dd>{prose(meaning)}" for name, meaning in query.columns.items())
-    said = f"<p>{prose(query.prose)}</p><dl>{columns}</dl>"
+def _render_definition(query: Query) -> str:
+    columns = "".join(f"<dt>{escape_text(name)}<dd>{render_prose(meaning)}" for name, meaning in query.columns.items())
+    said = f"<p>{render_prose(query.prose)}</p><dl>{columns}</dl>"
     return f"<details class=definition><summary>Definition</summary>{said}</details>"
 
 
-def _all(answer: Answer, rows: int, shown: int) -> str:
+def _full_result_note(answer: Answer, rows: int, shown: int) -> str:
     if rows == shown:
         return ""
-    return f"<p class=cut>{rows - shown:,} rows are not shown; all: <code>{text(answer.command)}</code></p>"
+    return f"<p class=cut>{rows - shown:,} rows are not shown; all: <code>{escape_text(answer.command)}</code></p>"
 
 
-def lacking(answer: Answer) -> str:
-    """The line about a question that the data do not answer: why, and how to capture what it needs."""
-    return f"<li><b>{text(answer.query.title)}</b> <code>{answer.query.name}</code>: {prose(answer.lacks)}"
+def render_missing(answer: Answer) -> str:
+    """Render the line on a query without data: why, and how to capture what it needs."""
+    return (
+        f"<li><b>{escape_text(answer.query.title)}</b> <code>{answer.query.name}</code>: {render_prose(answer.lacks)}"
+    )

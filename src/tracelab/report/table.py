@@ -1,4 +1,4 @@
-"""An answer as an HTML table: readable values, exact ones on hover and for scripts, no more rows than a page bears."""
+"""Render a result as an HTML table: readable values, exact ones on hover and for scripts, a bounded number of rows."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,10 +11,10 @@ from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, format_significant
 from tracelab.plot.labels import IDENTITY
-from tracelab.report.html import text
+from tracelab.report.html import escape_text
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
-"""How many cells of an answer are shown, by the kind of its chart: a curve needs its points."""
+"""Maximum number of cells by chart kind: curves need their points."""
 FEWEST_CELLS = 2_200
 _FEWEST_ROWS = 20
 _LONGEST = 300
@@ -22,8 +22,8 @@ _LONG = 36
 _UNITS = {Quantity.DURATION: "ns", Quantity.BYTES: "bytes"}
 
 
-def shown_rows(answer: pa.Table, kind: str | None) -> list[int]:
-    """The rows that are shown: of every run, rank and device the first ones, as many as all together may have."""
+def select_rows(answer: pa.Table, kind: str | None) -> list[int]:
+    """Select the rows to show: the first ones of every run, rank and device, within the limit."""
     most = max(CELLS.get(kind or "", FEWEST_CELLS) // max(answer.num_columns, 1), _FEWEST_ROWS)
     if answer.num_rows <= most:
         return list(range(answer.num_rows))
@@ -42,52 +42,55 @@ def shown_rows(answer: pa.Table, kind: str | None) -> list[int]:
 
 
 def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
-    """The rows as a table; its columns sort where a script runs.
+    """Render the rows as a table whose columns a script sorts.
 
-    A cell without a class is a number: exact as its title says, or where it has none, as it stands.
+    A cell without a class is a number: exact in its title, or as it is written.
+
     """
-    columns = [_cells(field, answer.column(index)) for index, field in enumerate(answer.schema)]
-    heads = "".join(_head(field, meanings.get(field.name, "")) for field in answer.schema)
+    columns = [_render_cells(field, answer.column(index)) for index, field in enumerate(answer.schema)]
+    heads = "".join(_heading(field, meanings.get(field.name, "")) for field in answer.schema)
     rows = "\n".join("<tr>" + "".join(row) for row in zip(*columns, strict=True))
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
-        f"<table><caption>{text(caption)}</caption>\n<thead><tr>{heads}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+        f"<table><caption>{escape_text(caption)}</caption>\n<thead><tr>{heads}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _head(field: "pa.Field[pa.DataType]", meaning: str) -> str:
-    name = text(field.name).replace("_", "_<wbr>")
+def _heading(field: "pa.Field[pa.DataType]", meaning: str) -> str:
+    name = escape_text(field.name).replace("_", "_<wbr>")
     kind = " class=n" if is_numeric(field.type) else ""
     return f'<th scope=col{kind} title="{escape(meaning)}"><span>{name}</span></th>'
 
 
-def _cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
-    """The cells of a column, without the end tags that HTML allows to leave out."""
+def _render_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
+    """Render the cells of a column, without the optional end tags."""
     if is_numeric(field.type):
         what = _UNITS.get(column_quantity(column_from_title(field.name)), "") or column_unit(field.name) or ""
         is_ratio = column_quantity(field.name) is Quantity.RATIO
         return [
             "<td class=u>–"
             if value is None
-            else _number(percent(value) if is_ratio else shown, exact_text(value), what)
+            else _number_cell(format_percent(value) if is_ratio else shown, exact_text(value), what)
             for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)
         ]
-    return [_text(value, shown) for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)]
+    return [
+        _text_cell(value, shown) for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)
+    ]
 
 
-def _number(shown: str, whole: str, what: str) -> str:
+def _number_cell(shown: str, whole: str, what: str) -> str:
     is_share = shown.endswith("%")
     if not is_share and shown.split(" ", maxsplit=1)[0].replace(",", "") == whole:
         return f"<td>{shown}"
     return f'<td title="{whole} {what}">{shown}' if what and not is_share else f"<td title={whole}>{shown}"
 
 
-def percent(ratio: float) -> str:
-    """A ratio as people read it: 24.35 %."""
+def format_percent(ratio: float) -> str:
+    """Format a ratio as a percentage: 24.35 %."""
     return f"{format_significant(100 * ratio)} %"
 
 
-def _text(value: object, shown: str) -> str:
+def _text_cell(value: object, shown: str) -> str:
     if value is None:
         return "<td class=u>–"
     short = shorten(escape_controls(shown), _LONGEST)
@@ -95,8 +98,8 @@ def _text(value: object, shown: str) -> str:
     return f"<td{kinds}>{escape(short)}" if short == shown else f'<td{kinds} title="{escape(shown)}">{escape(short)}'
 
 
-def told(rows: int, shown: int, devices: Sequence[str]) -> str:
-    """How many rows there are, and which of them are shown."""
+def row_count_note(rows: int, shown: int, devices: Sequence[str]) -> str:
+    """Return a note on the number of rows and those shown."""
     counted = f"{rows:,} row{'s' * (rows != 1)}"
     of_each = f" of each {', '.join(devices)}" if devices else ""
     return counted if shown == rows else f"{shown:,} of {counted}, the first ones{of_each}"

@@ -1,4 +1,4 @@
-"""Small tables of a store, read once: a report asks some 70 questions, and each would open every file anew."""
+"""Cache small tables in memory: a report runs some 70 queries, and each would open every file again."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ import duckdb
 from tracelab import schema
 
 MOST_BYTES = 8 << 20
-"""Of files in all, the smallest tables first; in memory they take some 70 times as much. Larger ones stay files."""
+"""Limit on the files' total size, smallest tables first; in memory they take some 70 times as much."""
 
 
-def load(con: duckdb.DuckDBPyConnection, store: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Let the session's views show tables in memory, as far as these are small."""
+def cache_small_tables(con: duckdb.DuckDBPyConnection, store: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Replace the session's views of small tables by tables in memory."""
     sizes = {table.name: _stored_bytes(store, table.name) for table in schema.TABLES}
     con.execute("create schema loaded").fetchall()
     total = 0

@@ -1,4 +1,4 @@
-"""The timeline in the report: bins of time for a picture that can be zoomed, exact, as the finest are embedded."""
+"""Render the timeline section: zoomable time bins, embedded exactly at the finest level."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,9 @@ import pyarrow as pa
 from tracelab.errors import NoDataError
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import execute, library
-from tracelab.report.answers import Asking
-from tracelab.report.findings import sentences
-from tracelab.report.html import Section, prose, text
+from tracelab.report.answers import ReportSession
+from tracelab.report.findings import render_findings
+from tracelab.report.html import Section, escape_text, render_prose
 from tracelab.report.table import table_html
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_BINS = 4096
 FEWEST_BINS = 256
 _BINS_IN_ALL = 16_384
-"""Of all devices together: a bin takes some 25 bytes of the page."""
+"""Maximum over all devices: a bin takes some 25 bytes of the page."""
 MOST_DEVICES = 48
 _TABLE_BINS = 8
 _TABLE_ROWS = 160
@@ -31,38 +31,38 @@ PARTS = {
     "exposed_memory_ns": ("memory", "copying, exposed"),
     "idle_ns": ("idle", "idle"),
 }
-"""The parts that fill a bin with `outside_ns`: their colours, and what they are called."""
+"""Parts that fill a bin together with `outside_ns`: color and label."""
 _TRACKS = ("kernel_ns", "max_kernels", "copy_bytes", "allocated_bytes", "max_allocated_bytes", "reserved_bytes")
 _LEVELS = ("allocated_bytes", "max_allocated_bytes", "reserved_bytes")
-"""Columns that stay as they are from most bins to the next: embedded as differences."""
+"""Columns with long constant stretches: embedded as differences."""
 _Key = tuple[str, int, int | None]
 
 
-def timeline(asking: Asking) -> Section | None:
-    """The section, where there is any GPU activity."""
+def render_timeline(asking: ReportSession) -> Section | None:
+    """Render the section, if there is any GPU activity."""
     devices = _devices(asking)
     if not devices:
         return None
-    bins = _fitting_bins(len(devices[:MOST_DEVICES]))
+    bins = _max_bins(len(devices[:MOST_DEVICES]))
     answer = asking.ask("timeline", bins=bins)
     if answer.table is None:
         return None
-    embedded = _embedded(answer.table, devices[:MOST_DEVICES])
+    embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
         run["steps"] = _steps(asking, run["run"])
     table_bins = _table_bins(len(devices[:MOST_DEVICES]))
     coarse = asking.ask("timeline", bins=table_bins).table
     body = [
-        f'<article class="part" id="{answer.query.name}"><h3>{text(answer.query.title)}</h3>',
-        sentences(asking, answer.query, coarse) if coarse is not None else "",
-        f"<p>{prose(_EXPLAINED)}</p>",
+        f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
+        render_findings(asking, answer.query, coarse) if coarse is not None else "",
+        f"<p>{render_prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),
-        _not_shown(len(devices)),
+        _omission_note(len(devices)),
         _table(coarse, table_bins),
-        f"<details class=definition><summary>Definition</summary><p>{prose(answer.query.prose)}</p></details>",
-        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{text(answer.command)}</code></p>"
-        f"<pre tabindex=0>{text_lines(answer.sql)}</pre></details></article>",
+        f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
+        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{escape_text(answer.command)}</code></p>"
+        f"<pre tabindex=0>{render_sql_lines(answer.sql)}</pre></details></article>",
     ]
     colors = [[name, color, said] for name, (color, said) in PARTS.items()]
     data = {"timeline": {"parts": colors, "levels": _LEVELS, "runs": embedded}}
@@ -70,19 +70,19 @@ def timeline(asking: Asking) -> Section | None:
 
 
 _EXPLAINED = (
-    "Each band is one device: its height is the whole of a moment, its colours are the shares of that moment. Blank is "
+    "Each band is one device: its height is 100 % of each time bin, its colors are the shares. Blank is "
     "time in which nothing was recorded of the device. Of kernels in flight the pale part is the most at once, the "
     "full one the mean. All devices of a run share the axis. Zoom with the wheel while holding Ctrl, with two fingers, "
     "the buttons, or + and −; move by dragging, or with the arrow keys. For single events run `tracelab view`."
 )
 
 
-def text_lines(sql: str) -> str:
-    """SQL as HTML, its lines kept."""
-    return "\n".join(text(line) for line in sql.splitlines())
+def render_sql_lines(sql: str) -> str:
+    """Escape SQL and keep its lines."""
+    return "\n".join(escape_text(line) for line in sql.splitlines())
 
 
-def _devices(asking: Asking) -> list[_Key]:
+def _devices(asking: ReportSession) -> list[_Key]:
     rows = asking.con.execute(
         "select distinct run, rank, device from gpu_activity where $runs = [] or list_contains($runs, run) "
         "order by run, rank, device",
@@ -91,8 +91,8 @@ def _devices(asking: Asking) -> list[_Key]:
     return [(run, rank, device) for run, rank, device in rows]
 
 
-def _fitting_bins(devices: int) -> int:
-    """A power of two, so that bins merge in pairs when the picture is zoomed out."""
+def _max_bins(devices: int) -> int:
+    """Return a power of two, so that bins merge in pairs when zooming out."""
     bins = MOST_BINS
     while bins > FEWEST_BINS and bins * devices > _BINS_IN_ALL:
         bins //= 2
@@ -100,17 +100,18 @@ def _fitting_bins(devices: int) -> int:
 
 
 def _table_bins(devices: int) -> int:
-    """How many bins of each device the table tells, so that of many devices it stays short."""
+    """Return how many bins per device the table shows."""
     bins = _TABLE_BINS
     while bins > 1 and bins * devices > _TABLE_ROWS:
         bins //= 2
     return bins
 
 
-def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]:
-    """By run: the edges of the bins, and of each device its columns; one that is 0 or NULL throughout is left out.
+def _embed_bins(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]:
+    """Return, by run, the edges of the bins and the columns of each device; constant 0 or NULL columns are omitted.
 
-    Edges and levels are differences, for these have few digits.
+    Edges and levels are stored as differences, which have few digits.
+
     """
     import polars
 
@@ -131,12 +132,12 @@ def _embedded(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any]]
 
 
 def differences(values: "polars.Series") -> "polars.Series":
-    """Subtract from each value the last known one before it, from the first 0; NULL stays NULL."""
+    """Return each value minus the previous known one, the first minus 0; NULL stays NULL."""
     return values - values.fill_null(strategy="forward").shift().fill_null(0)
 
 
-def _steps(asking: Asking, run: str) -> list[list[object]]:
-    """The steps of the run's first rank that marks any, as [number, start, length]; none where there are too many."""
+def _steps(asking: ReportSession, run: str) -> list[list[object]]:
+    """Return the steps of the run's first rank with any, as [number, start, length]; empty if there are too many."""
     try:
         found = execute.run(asking.con, library.find("timeline_steps"), {"run": run})
     except NoDataError:  # nothing is marked
@@ -152,19 +153,19 @@ def _legend() -> str:
 
 
 def _figure(number: int, run: dict[str, Any]) -> str:
-    """The place where a script draws one run; what is read aloud instead is the table."""
+    """Render the placeholder of one run's timeline; screen readers read the table instead."""
     _, *lengths = run["edges"]
     whole, length = format_scaled(sum(lengths), Quantity.DURATION), format_scaled(lengths[0], Quantity.DURATION)
     return (
-        f'<figure class="timeline" data-timeline="{number}" data-run="{text(run["run"])}" role="group" '
-        f'aria-label="Timeline of {text(run["run"])}"><h4>{text(run["run"])}</h4>'
+        f'<figure class="timeline" data-timeline="{number}" data-run="{escape_text(run["run"])}" role="group" '
+        f'aria-label="Timeline of {escape_text(run["run"])}"><h4>{escape_text(run["run"])}</h4>'
         f"<p class=brand>{whole} in {len(lengths):,} bins of {length} for {len(run['devices'])} devices</p>"
         '<div class="timeline-drawing"></div>'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
 
 
-def _not_shown(devices: int) -> str:
+def _omission_note(devices: int) -> str:
     if devices <= MOST_DEVICES:
         return ""
     return (
@@ -179,5 +180,5 @@ def _table(coarse: pa.Table | None, bins: int) -> str:
     names = ["run", "rank", "device", "at_ns", "bin_ns", *PARTS, "outside_ns", "mean_kernels", "copy_bytes"]
     names += [name for name in ("max_allocated_bytes",) if any(coarse.column(name).to_pylist())]
     shown = coarse.select(names).slice(0, MOST_DEVICES * bins)
-    caption = f"What happened when, in {bins} bin{'s' * (bins != 1)} of each run"
+    caption = f"Timeline in {bins} bin{'s' * (bins != 1)} of each run"
     return f"<details class=data><summary>Table: {caption}</summary>{table_html(shown, caption, {})}</details>"

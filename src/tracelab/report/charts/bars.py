@@ -1,4 +1,4 @@
-"""Bars for the script that draws them: the longest of each process, and what the others are together."""
+"""Build bar charts for the report's script: the longest bars of each process, and the sum of the others."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -9,19 +9,20 @@ from tracelab.plot.axis import group_by_unit, is_additive, is_finite, known_sum
 from tracelab.plot.bars import IN_TIME
 from tracelab.plot.labels import IDENTITY, column_words, join_values, pluralize, row_labels
 from tracelab.query.spec import Chart
-from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, fair, grouped, run_of
+from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows, run_of_group, share_equally
 
 MOST_BARS = 15
-"""Of a panel whose bars stand by length; what has an order of its own is drawn whole, and scrolled."""
+"""Maximum for panels sorted by length; bars with an order of their own are all drawn, with a scroll bar."""
 _FEWEST_BARS = 5
 _BARS_IN_ALL = 600
 _RUN_CELLS = 22
 
 
-def lengths(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
-    """A panel for each process and unit; bars that tell of processes themselves stand together where they compare.
+def bar_panels(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
+    """Return a panel per process and unit; bars that compare processes share a panel.
 
-    What a panel has no room for is one bar, where it adds up; that bar is a row more, behind all others.
+    Omitted bars become one more bar if their values add up; its row follows all others.
+
     """
     is_ratio = all(column_quantity(column_from_title(name)) is Quantity.RATIO for name in drawn.y)
     over_identity = drawn.x in IDENTITY
@@ -29,30 +30,30 @@ def lengths(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> l
     by = [] if together else [name for name in told if not over_identity or name == drawn.by]
     label = [name for name in IDENTITY if name not in by and (name in told or name == drawn.x)]
     is_whole = over_identity or drawn.x in IN_TIME
-    groups = grouped(rows, by)
+    groups = group_rows(rows, by)
     sizes = [len(members) for members in groups.values()]
-    most = fair(sizes, shown + MOST_BEYOND)
-    most = most if is_whole else min(most, _most_bars(sizes))
+    most = share_equally(sizes, shown + MOST_BEYOND)
+    most = most if is_whole else min(most, _max_bars(sizes))
     places = count(max(row[AT] for row in rows) + 1)
     panels = []
     for key, members in groups.items():
         ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, drawn))
         bars, rest = ordered[:most], ordered[most:]
-        texts = _identities(bars, label) if over_identity else row_labels(bars, [drawn.x])
-        panel = {"title": join_values(by, key), "run": run_of(by, key)}
-        if rest and not is_whole and _adds_up(rest, drawn):  # processes and moments are compared, not added up
+        texts = _process_labels(bars, label) if over_identity else row_labels(bars, [drawn.x])
+        panel = {"title": join_values(by, key), "run": run_of_group(by, key)}
+        if rest and not is_whole and _is_additive(rest, drawn):  # processes and moments are compared, not added up
             texts = [*texts, f"others ({pluralize(len(rest), column_words(drawn.x))})"]
-            rows.append(_sums(rest, drawn) | {AT: next(places), "run": panel["run"]})
+            rows.append(_sum_columns(rest, drawn) | {AT: next(places), "run": panel["run"]})
             bars.append(rows[-1])
             panel["others"] = rows[-1][AT]
         elif rest:
-            panel["note"] = _not_drawn(rest, len(members), drawn)
+            panel["note"] = _omission_note(rest, len(members), drawn)
         panels += _by_unit(panel | {"labels": texts, "rows": [row[AT] for row in bars]}, bars, drawn)
     return panels
 
 
 def _by_unit(panel: Panel, bars: Sequence[Row], drawn: Chart) -> list[Panel]:
-    """The panel for each unit in which a bar has any length."""
+    """Return the panel of each unit in which a bar has a length."""
     return [
         panel | {"y": [drawn.y.index(name) for name in names]}
         for names in group_by_unit(drawn.y)
@@ -60,21 +61,21 @@ def _by_unit(panel: Panel, bars: Sequence[Row], drawn: Chart) -> list[Panel]:
     ]
 
 
-def _adds_up(rest: Sequence[Row], drawn: Chart) -> bool:
+def _is_additive(rest: Sequence[Row], drawn: Chart) -> bool:
     return all(map(is_additive, drawn.y)) and any(_length(row, drawn) for row in rest)
 
 
-def _sums(rest: Sequence[Row], drawn: Chart) -> Row:
+def _sum_columns(rest: Sequence[Row], drawn: Chart) -> Row:
     return {drawn.x: None} | {name: known_sum(rest, name) for name in drawn.y}
 
 
-def _not_drawn(rest: Sequence[Row], of: int, drawn: Chart) -> str:
+def _omission_note(rest: Sequence[Row], of: int, drawn: Chart) -> str:
     why = "" if any(is_finite(row[name]) and row[name] for row in rest for name in drawn.y) else ", all 0"
     return f"{len(rest):,} of {pluralize(of, column_words(drawn.x))} not drawn{why}"
 
 
-def _most_bars(counts: Sequence[int]) -> int:
-    """How many bars a panel may have, so that all panels stay within what a page bears."""
+def _max_bars(counts: Sequence[int]) -> int:
+    """Return the maximum number of bars per panel such that all panels fit the page."""
     fits = (
         most for most in range(MOST_BARS, _FEWEST_BARS, -1) if sum(min(count, most) for count in counts) <= _BARS_IN_ALL
     )
@@ -82,13 +83,13 @@ def _most_bars(counts: Sequence[int]) -> int:
 
 
 def _length(row: Row, drawn: Chart) -> float:
-    """How long its bar is: of parts end to end all of them, else the first."""
+    """Return a bar's length: all parts of a stacked bar, else the first column."""
     parts = drawn.y if drawn.kind == "stacked" else drawn.y[:1]
     return abs(sum(float(row[name]) for name in parts if is_finite(row[name])))
 
 
-def _identities(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Labels of processes: a long run gives way, for rank and GPU stand behind it."""
+def _process_labels(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Label processes; a long run name is shortened in favor of rank and GPU."""
     runs = [escape_controls(str(row.get("run"))) for row in rows]
     short = shorten_distinctly(runs, _RUN_CELLS)
     return [

@@ -1,4 +1,4 @@
-"""Points for the script that draws them, alone or joined: a panel for each run and unit, a series for what differs."""
+"""Build point and line charts for the report's script: a panel per run and unit, a series per identifying value."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,38 +7,38 @@ from typing import Any
 from tracelab.plot.axis import group_by_unit, is_finite
 from tracelab.plot.labels import column_words, join_values
 from tracelab.query.spec import Chart
-from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, fair, grouped, run_of
+from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows, run_of_group, share_equally
 
 MOST_SERIES = 8
 _JOINED = {"line": "line", "steps": "step"}
 _LOG_FROM = 100
 
 
-def points(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
-    """A panel for each run and unit; a series for each column and each value of what else tells the rows apart."""
+def point_panels(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
+    """Return a panel per run and unit, with a series per column and identifying value."""
     by = [name for name in told if name == "run"]
     within = [name for name in told if name not in by]
-    most = fair([len(line) for line in grouped(rows, told).values()], shown + MOST_BEYOND)
+    most = share_equally([len(line) for line in group_rows(rows, told).values()], shown + MOST_BEYOND)
     panels = []
-    for key, members in grouped(rows, by).items():
-        lines = {line: _drawn(held, drawn, most) for line, held in grouped(members, within).items()}
+    for key, members in group_rows(rows, by).items():
+        lines = {line: _thin_out(held, drawn, most) for line, held in group_rows(members, within).items()}
         held = [row for line in lines.values() for row in line]
         for names in group_by_unit(drawn.y):
             series = _series(lines, within, drawn, names)
             if series:
                 panel = {
                     "title": join_values(by, key),
-                    "run": run_of(by, key),
+                    "run": run_of_group(by, key),
                     "y": [drawn.y.index(name) for name in names],
                 }
                 panel |= {"join": _JOINED.get(drawn.kind, ""), "series": series[:MOST_SERIES]}
                 panel |= {"log": [_is_wide(held, [drawn.x], drawn), _is_wide(held, names, drawn)]}
-                panels.append(panel | _note(len(held), len(members), len(series), drawn))
+                panels.append(panel | _omission_panel(len(held), len(members), len(series), drawn))
     return panels
 
 
-def _drawn(rows: list[Row], drawn: Chart, most: int) -> list[Row]:
-    """The rows of a line that are drawn: all, or the highest of equal stretches; of single points the highest."""
+def _thin_out(rows: list[Row], drawn: Chart, most: int) -> list[Row]:
+    """Return the points to draw: all of a line, or the highest of each equal stretch; the highest single points."""
     if len(rows) <= most:
         return rows
     if drawn.kind not in _JOINED:
@@ -51,8 +51,8 @@ def _height(row: Row, drawn: Chart) -> float:
     return next((float(row[name]) for name in drawn.y if is_finite(row[name])), 0.0)
 
 
-def _note(held: int, of: int, series: int, drawn: Chart) -> Panel:
-    """What the panel has no room for."""
+def _omission_panel(held: int, of: int, series: int, drawn: Chart) -> Panel:
+    """Return a panel with a note on omitted points."""
     which = "the highest of each stretch" if drawn.kind in _JOINED else "the highest"
     points = [f"{held:,} of {of:,} points drawn, {which}"] if held < of else []
     lines = [f"{MOST_SERIES} of {series} lines drawn"] if series > MOST_SERIES else []
@@ -76,6 +76,6 @@ def _series(
 
 
 def _is_wide(rows: Sequence[Row], names: Sequence[str], drawn: Chart) -> bool:
-    """Whether values of points go over more than two decades, so that their axis is logarithmic."""
+    """Return whether values span more than two decades, which makes the axis logarithmic."""
     values = [row[name] for row in rows for name in names if is_finite(row[name])]
     return drawn.kind == "scatter" and bool(values) and min(values) > 0 and max(values) > _LOG_FROM * min(values)

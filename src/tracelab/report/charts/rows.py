@@ -1,4 +1,4 @@
-"""Rows of a chart: those in the table below it by their place there, others with the figures that are drawn of them."""
+"""Refer to rows of a result: by position in the table below the chart, or with their own values."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,18 +12,18 @@ Row = dict[str, Any]
 Panel = dict[str, Any]
 
 LENGTHS = ("bars", "stacked", "pairs")
-"""Kinds of charts in which a row is one bar, with a name."""
+"""Kinds of charts in which a row is one named bar."""
 AT = "\0row"
-"""Where a row stands: in the table, or from the number of its rows on, beyond it. No column is called so."""
+"""Key of a row's position: in the table, or beyond its rows. No column has this name."""
 MOST_BEYOND = 1_500
-"""Rows beyond the table in one chart: each takes some 40 bytes of the page."""
+"""Maximum number of rows beyond the table per chart: each takes some 40 bytes of the page."""
 _LONGEST = 80
 _EXACT = 2**53
-"""From here on a script's numbers lose their last digits."""
+"""From here on, JavaScript numbers lose digits."""
 
 
-def placed(answer: pa.Table, kept: Sequence[int]) -> list[Row]:
-    """All rows of an answer with their places: those that are kept in the table, in its order, then the others."""
+def place_rows(answer: pa.Table, kept: Sequence[int]) -> list[Row]:
+    """Return all rows with their positions: those of the table in its order, then the others."""
     rows = answer.to_pylist()
     in_table = set(kept)
     order = [*kept, *(index for index in range(len(rows)) if index not in in_table)]
@@ -32,21 +32,21 @@ def placed(answer: pa.Table, kept: Sequence[int]) -> list[Row]:
     return rows
 
 
-def grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[object, ...], list[Row]]:
-    """The rows by the values of some columns, in the order in which they come."""
+def group_rows(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[object, ...], list[Row]]:
+    """Group rows by some columns, in order of appearance."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
     return groups
 
 
-def run_of(names: Sequence[str], key: Sequence[object]) -> object:
-    """The run that a group is of, where its key names one."""
+def run_of_group(names: Sequence[str], key: Sequence[object]) -> object:
+    """Return the run of a group, if its key has one."""
     return dict(zip(names, key, strict=True)).get("run")
 
 
-def fair(sizes: Sequence[int], most: int) -> int:
-    """How many rows each group may have, so that all together have no more than `most`, and one at least."""
+def share_equally(sizes: Sequence[int], most: int) -> int:
+    """Return how many rows each group may have so that all have at most `most` together, and at least one each."""
     share, left = 1, sorted(sizes)
     while left:
         share = max(share, most // len(left))
@@ -58,12 +58,13 @@ def fair(sizes: Sequence[int], most: int) -> int:
     return share
 
 
-def beyond(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Chart) -> dict[str, Any]:
-    """Of rows that the panels name and the table lacks: x, the columns of y, and the number of the run.
+def extra_rows(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Chart) -> dict[str, Any]:
+    """Return x, y and run of rows that the panels refer to and the table lacks.
 
-    They stand behind the rows of the table, so the panels name them anew; what a bar is called stands in its label.
+    Their positions follow the table's rows. Bars carry their labels themselves.
+
     """
-    lists = {id(places): places for panel in panels for places in _lists(panel)}.values()  # panels share some
+    lists = {id(places): places for panel in panels for places in _row_lists(panel)}.values()  # panels share some
     used = {place for places in lists for place in places if place >= shown}
     is_named = drawn.kind in LENGTHS
     runs: dict[object, int] = {}
@@ -75,7 +76,7 @@ def beyond(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Char
             number = None if run is None else runs.setdefault(run, len(runs))
             x = None if is_named and isinstance(row[drawn.x], str) else row[drawn.x]
             anew[row[AT]] = shown + len(figures)
-            figures.append([_value(x), *(_value(row[name]) for name in drawn.y), number])
+            figures.append([_script_value(x), *(_script_value(row[name]) for name in drawn.y), number])
     for places in lists:
         places[:] = [anew.get(place, place) for place in places]
     for panel in panels:
@@ -84,15 +85,15 @@ def beyond(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Char
     return {"beyond": figures, "runs": list(runs)} if figures else {}
 
 
-def _lists(panel: Panel) -> Iterator[list[int]]:
-    """The lists in which a panel names rows."""
+def _row_lists(panel: Panel) -> Iterator[list[int]]:
+    """Yield the lists in which a panel refers to rows."""
     yield from ([panel["rows"]] if "rows" in panel else [])
     yield from (series["rows"] for series in panel.get("series", ()))
     yield from (members for *_, members in panel.get("cells", ()))
 
 
-def _value(value: object) -> object:
-    """A value for the script: a long number as its digits, a text as short as it is read."""
+def _script_value(value: object) -> object:
+    """Convert a value for the script: long numbers as digits, texts shortened."""
     if value is None or (isinstance(value, int | float) and abs(value) < _EXACT):
         return value
     return shorten(escape_controls(str(value)), _LONGEST)

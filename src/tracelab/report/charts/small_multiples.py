@@ -1,4 +1,4 @@
-"""Small multiples for the script that draws them: curves and grids, a panel for each case of a sweep."""
+"""Build small multiples for the report's script: curves and grids, a panel per case of a sweep."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,19 +8,19 @@ from tracelab.plot.grid import STATUS_COLORS
 from tracelab.plot.labels import column_words
 from tracelab.plot.small_multiples import Panel, panels, value_label
 from tracelab.query.spec import Chart
-from tracelab.report.charts.rows import AT, Row, grouped
+from tracelab.report.charts.rows import AT, Row, group_rows
 
 _MOST_PANELS = 40
 _LOG_FROM = 6
-"""Where the largest x is so many times the smallest, doublings stand at equal distances."""
+"""The axis becomes logarithmic if the largest x is at least this many times the smallest."""
 
 
-def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
-    """A panel for each case and column of y, a line for each value of `by`, its points in the order of x."""
+def curve_panels(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+    """Return a panel per case and y column: a line per value of `by`, points in the order of x."""
     found = []
-    inks: dict[str, int] = {}  # one colour for each line, whatever panel it is in
+    inks: dict[str, int] = {}  # one color per line, the same in every panel
     doubling = {sweep: _is_doubling([row[drawn.x] for row in cells]) for (sweep,), cells in _sweeps(rows).items()}
-    for panel in _cases(rows, drawn):
+    for panel in _iterate_cases(rows, drawn):
         sweep = panel.rows[0].get("sweep")
         for index, name in enumerate(drawn.y):
             held = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[drawn.x])]
@@ -28,7 +28,12 @@ def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
             for row in held:
                 lines.setdefault(value_label(row[drawn.by]) if drawn.by else column_words(name), []).append(row)
             series = [
-                {"name": title, "y": index, "ink": inks.setdefault(title, len(inks)), "rows": _across(members, drawn)}
+                {
+                    "name": title,
+                    "y": index,
+                    "ink": inks.setdefault(title, len(inks)),
+                    "rows": _x_positions(members, drawn),
+                }
                 for title, members in lines.items()
                 if any(row[name] for row in members)
             ]
@@ -40,14 +45,14 @@ def curves(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
                     "log": [doubling[sweep], False],
                 }
                 found.append(told | {"join": "line", "series": series})
-    return _counted(found)
+    return _limit_panels(found)
 
 
-def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
-    """A panel for each case and column of y: x across, `by` down, and which rows of the table stand in each cell."""
+def grid_panels(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+    """Return a panel per case and y column: x across, `by` down, and the table's rows in each cell."""
     found = []
-    for panel in _cases(rows, drawn):
-        across = _ordered([row[drawn.x] for row in panel.rows])
+    for panel in _iterate_cases(rows, drawn):
+        across = _sort_values([row[drawn.x] for row in panel.rows])
         down = list(dict.fromkeys(row[drawn.by] if drawn.by else None for row in panel.rows))
         axes = {"across": [value_label(value) for value in across], "down": [value_label(value) for value in down]}
         for index, name in enumerate(drawn.y):
@@ -59,18 +64,18 @@ def grid(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
             if cells:
                 told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "inks": STATUS_COLORS}
                 found.append(told | axes | {"cells": [[*place, members] for place, members in cells.items()]})
-    return _counted(found)
+    return _limit_panels(found)
 
 
-def _counted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """No more panels than anybody looks at; the last one says how many there are."""
+def _limit_panels(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Limit the number of panels; the last one notes how many were omitted."""
     if len(found) > _MOST_PANELS:
         found[_MOST_PANELS - 1]["note"] = f"{len(found) - _MOST_PANELS:,} of {len(found):,} panels not drawn"
     return found[:_MOST_PANELS]
 
 
-def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
-    """The panels of every sweep, those with the most rows first: a case of a single cell tells little."""
+def _iterate_cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
+    """Yield the panels of every sweep, those with the most rows first."""
     sweeps = _sweeps(rows)
     found = []
     for (sweep,), members in sweeps.items():
@@ -80,12 +85,12 @@ def _cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
     yield from sorted(found, key=lambda panel: -len(panel.rows))
 
 
-def _across(rows: Sequence[Row], drawn: Chart) -> list[int]:
+def _x_positions(rows: Sequence[Row], drawn: Chart) -> list[int]:
     return [row[AT] for row in sorted(rows, key=lambda row: row[drawn.x])]
 
 
 def _sweeps(rows: Sequence[Row]) -> dict[tuple[object, ...], list[Row]]:
-    return grouped([{"sweep": None} | row for row in rows], ["sweep"])
+    return group_rows([{"sweep": None} | row for row in rows], ["sweep"])
 
 
 def _title(panel: Panel, drawn: Chart, name: str) -> str:
@@ -97,7 +102,7 @@ def _is_doubling(places: Sequence[object]) -> bool:
     return bool(values) and min(values) > 0 and max(values) >= _LOG_FROM * min(values)
 
 
-def _ordered(values: Sequence[Any]) -> list[Any]:
-    """Numbers by size, texts as they come."""
+def _sort_values(values: Sequence[Any]) -> list[Any]:
+    """Sort numbers by size; keep the order of texts."""
     found = list(dict.fromkeys(values))
     return sorted(found) if all(is_finite(value) for value in found) else found
