@@ -67,9 +67,7 @@ def _lane_notes(count: int) -> list[str]:
     if not count:
         return []
     events = "1 event overlaps" if count == 1 else f"{count:,} events overlap"
-    return [
-        f"{events} others of a track without lying in them; they are on a lane beside it, since Perfetto drops such events."
-    ]
+    return [f"{events} without nesting and moved to a lane beside the track; Perfetto would drop them."]
 
 
 def _select_runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:

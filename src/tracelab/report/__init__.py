@@ -11,7 +11,7 @@ the report's own, which define:
 
     echarts                          Apache ECharts: bar, line, scatter, heatmap, custom; zoom, tooltip, legend
     tracelab.json(name)              the section's JSON block
-    tracelab.color(name)             a color of the current theme: compute, comm, hidden, memory, idle, ink, faint, line,
+    tracelab.color(name)             a color of the theme: compute, comm, hidden, memory, idle, ink, faint, line,
                                      paper, and series 0 to 7; CSS has them as var(--compute), var(--c0) …
     tracelab.onTheme(redraw)         calls it when the theme turns light or dark, and before and after printing
     tracelab.onRun(show)             calls show(run) when the reader picks a run; null: all runs
