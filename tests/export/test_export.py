@@ -8,7 +8,7 @@ import pytest
 
 from tests.build import build_store
 from tracelab.errors import NoDataError, UsageError
-from tracelab.export import Exported, Request, write
+from tracelab.export import ExportResult, Request, write
 from tracelab.export.clocks import Span, arrange_clocks, clock_notes
 from tracelab.export.lanes import Lanes
 from tracelab.ingest.pipeline import ingest
@@ -16,7 +16,7 @@ from tracelab.ingest.pipeline import ingest
 UNIX = 1_700_000_000_000_000_000
 
 
-def exported(tmp_path: Path, tables: dict, **asked: object) -> tuple[dict, Exported]:
+def exported(tmp_path: Path, tables: dict, **asked: object) -> tuple[dict, ExportResult]:
     """A store of these rows as a trace, read by Python's own JSON reader with its fractions as text."""
     stream = io.BytesIO()
     done = write(build_store(tmp_path / "lab", tables), Request(**asked), stream)

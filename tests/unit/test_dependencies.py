@@ -88,7 +88,7 @@ def test_only_collecting_imports_what_only_collecting_installs() -> None:
     places = {path for name, extra in EXTRAS.items() if extra == "collect" for path in IMPORTS[name]}
     elsewhere = [path for path in places if not path.is_relative_to(PACKAGE / "collect") and path.parent != COLLECTORS]
     assert [path.relative_to(ROOT).as_posix() for path in elsewhere] == [
-        "src/tracelab/study/capture.py"
+        "src/tracelab/cli/study_record.py"
     ]  # looks for torch
 
 

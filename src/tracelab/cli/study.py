@@ -114,14 +114,15 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
 
     It goes on where it stopped, as the sweep does.
     """
+    from tracelab.cli import study_record
     from tracelab.schema import store_path
-    from tracelab.study import capture, evaluate, session, spec, text_output
+    from tracelab.study import evaluate, session, spec, text_output
 
     chosen = spec.of_study(study)
     sweep = f"{chosen[0].of}-smoke" if smoke else chosen[0].of
-    capture.record(sweep, out, fixed)
+    study_record.record(sweep, out, fixed)
     place = store_path(store)
-    capture.store(out / sweep, place)
+    study_record.ingest_sweep(out / sweep, place)
     with session.opened(place) as con:
         states = evaluate.states(con, chosen)
         for state in states:

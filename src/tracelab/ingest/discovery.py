@@ -9,10 +9,18 @@ from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError, escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
 from tracelab.readers.decompress import read_head
+
+if TYPE_CHECKING:
+    from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
+    from tracelab.readers.base import FolderReader
+
+    _CHECKED_READERS: tuple[Reader, ...] = (run_folder, ncu, kineto, nvprof, nsys)
+    _CHECKED_FOLDER_READERS: tuple[FolderReader, ...] = (nsys,)
 
 EXPORT_SUFFIXES = {
     ".nsys-rep": (".sqlite", "_pqtdir"),

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from tracelab.readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
     from tracelab.store.writer import Sink
-
-    _CHECKED: tuple["Reader", ...] = (run_folder, ncu, kineto, nvprof, nsys)
-    _CHECKED_FOLDERS: tuple["FolderReader", ...] = (nsys,)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A study recorded anew: its sweep is run, and what it wrote goes into the store."""
+"""`tracelab study record`: run the sweep of a study and ingest its folder."""
 
 import importlib.util
 from pathlib import Path
@@ -10,10 +10,13 @@ from tracelab.ingest import pipeline
 
 
 def record(sweep: str, out: Path, fixed: tuple[str, ...]) -> None:
-    """Run every cell of the sweep that is still to be run; cells that fail are results, and told."""
+    """Run the remaining cells of the sweep; failed cells are results.
+
+    Raises TracelabError if torch is missing.
+    """
     if importlib.util.find_spec("torch") is None:
         raise TracelabError(
-            f"{sweep} is recorded with torch, which is not installed; run `pip install 'tracelab[collect]'`, or see "
+            f"{sweep} needs torch to be recorded; run `pip install 'tracelab[collect]'`, or see "
             "`tracelab study show ROW --example`"
         )
     from tracelab.cli.collect_sweep import command
@@ -23,15 +26,15 @@ def record(sweep: str, out: Path, fixed: tuple[str, ...]) -> None:
         try:
             command.invoke(ctx)
         except click.exceptions.Exit as stopped:
-            if stopped.exit_code > 1:  # interrupted; 1 says that cells failed, which the rows tell
+            if stopped.exit_code > 1:  # interrupted; 1 means failed cells, which the rows show
                 raise
 
 
-def store(folder: Path, place: Path) -> None:
+def ingest_sweep(folder: Path, store: Path) -> None:
     """Ingest the sweep's folder."""
-    report = pipeline.ingest([folder], place)
-    refused = [result.message for result in report.files if result.status == "failed"]
-    for message in refused:
+    report = pipeline.ingest([folder], store)
+    errors = [result.message for result in report.files if result.status == "failed"]
+    for message in errors:
         click.echo(message, err=True)
     kept = sum(result.status in ("stored", "salvaged", "unchanged") for result in report.files)
-    click.echo(f"{folder}: {kept:,} files in {place}", err=True)
+    click.echo(f"{folder}: {kept:,} files in {store}", err=True)
