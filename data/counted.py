@@ -152,7 +152,7 @@ def as_published(layers: Sequence[Layer], fadd: int) -> list[Layer]:
 
 def log(layers: Sequence[Layer], published: int) -> str:
     """The console text of ncu for one forward pass of a batch."""
-    said = GENERATED.format(
+    header = GENERATED.format(
         published=published,
         batch=BATCH,
         layers=sum(layer.fadd * layer.outputs for layer in layers),
@@ -161,7 +161,7 @@ def log(layers: Sequence[Layer], published: int) -> str:
         memory_share=MEMORY_SHARE,
     )
     launches = map(_launch, as_published(layers, published))
-    return "\n".join([said, "==PROF== Connected to process 1000", *launches]) + "\n"
+    return "\n".join([header, "==PROF== Connected to process 1000", *launches]) + "\n"
 
 
 def _metrics(layer: Layer) -> Iterator[tuple[str, str, float]]:

@@ -68,8 +68,8 @@ def files() -> dict[str, bytes]:
             name = f"{run.name}/rank{rank.number}.pt.trace.json"
             found[f"{name}.gz"] = gzip.compress(trace(rank, name).encode(), 9, mtime=0)
         if run is RUN:
-            told = {str(rank.number): truth(rank.gpu) for rank in ranks}
-            figures = {"generated": GENERATED, "run": run.name, "ranks": told}
+            by_rank = {str(rank.number): truth(rank.gpu) for rank in ranks}
+            figures = {"generated": GENERATED, "run": run.name, "ranks": by_rank}
             found["truth.json"] = f"{json.dumps(figures, indent=1)}\n".encode()
     return found
 

@@ -127,8 +127,8 @@ def files() -> Iterator[tuple[str, str]]:
         yield f"{run}/run.json", described(run, log.model, log.batch_size, status="ok")
         yield f"{run}/nvprof.csv", counters(log)
     run = f"{SWEEP}-start-up-resnet18-b64"
-    told = "nvprof profiled no kernel"
-    yield f"{run}/run.json", described(run, "resnet18", 64, status="no_kernels", error=told)
+    message = "nvprof profiled no kernel"
+    yield f"{run}/run.json", described(run, "resnet18", 64, status="no_kernels", error=message)
     yield f"{run}/nvprof.csv", start_up()
 
 

@@ -103,7 +103,7 @@ class Cell:
         return load_ns if not self.workers else max(40_000, load_ns - dur_ns)
 
     def description(self) -> dict[str, object]:
-        """What run.json says."""
+        """Return the contents of run.json."""
         ran = self.status != "not_run"
         errors = {"oom": "CUDA out of memory", "timeout": "the time limit of 600 s ended the run"}
         return {

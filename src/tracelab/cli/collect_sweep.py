@@ -99,7 +99,7 @@ def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
     spent: list[float] = []
     clear = CLEAR_LINE if sys.stderr.isatty() else ""
 
-    def tell(run: str, seconds: float) -> None:
+    def report_progress(run: str, seconds: float) -> None:
         if clear:
             click.echo(f"{clear}[{len(spent) + 1}/{len(cells)}] {run}  {seconds:.0f} s", err=True, nl=False)
 
@@ -112,7 +112,7 @@ def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
         click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
 
     try:
-        runner.run_cells(cells, replace(means, tell=tell), done)
+        runner.run_cells(cells, replace(means, report_progress=report_progress), done)
     except Interrupted as signal:
         click.echo(clear, err=True, nl=False)
         return signal.number

@@ -52,21 +52,21 @@ class Result:
     interrupted: int | None = None
 
 
-def measure(asked: CeilingOptions, tell: Callable[[Row], None] = lambda _row: None) -> Result:
+def measure(options: CeilingOptions, report: Callable[[Row], None] = lambda _row: None) -> Result:
     """Measure and write a run folder; raises TracelabError if it cannot start."""
-    bench = _bench(asked)
-    run = check_run_name(asked.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
-    folder = asked.out / run
-    with claim_run_folder(folder, force=asked.force):
-        card = next(iter(list_gpus()), None) if bench.cuda else None
-        described = _described(asked, bench, run, card)
-        write_json(folder / RUN_JSON, described)
+    bench = _bench(options)
+    run = check_run_name(options.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
+    folder = options.out / run
+    with claim_run_folder(folder, force=options.force):
+        gpu = next(iter(list_gpus()), None) if bench.cuda else None
+        run_json = _initial_run_json(options, bench, run, gpu)
+        write_json(folder / RUN_JSON, run_json)
         sampler = Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S)
-        session = _Session(bench, card, sampler, tell)
+        session = _Session(bench, gpu, sampler, report)
         signal = None
         try:
             with raise_on_signals(), sampler:
-                session.all_of(asked)
+                session.all_of(options)
         except Interrupted as interrupted:
             signal = interrupted.number
         finally:
@@ -74,8 +74,8 @@ def measure(asked: CeilingOptions, tell: Callable[[Row], None] = lambda _row: No
         release_reserve(folder)
         status, error = _verdict(session, signal)
         final = {"status": status, "error": error, "ended_at": datetime.now(UTC).isoformat()}
-        tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if card else {}
-        write_json(folder / RUN_JSON, described | final | {"tags": tags, "not_measured": session.skipped})
+        tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if gpu else {}
+        write_json(folder / RUN_JSON, run_json | final | {"tags": tags, "not_measured": session.skipped})
         return Result(folder, status, error, session.figures, session.skipped, signal)
 
 
@@ -90,24 +90,24 @@ def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
 class _Session:
     """A running measurement."""
 
-    def __init__(self, bench: Bench, card: Gpu | None, sampler: Sampler, tell: Callable[[Row], None]) -> None:
+    def __init__(self, bench: Bench, gpu: Gpu | None, sampler: Sampler, report: Callable[[Row], None]) -> None:
         folder = sampler.path.parent
         self.lines = JsonLines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
         self.skipped: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.figures = 0
-        self._bench, self._card, self._sampler, self._tell = bench, card, sampler, tell
+        self._bench, self._gpu, self._sampler, self._report = bench, gpu, sampler, report
         self._host = read_host()
 
-    def all_of(self, asked: CeilingOptions) -> None:
+    def all_of(self, options: CeilingOptions) -> None:
         """Measure every part; one that fails does not end the others."""
-        for what, work in measurements(self._bench, asked.parts):
+        for what, work in measurements(self._bench, options.parts):
             with self._skip_on_error(what):
                 self._write(work, 1 if self._bench.cuda else None)
             if self._bench.cuda:
                 self._bench.torch.cuda.empty_cache()
-        if "collectives" in asked.parts:
-            ranks = asked.ranks or (self._bench.torch.cuda.device_count() if self._bench.cuda else _CPU_RANKS)
+        if "collectives" in options.parts:
+            ranks = options.ranks or (self._bench.torch.cuda.device_count() if self._bench.cuda else _CPU_RANKS)
             if ranks == 1:
                 self.skipped["collectives"] = "needs at least two GPUs"
                 return
@@ -127,29 +127,29 @@ class _Session:
         """Measure, and add GPU, clock under load and power limit to each row."""
         begun = time.monotonic()
         found = work()
-        samples = self._sampler.recent(begun) if self._card else []
+        samples = self._sampler.recent(begun) if self._gpu else []
         clock_hz, throttled = at_work(samples)
         self.throttled |= throttled
         for row in found:
             whole = {
                 "host": self._host.name,
-                "device_name": self._card.name if self._card else _processor(self._host.processor, self._bench),
-                "uuid": self._card.uuid if self._card else None,
+                "device_name": self._gpu.name if self._gpu else _processor(self._host.processor, self._bench),
+                "uuid": self._gpu.uuid if self._gpu else None,
                 **row,
                 "gpus": gpus,
                 "clock_hz": clock_hz,
-                "power_limit_w": self._card.power_limit_w if self._card else None,
+                "power_limit_w": self._gpu.power_limit_w if self._gpu else None,
             }
             self.lines.append(whole)
             self.figures += 1
-            self._tell(whole)
+            self._report(whole)
 
 
 def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
     """Return the median clock of a GPU under load, and its throttle reasons; idle samples do not count."""
-    busy = [(card, set((card.throttle_reasons or "none").split(", "))) for card in seen]
-    busy = [(card, reasons) for card, reasons in busy if "gpu_idle" not in reasons]
-    clocks = [card.sm_clock_hz for card, _ in busy if card.sm_clock_hz is not None]
+    busy = [(gpu, set((gpu.throttle_reasons or "none").split(", "))) for gpu in seen]
+    busy = [(gpu, reasons) for gpu, reasons in busy if "gpu_idle" not in reasons]
+    clocks = [gpu.sm_clock_hz for gpu, _ in busy if gpu.sm_clock_hz is not None]
     return statistics.median_low(clocks) if clocks else None, set().union(*(reasons for _, reasons in busy)) - {"none"}
 
 
@@ -160,21 +160,21 @@ def _processor(name: str | None, bench: Bench) -> str | None:
     return f"CPU {name}" if name and not name.startswith("CPU") else name or "CPU"
 
 
-def _bench(asked: CeilingOptions) -> Bench:
+def _bench(options: CeilingOptions) -> Bench:
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
         raise TracelabError("torch is not installed here; pip install torch, or tracelab[collect]") from error
     there = torch.cuda.is_available()
-    if asked.device == "cuda" and not there:
+    if options.device == "cuda" and not there:
         raise UsageError("--device cuda: torch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES")
-    if asked.ranks is not None and there and asked.device != "cpu" and asked.ranks > torch.cuda.device_count():
-        raise UsageError(f"--gpus {asked.ranks}: torch sees {torch.cuda.device_count()} GPUs; lower --gpus")
-    kind = "cuda" if there and asked.device != "cpu" else "cpu"
-    return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, asked.quick])
+    if options.ranks is not None and there and options.device != "cpu" and options.ranks > torch.cuda.device_count():
+        raise UsageError(f"--gpus {options.ranks}: torch sees {torch.cuda.device_count()} GPUs; lower --gpus")
+    kind = "cuda" if there and options.device != "cpu" else "cpu"
+    return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, options.quick])
 
 
-def _described(asked: CeilingOptions, bench: Bench, run: str, card: Gpu | None) -> dict[str, Any]:
+def _initial_run_json(options: CeilingOptions, bench: Bench, run: str, gpu: Gpu | None) -> dict[str, Any]:
     torch = bench.torch
     return {
         "tracelab": RUN_FORMAT,
@@ -186,13 +186,13 @@ def _described(asked: CeilingOptions, bench: Bench, run: str, card: Gpu | None) 
         "status": "not_run",
         "error": None,
         "host": read_host().name,
-        "gpu": card.name if card else None,
-        "driver": card.driver if card else None,
+        "gpu": gpu.name if gpu else None,
+        "driver": gpu.driver if gpu else None,
         "torch_version": torch.__version__,
         "cuda_version": torch.version.cuda,
         "started_at": datetime.now(UTC).isoformat(),
         "tags": {},
-        "axes": {"device": bench.device.type, "quick": asked.quick, "parts": list(asked.parts)},
+        "axes": {"device": bench.device.type, "quick": options.quick, "parts": list(options.parts)},
         "versions": {"tracelab": __version__},
         "expects": {"ranks": [0], "files": ["ceilings.jsonl"]},
     }

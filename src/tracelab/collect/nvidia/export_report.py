@@ -1,4 +1,4 @@
-"""The export of a report, at once, while the version that wrote it is at hand; and how much work of a GPU is in it."""
+"""Export reports right after the capture, with the version that wrote them, and count the GPU work in them."""
 
 import contextlib
 import csv
@@ -25,18 +25,18 @@ _TAIL = 500
 
 @dataclass(frozen=True)
 class Export:
-    """What a capture left behind: reports, their exports, the work of a GPU in these, and why there is no more."""
+    """The files of a capture: reports, their exports, the GPU work in them, and the first error."""
 
     reports: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
     kernels: int = 0
     copies: int = 0
-    """Copies and fills."""
+    """Memory copies and memsets."""
     error: str | None = None
 
 
 def export_reports(capture: Capture, environ: Mapping[str, str], timeout_s: float = EXPORT_TIMEOUT_S) -> Export:
-    """Export every report of the capture; an export is whole or absent, and a report stays in every case."""
+    """Export every report of the capture, each completely or not at all; reports are always kept."""
     nsys = capture.tool.name == "nsys"
     errors = _import_streams(capture, environ, timeout_s) if nsys else []
     reports = _reports(capture.base, (".nsys-rep", ".qdrep") if nsys else (".ncu-rep", ".ncu-repz"))
@@ -54,7 +54,7 @@ def export_reports(capture: Capture, environ: Mapping[str, str], timeout_s: floa
 
 
 class _FailedError(Exception):
-    """An export that failed, in its own words."""
+    """An export failed; the message is the tool's."""
 
 
 _Run = Callable[[Sequence[str], Path | None], None]
@@ -82,19 +82,19 @@ def _ncu_export(capture: Capture, report: Path, run: _Run) -> tuple[Path, int, i
 
 
 def _session(capture: Capture) -> str:
-    """What a raw page lacks and its reader needs, as ncu's own session page has it: above all the clock setting."""
-    told = capture_record(capture)
+    """Return the session page that the raw page lacks and its reader needs, above all for the clock setting."""
+    recorded = capture_record(capture)
     text = io.StringIO("Session Info\n", newline="")
     text.seek(0, io.SEEK_END)
     rows = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     rows.writerow(["Session Attribute", "Value"])
-    rows.writerow(["Nsight Compute", told["tool_version"]])
-    rows.writerow(["Profiler Command Line", " ".join(told["tool_command"])])
+    rows.writerow(["Nsight Compute", recorded["tool_version"]])
+    rows.writerow(["Profiler Command Line", " ".join(recorded["tool_command"])])
     return f"{text.getvalue()}\n"
 
 
 def _rows(path: Path) -> Counter[str]:
-    """Rows of an SQLite export, by table, where a GPU's work stands; raises _FailedError where it is none."""
+    """Count the rows of the GPU tables of an SQLite export; raises _FailedError if it is not one."""
     if not path.is_file():
         raise _FailedError("nsys wrote no file")
     try:
@@ -109,7 +109,7 @@ def _rows(path: Path) -> Counter[str]:
 
 
 def _launches(path: Path) -> int:
-    """Rows of a raw page, but for the row of units; messages of ncu may stand around the table."""
+    """Count the rows of a raw page without its row of units; ncu may print messages around the table."""
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.reader(line for line in file if not line.startswith("=="))
         header = next((row for row in rows if row[:1] == ["ID"]), None)
@@ -117,7 +117,7 @@ def _launches(path: Path) -> int:
 
 
 def _runner(environ: Mapping[str, str], timeout_s: float) -> _Run:
-    """A function that runs a command to its end, its output behind what a file holds if one is named."""
+    """Return a function that runs a command, and appends its output to a file if given."""
 
     def run(command: Sequence[str], output: Path | None) -> None:
         with contextlib.ExitStack() as stack:
@@ -137,14 +137,14 @@ def _runner(environ: Mapping[str, str], timeout_s: float) -> _Run:
             except subprocess.TimeoutExpired as error:
                 raise _FailedError(f"no end after {timeout_s:.0f} s") from error
         if done.returncode:
-            said = done.stderr + (done.stdout or b"") + (output.read_bytes()[-_TAIL:] if output else b"")
-            raise _FailedError(_last_line(said) or f"exit code {done.returncode}")
+            output_bytes = done.stderr + (done.stdout or b"") + (output.read_bytes()[-_TAIL:] if output else b"")
+            raise _FailedError(_last_line(output_bytes) or f"exit code {done.returncode}")
 
     return run
 
 
 def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: float) -> list[str]:
-    """Make a report of what nsys recorded and could not import itself (packages that misplace its importer)."""
+    """Import recordings that nsys could not import itself, because its package misplaces the importer."""
     errors = []
     for stream in _reports(capture.base, (_UNIMPORTED,)):
         report, aside = stream.with_suffix(".nsys-rep"), stream.with_name(f".{stream.stem}.partial.nsys-rep")
@@ -166,7 +166,7 @@ def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: flo
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """A path, and what it is a link to, step by step: packages spread a tool over several folders."""
+    """Yield a path and each target of its links: packages spread a tool over several folders."""
     for _ in range(10):
         yield path
         if not path.is_symlink():
@@ -182,7 +182,7 @@ def _reports(base: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def _settle(aside: Path, target: Path) -> None:
-    """Move a whole file to its place, once the disk has it."""
+    """Sync a complete file to disk and rename it to its target."""
     with aside.open("rb") as file:
         os.fsync(file.fileno())
     aside.replace(target)
@@ -190,7 +190,7 @@ def _settle(aside: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def _gone(path: Path) -> Iterator[None]:
-    """Leave nothing half-written behind."""
+    """Delete partial files after the block."""
     try:
         yield
     except OSError as error:
@@ -200,6 +200,6 @@ def _gone(path: Path) -> Iterator[None]:
             left.unlink(missing_ok=True)
 
 
-def _last_line(said: bytes) -> str:
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+def _last_line(output_bytes: bytes) -> str:
+    lines = [line.strip() for line in output_bytes.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1].removeprefix("==ERROR==").strip()[:_TAIL] if lines else ""

@@ -1,4 +1,4 @@
-"""What ncu is asked for: the metrics of the roofline that it knows of these GPUs, and the user's own."""
+"""Select the metrics for ncu: those of the roofline that the GPUs support, and the user's."""
 
 import difflib
 import re
@@ -39,7 +39,7 @@ COUNTS = (
     ("sm__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum"),
     ("sm__warps_active.avg.pct_of_peak_sustained_active",),
 )
-"""What one roofline counts; of several ways the first that the chip has."""
+"""Counters of one roofline; of several alternatives, the first that the chip has."""
 RATES = tuple(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("sm", "smsp", "dram", "lts", "l1tex"))
 """Clocks, at which the peaks below hold."""
 PEAKS = (
@@ -94,9 +94,9 @@ def roofline_metrics(known: frozenset[str]) -> list[str]:
     return [*counts, *_tensor(known), *free, *OF_THE_LAUNCH, *OF_THE_DEVICE]
 
 
-def check_metrics(asked: Iterable[str], known: frozenset[str], version: str) -> list[str]:
+def check_metrics(requested: Iterable[str], known: frozenset[str], version: str) -> list[str]:
     """The user's metrics. Raises UsageError with the nearest name for one that this ncu does not know of these GPUs."""
-    names = [name.strip() for text in asked for name in text.split(",") if name.strip()]
+    names = [name.strip() for text in requested for name in text.split(",") if name.strip()]
     for name in names:
         if name.startswith((*_EXPANDED, *_NOT_LISTED)):
             continue
@@ -135,8 +135,8 @@ def _tensor(known: frozenset[str]) -> list[str]:
         of_src = [(match, name) for match, name in found if match["src"] == src]
         whole = [name for match, name in of_src if not match["dst"] and not match["sparsity"]]
         results = [name for match, name in of_src if match["dst"] and not match["sparsity"]]
-        told = {match["dst"] for match, name in of_src if name in results}
-        parts = [name for match, name in of_src if match["sparsity"] and match["dst"] not in told]
+        counted_types = {match["dst"] for match, name in of_src if name in results}
+        parts = [name for match, name in of_src if match["sparsity"] and match["dst"] not in counted_types]
         chosen += [f"{name}.sum" for name in whole or [*results, *parts]]
         dense = [name for match, name in of_src if match["sparsity"] == "off"]
         chosen += [f"{name}.sum.peak_sustained" for name in dense]

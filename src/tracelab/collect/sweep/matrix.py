@@ -97,9 +97,9 @@ def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Pat
     for (options, times), values, base in zip(found, picked, name_runs(name, picked), strict=True):
         for repeat in range(times):
             run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, added later, rename nothing
-            asked = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
+            settings = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
             try:
-                cells.append(Cell(validate_settings(asked), values))
+                cells.append(Cell(validate_settings(settings), values))
             except UsageError as error:
                 raise UsageError(f"cell {run}: {error}; remove the cell with [[exclude]]") from error
     return Sweep(name, about, tuple(cells), varied)
@@ -115,8 +115,8 @@ def _merged(shared: Mapping[str, Any], matrix: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -> Iterator[Options]:
-    """Yield the options of every cell of one matrix; `asked` overrides, `fitted` collects excludes that matched."""
+def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, bool]) -> Iterator[Options]:
+    """Yield the options of every cell; `fixed_options` override, `fitted` notes which excludes matched."""
     fixed = {"workload": matrix["workload"]} if "workload" in matrix else {}
     if "timeout_s" in matrix:
         fixed["timeout_s"] = matrix["timeout_s"]
@@ -139,7 +139,7 @@ def _cells(matrix: Mapping[str, Any], asked: Options, fitted: dict[str, bool]) -
             _known("key of [[override]]", each, ("where", "set"))
             if _fits(_options(options), _options(_table(each, "where"))):
                 options |= _table(each, "set")
-        cell = _with(_options(options), asked)
+        cell = _with(_options(options), fixed_options)
         if "workload" not in cell:
             raise UsageError("no workload; add one, such as workload = 'image_classification'")
         fitting = [what for what, each in excluded.items() if _fits(cell, each)]

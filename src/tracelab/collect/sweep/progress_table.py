@@ -33,8 +33,8 @@ def count_states(states: Mapping[str, str]) -> str:
     """Return the number of cells by state: 36 cells: 30 ok, 4 oom, 2 not_run."""
     counts = Counter(states.values())
     order = [*RUN_STATUSES, *sorted(set(counts) - set(RUN_STATUSES))]
-    told = ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
-    return f"{len(states)} cell{'' if len(states) == 1 else 's'}: {told or 'none'}"
+    counted = ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
+    return f"{len(states)} cell{'' if len(states) == 1 else 's'}: {counted or 'none'}"
 
 
 def format_duration(seconds: float) -> str:

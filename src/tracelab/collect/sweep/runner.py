@@ -68,7 +68,7 @@ class RunnerOptions:
     """Command prefix, such as srun and its options."""
     train: tuple[str, ...] = ()
     """Command that replaces `tracelab collect train`."""
-    tell: Callable[[str, float], None] = lambda _run, _seconds: None
+    report_progress: Callable[[str, float], None] = lambda _run, _seconds: None
     """Called repeatedly with name and seconds while a cell runs."""
 
 
@@ -118,7 +118,7 @@ def _run_one(cell: Cell, before: str, options: RunnerOptions, scratch: Path) -> 
             workers.append(launch(cell_command(cell, before, options), cell_environment(options), 0, scratch / "0"))
             while workers[0].process.poll() is None:
                 seconds = time.monotonic() - begun
-                options.tell(cell.run, seconds)
+                options.report_progress(cell.run, seconds)
                 if limit is not None and seconds > limit + SAVE_S + 2 * GRACE_S + _SLACK_S:
                     why = "timeout"
                     break

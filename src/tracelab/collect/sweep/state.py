@@ -104,13 +104,13 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
     workload = find_workload(settings.workload)
     trains = workload.trains
     learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
-    asked = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
+    requested = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
     return {
         "tracelab": RUN_FORMAT,
         "run": settings.run,
         "program": " ".join(options.command_words(settings, options.NOT_VARIED + options.CAPTURE_OPTIONS)),
         "workload": workload.name,
-        **asked,
+        **requested,
         "dataset": settings.data if trains else None,
         "pretrained": settings.pretrained if trains else None,
         **_size(settings, trains=trains),
@@ -129,10 +129,10 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
 
 def _size(settings: Settings, *, trains: bool) -> dict[str, int | None]:
     """Return the size of the job as far as the options determine it."""
-    asked = settings.gpus if settings.parallel != "none" else settings.gpus or 1
-    processes = asked if settings.parallel in ("ddp", "fsdp") else 1
+    requested = settings.gpus if settings.parallel != "none" else settings.gpus or 1
+    processes = requested if settings.parallel in ("ddp", "fsdp") else 1
     return {
-        "gpus": {"cuda": asked, "cpu": 0}.get(settings.device),
+        "gpus": {"cuda": requested, "cpu": 0}.get(settings.device),
         "world_size": processes,
         "global_batch_size": settings.batch_size * processes if trains and processes else None,
     }
@@ -152,9 +152,9 @@ def _record(sweep: Sweep, file: Path) -> dict[str, Any]:
 
 def _listed(cells: Iterable[Cell]) -> Iterable[dict[str, Any]]:
     for cell in cells:
-        asked = options.recorded_options(cell.settings)
+        requested = options.recorded_options(cell.settings)
         yield {
             "run": cell.run,
             "repeat": cell.settings.repeat,
-            "options": {name: asked[name] for name in cell.varied},
+            "options": {name: requested[name] for name in cell.varied},
         }
