@@ -54,14 +54,14 @@ def compare_parsers(path: Path) -> None:
     with borrow_connection() as connection, decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as f:
         chunker, buffer = Chunker(f, Trace()), ChunkBuffer()
         while (chunk := chunker.next_chunk(buffer)) is not None:
-            lines, _ = repair.events(bytes(chunk), BASE_NS, DiagnosticCounts())
+            lines, _ = repair.repair_chunk(bytes(chunk), BASE_NS, DiagnosticCounts())
             in_python = list(python.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             try:
                 fast = compiled.parse_chunk(chunk, lambda shapes: classify_shapes(shapes, connection), base_ns=BASE_NS)
             except parser.RefusedChunkError:
                 expected = list(compiled.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             else:
-                lines, _ = repair.whole_events(fast.irregular, BASE_NS, DiagnosticCounts())
+                lines, _ = repair.repair_events(fast.irregular, BASE_NS, DiagnosticCounts())
                 repaired = compiled.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection))
                 expected = [fast, *repaired]
             assert sort_rows(rows_of(in_python)) == sort_rows(rows_of(expected))
@@ -101,7 +101,7 @@ def test_events_of_the_corpus_become_the_same_rows() -> None:
 @given(chunk=st.lists(st.tuples(events, spaces), min_size=1, max_size=12), base_ns=st.integers(0, 10**18))
 def test_any_events_become_the_same_tables(chunk: list[tuple[dict, str]], base_ns: int) -> None:
     text = ",".join(event_text(event, space) for event, space in chunk)
-    lines, _ = repair.events(text.encode(), base_ns, DiagnosticCounts())
+    lines, _ = repair.repair_chunk(text.encode(), base_ns, DiagnosticCounts())
     results = [
         list(parser.parse_repaired(lines, lambda shapes: [KINDS[shape.ph] for shape in shapes]))
         for parser in (CompiledParser(), PythonParser())

@@ -141,7 +141,10 @@ class CompiledParser:
                 str(chunk, "utf-8")
             except UnicodeDecodeError as error:
                 raise RefusedChunkError(str(error)) from error
-        kinds = bytes(kinds_of(self._shapes()))
+        shapes = self._shapes()
+        kinds = bytes(kinds_of(shapes))
+        if len(kinds) != len(shapes):
+            raise ValueError(f"{len(kinds)} kinds for {len(shapes)} shapes")
         self._module.write(call("get_kinds"), kinds)
         if not call("build_columns"):
             raise RefusedChunkError(f"no memory for the columns of {len(chunk):,} bytes")
