@@ -10,16 +10,22 @@ WORKERS ?= 2
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
 PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disable-pip-version-check install --quiet
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
+# A process takes whole files, the longest first (tests/conftest.py); its children keep what Python compiles.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: demo test bench venv lint wheel parser sanitize docs site data clean help
+.PHONY: demo check test bench venv lint wheel parser sanitize docs site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
 
+check: $(VENV)/.test  ## Check style and types, and run the quick tests, in about a minute.
+	@$(LINT)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m 'not slow' $(ARGS)
+
 test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
 	@lint=0; { $(LINT); } || lint=$$?; \
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile -rs $(ARGS) || exit; \
+	$(PYTEST) -rs $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }
 
 bench: $(VENV)/.runtime  ## Measure speed and memory. ARGS=--peers: beside other tools; see benchmarks/run.py.

@@ -12,8 +12,17 @@ from tests import properties  # noqa: F401  registers the profiles
 from tests.memory import MemoryStore
 from tracelab.store import commit
 
-_FIRST = ("unit/test_docs.py", "docs/", "wheel/", "collect/")
-"""The longest tests begin first, so that no process is left with one of them at the end."""
+_SLOW = (
+    *("unit/test_docs.py", "wheel/", "collect/test_train.py", "docs/", "study/test_examples.py", "fuzz/"),
+    *("collect/test_faults.py", "readers/test_kineto_corpus.py", "export/", "report/test_content.py"),
+    *("collect/test_nvidia_captures.py", "collect/test_nvidia_train.py", "collect/test_ceilings.py"),
+    *("collect/test_sweep_settings.py", "collect/test_sweep_runs.py", "collect/test_bare.py"),
+    *("collect/test_model_cost.py", "readers/test_host_corpus.py", "readers/test_timeline_corpus.py"),
+    *("readers/test_like_corpus.py", "readers/test_nsys_corpus.py", "readers/test_nvprof_corpus.py"),
+    *("readers/test_ncu_corpus.py", "readers/test_nsys_damage.py", "unit/test_store.py", "unit/test_doctor.py"),
+    *("study/test_corrections.py", "report/test_cli.py", "report/test_browser.py"),
+)
+"""Files that take long, those that take longest first: the order in which the processes of a test run begin them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,12 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long files first; within a file, and among the others, the order stays."""
+    """Mark the tests of slow files, and run them first, so that no process is left with one at the end."""
 
     def place(item: pytest.Item) -> int:
         path = item.path.as_posix()
-        return next((at for at, part in enumerate(_FIRST) if f"/tests/{part}" in path), len(_FIRST))
+        return next((at for at, part in enumerate(_SLOW) if f"/tests/{part}" in path), len(_SLOW))
 
+    for item in items:
+        if place(item) < len(_SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=place)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs_torch
 from tracelab.collect.settings import Settings, as_json, command_words, from_json, non_default_options
 from tracelab.collect.workloads import find_workload, list_workloads
 from tracelab.errors import UsageError
@@ -59,8 +60,8 @@ def test_every_module_of_collecting_can_be_imported_without_the_others() -> None
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@needs_torch
 def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs torch: make venv")
     path = tmp_path / "small.py"
     settings = "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Settings:\n    pass\n"
     path.write_text(f"{settings}\n\ndef workload(settings):\n    return lambda: None\n")

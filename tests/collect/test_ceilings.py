@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs_torch
 from tests.readers.small import ingest_paths
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.run import at_work
@@ -104,15 +105,15 @@ def test_a_card_that_nobody_looked_at_has_no_clock() -> None:
         (0.00001, 2.0, 10_000),
     ],
 )
+@needs_torch
 def test_work_goes_on_until_a_card_has_come_to_its_limits(one_s: float, least_s: float, repeats: int) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     from tracelab.collect.ceilings.kernels import count_repetitions
 
     assert count_repetitions(SIZES["cuda", False], one_s, least_s) == repeats
 
 
+@needs_torch
 def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     import torch
 
     from tracelab.collect.ceilings.kernels import Bench, measurements
@@ -128,8 +129,8 @@ def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:
     assert [row["size_bytes"] for row in found[3:6]] == [3 * 65_536, 2 * 65_536, 3 * 16 * 16 * 4]
 
 
+@needs_torch
 def test_ceilings_of_a_processor_end_in_a_run_folder_that_ingests(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     words = ["collect", "ceilings", "--device", "cpu", "--quick", "--only", "gemm", "--only", "collectives"]
     command = [sys.executable, "-m", "tracelab", *words, "--out", str(tmp_path / "runs"), "--run", "c"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -169,8 +170,8 @@ def test_sweeps_and_ceilings_need_none_of_what_asking_needs() -> None:
         assert expected in done.stdout, done.stderr
 
 
+@needs_torch
 def test_real_runs_of_a_sweep_ingest_with_what_was_varied(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     (tmp_path / "S.toml").write_text(
         "workload = 'gemm'\ntimeout_s = 200\n[fixed]\ndevice = 'cpu'\nsteps = 2\nwarmup = 0\n[axes]\nseed = [0, 1]\n"
     )

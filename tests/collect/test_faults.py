@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="training needs torch: make venv")
-
+from tests.needs import needs_torch
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import Result, train
+
+pytestmark = needs_torch
 
 WORKLOAD = '''"""A workload with a fault."""
 from dataclasses import dataclass

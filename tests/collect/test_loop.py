@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="steps need torch: make venv")
+from tests.needs import needs_torch, torch
+from tracelab.collect.process.cancellation import Cancellation
+from tracelab.collect.process.launcher_env import Job
+from tracelab.collect.profiling.capture import NoProfiler, StepCapture
+from tracelab.collect.profiling.schedule import build_schedule
+from tracelab.collect.settings import Settings
+from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop
+from tracelab.collect.training.model_setup import RankContext
+from tracelab.collect.training.step_log import StepLog
 
-from tracelab.collect.process.cancellation import Cancellation  # noqa: E402
-from tracelab.collect.process.launcher_env import Job  # noqa: E402
-from tracelab.collect.profiling.capture import NoProfiler, StepCapture  # noqa: E402
-from tracelab.collect.profiling.schedule import build_schedule  # noqa: E402
-from tracelab.collect.settings import Settings  # noqa: E402
-from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop  # noqa: E402
-from tracelab.collect.training.model_setup import RankContext  # noqa: E402  torch first
-from tracelab.collect.training.step_log import StepLog  # noqa: E402
+pytestmark = needs_torch
 
 
 class Slow(NoProfiler):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="counting FLOPs needs torch: make venv")
-pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
+from tests.needs import needs_torch, torch
+from tracelab.collect.training.model_cost import count_model_cost
+from tracelab.collect.workloads import build_settings, find_workload, load_module
+from tracelab.errors import UsageError
 
-from tracelab.collect.training.model_cost import count_model_cost  # noqa: E402  torch first
-from tracelab.collect.workloads import build_settings, find_workload, load_module  # noqa: E402
-from tracelab.errors import UsageError  # noqa: E402
+pytestmark = needs_torch
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.collect.test_nvidia_captures import FAKES, PROGRAM, STEP, environ
+from tests.needs import needs_torch
 from tracelab.collect import nvidia
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.profiling.external import ExternalProfiler
-
-WITH_TORCH = pytest.mark.skipif(
-    subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0,
-    reason="torch is not installed",
-)
 
 
 def trained(tmp_path, fault="", **variables):
@@ -29,7 +25,7 @@ def trained(tmp_path, fault="", **variables):
     return told, sorted(path.name for path in (tmp_path / "r").iterdir())
 
 
-@WITH_TORCH
+@needs_torch
 def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
     told, files = trained(tmp_path)
     assert (told["status"], told["profiler"]) == ("ok", "nsys")
@@ -38,7 +34,7 @@ def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
     assert str(tmp_path) not in json.dumps(told["capture"])
 
 
-@WITH_TORCH
+@needs_torch
 @pytest.mark.parametrize(
     ("fault", "said"),
     [("no_report", "nsys: Importer error status"), ("export_fails", "could not be exported")],
@@ -51,7 +47,7 @@ def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, said):
     assert "steps.rank0.jsonl" in files
 
 
-@WITH_TORCH
+@needs_torch
 def test_a_run_without_the_tool_is_refused_with_a_status(tmp_path):
     told, _ = trained(tmp_path, TRACELAB_NSYS=str(tmp_path / "none"))
     assert told["status"] == "profiler_error"

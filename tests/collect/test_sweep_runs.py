@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.needs import needs_torch
 from tests.readers.small import ingest_paths
 from tracelab.collect.run_folder import claim_run_folder, read_run_json
 from tracelab.collect.settings import Settings
@@ -155,8 +156,8 @@ def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
     assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
 
 
+@needs_torch
 def test_last_word_of_a_shared_sweep_counts_what_the_other_process_did(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs torch: make venv")
     (tmp_path / "S.toml").write_text(
         'workload = "gemm"\n[axes]\nseed = [0, 1]\n[fixed]\ndevice = "cpu"\nsample_s = 0\n'
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.needs import needs_torch
 from tracelab.cli import main
 from tracelab.collect.process.placement import place_ranks
 from tracelab.collect.run_folder import read_run_json
@@ -31,8 +32,8 @@ def steps_asked_for(folder: Path) -> list[int]:
     return [(read_run_json(folder / "runs" / "S" / f"S-seed{seed}") or {})["axes"]["steps"] for seed in (0, 1)]
 
 
+@needs_torch
 def test_runs_of_other_settings_are_no_cells_of_a_sweep(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs torch: make venv")
     assert asked(tmp_path, steps=4).exit_code == 0
     refused, shown = asked(tmp_path, steps=7), asked(tmp_path, "--dry-run", steps=7)
     sentence = (

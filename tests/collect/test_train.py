@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="training needs torch: make venv")
-pytest.importorskip("PIL", reason="torchvision needs pillow: make venv")
-
-import torch
-
+from tests.needs import needs_torch, torch
 from tracelab.client import Lab
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import Result, train
 from tracelab.collect.training import data_loading
 from tracelab.ingest import pipeline
+
+pytestmark = needs_torch
 
 TINY = {
     "device": "cpu",

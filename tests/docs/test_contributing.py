@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs_torch
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 COPIED = ("src", "queries", "collectors", "tests/unit", "tests/golden/*.py", "tests/*.py", "pyproject.toml", "data/cpu")
@@ -87,8 +89,8 @@ def add_reader(checkout: Path, source: str) -> None:
     base.write_text(text.replace(removed, added))
 
 
+@needs_torch
 def test_a_workload_is_added_and_recorded(checkout: Path) -> None:
-    pytest.importorskip("torch", reason="recording needs torch")
     (checkout / "softmax.py").write_text(block("Add a workload", "python"))
     commands = re.findall(
         r"^    tracelab (collect train softmax.*|ingest runs.*|query op_summary.*)$", PAGE, re.MULTILINE

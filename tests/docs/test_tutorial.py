@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="recording needs torch: make venv")
+from tests.needs import needs_torch
+
+pytestmark = needs_torch
 
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = re.findall(r"^    (tracelab .*)$", (CHECKOUT / "docs" / "tutorial" / "index.md").read_text(), re.MULTILINE)

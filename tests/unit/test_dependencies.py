@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def imported(path: Path) -> Iterator[str]:
                 yield name.split(".")[0]
 
 
+@cache
 def imports() -> dict[str, set[Path]]:
     """Of each distribution that is imported: the files that do."""
     ours = {"tracelab", *(path.stem for path in COLLECTORS.glob("*.py"))}
@@ -66,17 +68,14 @@ def imports() -> dict[str, set[Path]]:
     return files
 
 
-IMPORTS = imports()
-
-
 def test_what_is_imported_is_declared() -> None:
-    assert sorted(set(IMPORTS) - REQUIRED - set(EXTRAS)) == [], (
+    assert sorted(set(imports()) - REQUIRED - set(EXTRAS)) == [], (
         "add it to dependencies in pyproject.toml, or to an extra"
     )
 
 
 def test_what_is_declared_is_imported() -> None:
-    unused = sorted((REQUIRED | set(EXTRAS)) - set(IMPORTS))
+    unused = sorted((REQUIRED | set(EXTRAS)) - set(imports()))
     assert unused == [], "remove it from pyproject.toml"
 
 
@@ -85,7 +84,7 @@ def test_a_dependency_is_either_required_or_an_extra() -> None:
 
 
 def test_only_collecting_imports_what_only_collecting_installs() -> None:
-    places = {path for name, extra in EXTRAS.items() if extra == "collect" for path in IMPORTS[name]}
+    places = {path for name, extra in EXTRAS.items() if extra == "collect" for path in imports()[name]}
     elsewhere = [path for path in places if not path.is_relative_to(PACKAGE / "collect") and path.parent != COLLECTORS]
     assert [path.relative_to(ROOT).as_posix() for path in elsewhere] == [
         "src/tracelab/cli/study_record.py"
