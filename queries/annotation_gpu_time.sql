@@ -23,7 +23,7 @@
 -- gpu_sum_ns = "Durations of all kernels, copies, memsets and graphs of the device, added up."
 -- of_gpu_sum_ratio = "gpu_ns / gpu_sum_ns."
 -- timed_ranges = "Ranges with a valid start and duration; a mark, or a range that was never closed, holds nothing."
--- overlapping_ranges = "Ranges that begin inside another and end after it: they are nobody's inner range."
+-- overlapping_ranges = "Ranges that begin inside another and end after it: they are the inner range of no other."
 -- [report]
 -- section = "time"
 -- order = 3

@@ -1,6 +1,6 @@
 -- How much collectives move, how fast, and how much of their time is waiting for other ranks.
 -- A row is one run, rank, device, kind of collective and process group. A collective is a communication kernel; its size S
--- and group come from what the profiler noted about it, or about the op that launched it and nothing else. algbw is S over
+-- and group come from what the profiler noted about it, or about the op that launched only it. algbw is S over
 -- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
 -- 2(n-1)/n; all_gather, reduce_scatter, all_to_all, and of `other` gather and scatter (n-1)/n; broadcast, reduce and
 -- send_recv 1. A kernel's time holds its waiting for the other ranks. Where every rank of the group is in the run, and the

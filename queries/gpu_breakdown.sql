@@ -1,7 +1,7 @@
 -- Time of each device: compute, exposed communication, exposed copies, idle.
 -- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
 -- applies: compute, then communication, then memory, then idle; the four parts add up to `window_ns`. Kernels that no
--- rule of the classifier knows count as compute, and so do CUDA graphs recorded as a whole, whatever ran inside them.
+-- rule of the classifier knows count as compute, and so do CUDA graphs recorded as a whole, with any nodes inside them.
 -- /// query
 -- title = "GPU time breakdown"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]

@@ -1,7 +1,7 @@
 -- Which sizes copies have, and how fast each size runs.
 -- A row is one run, rank, device, direction, pair of memory kinds and size class: sizes from a power of two up to just
 -- below the next. Copies of unknown size are a row whose `from_bytes` is empty. Durations add up over copies that run at
--- once. A short copy costs its latency whatever its size, so the throughput rises with the size to what the link sustains:
+-- once. A short copy costs its latency at any size, so the throughput rises with the size to what the link sustains:
 -- where it levels off, larger copies gain no more. 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Memory copy sizes"

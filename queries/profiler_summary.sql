@@ -1,4 +1,4 @@
--- A profiler's own summary, where nothing else was recorded: the table that nvprof prints at the end of a run, its
+-- A profiler's own summary, where only that was recorded: the table that nvprof prints at the end of a run, its
 -- metrics and events in sum, the averages of torch's profiler.
 -- A row is one line of such a summary, as the profiler counted it. Shares are of the summary's own kind: nvprof's are of all
 -- GPUs of the process together, and calls of a driver that a runtime call makes count in both. Times of other kinds hold

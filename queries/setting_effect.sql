@@ -1,4 +1,4 @@
--- Effect of one setting: pairs of cells that differ in nothing else.
+-- Effect of one setting: pairs of cells that differ only in it.
 -- A row is one pair, repeats taken together: the cell with the setting's base value, and one with another. The base is
 -- --base-value, else false, none, fp32 or sgd, else the smallest number, else the first text. A setting is a column of
 -- `runs` (pin_memory, workers, precision, optimizer, learning_rate, parallelism, pretrained, batch_size …) or a tag. The
@@ -53,13 +53,13 @@
 -- order = 12
 -- needs = ["steps"]
 -- show_if = "common"
--- unknown = "What a setting changes is not known: no two cells that differ in nothing else both have a speed."
+-- unknown = "What a setting changes is not known: no two cells that differ in one setting only both have a speed."
 -- [[report.findings]]
 -- when = "speedup_factor > 0"
 -- by = "speedup_factor"
 -- each = "setting"
 -- most = 4
--- text = "{setting} = {value}[ instead of {base_value}] changes the speed[ of {model}] by a factor of {speedup_factor}, over {pairs} pairs of cells that differ in nothing else."
+-- text = "{setting} = {value}[ instead of {base_value}] changes the speed[ of {model}] by a factor of {speedup_factor}, over {pairs} pairs of cells that differ only in it."
 -- advice = "A factor above 1 is worth having where accuracy and memory, in the same row, do not suffer."
 -- ///
 with selected as (

@@ -2,7 +2,7 @@
 -- A row is one run, rank, device and step: a marked range, `ProfilerStep#7` of the PyTorch profiler. A step lasts from its
 -- start to the start of the next, the last one to its own end; a range of such a name that starts with another one, or lies
 -- in it, is no step of its own. A kernel, copy, memset or graph belongs to the step in whose range on the host it was
--- launched, by whatever thread; without a recorded launch to the step whose range on its stream it starts in, else to none:
+-- launched, by any thread; without a recorded launch to the step whose range on its stream it starts in, else to none:
 -- a row without a step shows what that is. Each nanosecond of `step_ns` counts once, for the first that applies: compute,
 -- communication, memory of the step's own rows, rows of other steps or of none, idle; the five parts add up. What a device
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.

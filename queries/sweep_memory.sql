@@ -40,7 +40,7 @@
 -- [[report.findings]]
 -- when = "case when device is not null then of_total_ratio > 0.9 end"
 -- by = "of_total_ratio"
--- text = "{run} takes {used_bytes of total_bytes} of the memory of GPU {device}, with whatever else runs there."
+-- text = "{run} takes {used_bytes of total_bytes} of the memory of GPU {device}, together with other processes there."
 -- advice = "The next larger batch will not fit: checkpoint activations, use half precision, or shard the optimizer's state."
 -- [[report.findings]]
 -- when = "imbalance_factor > 1.2"

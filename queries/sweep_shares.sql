@@ -50,7 +50,7 @@
 -- when = "case when gpu_activity_ns > 0 then share = 'broadcast' and dur_ns > 0.1 * gpu_activity_ns end"
 -- by = "of_gpu_activity_ratio"
 -- text = "{run} spends {dur_ns of gpu_activity_ns} of its GPU work in broadcasts."
--- advice = "DataParallel broadcasts the model in every step, whatever the batch size: use DDP, or a larger batch."
+-- advice = "DataParallel broadcasts the model in every step, at any batch size: use DDP, or a larger batch."
 -- ///
 with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)

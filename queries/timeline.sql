@@ -102,7 +102,7 @@ laned as not materialized (
     from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, step from rows_seen) as r
     join lanes_seen as l using (key)
     union all
-    select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, nothing else is idle time
+    select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, uncovered time is idle
 ),
 edges as (  -- the bits above count the bins, from 1; the last edge sets them back to 0
     select

@@ -5,11 +5,11 @@
 -- ln(classes), and worse_than_guessing, it ends above that, however far it fell, both where the accuracy, if it is known,
 -- is that of chance; at_chance, the accuracy is, though the loss fell below that; flat, the loss ends within --flat of
 -- where it began; learns. Accuracy is that of chance at three standard errors above 1 / classes, or less: one that is
--- better was learned, whatever the loss, to which heads half-way may add (GoogLeNet). Begin and end of the loss are means
+-- better was learned, at any loss, to which heads half-way may add (GoogLeNet). Begin and end of the loss are means
 -- over the first and the last tenth of the training steps, at least one. The number of classes is --classes, else what the
 -- collector wrote down (the labels of its data, or the vocabulary), else the setting `classes` or `vocabulary`, else that
--- of the data set, which in the collector's own noise is 10 and in its transformer 512; where none is known nothing is said
--- of guessing or chance.
+-- of the data set, which in the collector's own noise is 10 and in its transformer 512; where none is known, guessing and
+-- chance are not judged.
 -- /// query
 -- title = "Training health"
 -- needs = ["steps"]

@@ -20,7 +20,7 @@ comment on column kernel_classes.rule is 'The pattern that matched.';
 
 -- with_class(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
 -- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
--- kernel (`collectives`, on = 'kernel') wins over its name: such a kernel communicates, whatever it is called.
+-- kernel (`collectives`, on = 'kernel') wins over its name: such a kernel communicates, under any name.
 create or replace macro with_class(relation) as table
 with _noted as (
     select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective

@@ -45,7 +45,7 @@ where not regexp_matches(
 );
 comment on view run_settings is 'one setting of one run';
 
--- settings_except(settings, names): the settings other than those named, as one text: equal where nothing else differs.
+-- settings_except(settings, names): the settings other than those named, as one text: equal where only those named differ.
 create or replace macro settings_except(settings, names) as
     list_filter(map_entries(settings), lambda entry: not list_contains(names, entry.key))::varchar;
 

@@ -31,9 +31,9 @@ _COLUMNS: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that may be wrong: everything its file says.
+    """A check of the store, as its file defines it.
 
-    Its SQL gives run, rank, count and message, and may give a severity, code and how_to_fix of its own for a row.
+    Its SQL returns run, rank, count and message; further columns severity, code and how_to_fix override the check's.
     """
 
     code: str

@@ -29,7 +29,7 @@ class StoreError(TracelabError):
 
 
 class SchemaMismatchError(TracelabError):
-    """A reader wrote rows that do not fit the schema: a bug in the reader, whatever the file holds."""
+    """A reader wrote rows that do not fit the schema: a bug in the reader, for any content of the file."""
 
     def __init__(self, table: str, column: str | None, problem: str) -> None:
         super().__init__(f"table {table!r} {problem}" if column is None else f"column {table}.{column} {problem}")
@@ -38,7 +38,7 @@ class SchemaMismatchError(TracelabError):
 
 
 def escape_path(path: Path) -> str:
-    """Return the path as text that can be stored and printed, whatever bytes its name has."""
+    """Return the path as text that can be stored and printed; its name may be any bytes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 

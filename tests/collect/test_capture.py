@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracelab.collect.process.cancellation import Cancellation, CancelledError
+from tracelab.collect.process.cancellation import CanceledError, Cancellation
 from tracelab.collect.profiling.capture import ProfilerError, StepCapture
 from tracelab.collect.profiling.schedule import Schedule
 
@@ -129,7 +129,7 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
 
     diary = Told()
     capture = StepCapture(Schedule("step", first=0, active=1, wait=0, cycles=1), diary, stop)
-    with pytest.raises(CancelledError), capture.run():
+    with pytest.raises(CanceledError), capture.run():
         with capture.step(0):
             pass
         capture.between_steps()
@@ -139,7 +139,7 @@ def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
 def test_a_library_that_takes_the_exception_for_its_own_holds_a_run_up_by_one_step() -> None:
     stop = Cancellation()
     capture = StepCapture(Schedule("step", first=9, active=1, wait=0, cycles=1), Diary(), stop)
-    with pytest.raises(CancelledError), capture.run():
+    with pytest.raises(CanceledError), capture.run():
         with capture.step(0), contextlib.suppress(BaseException):
             stop.request()
         capture.between_steps()

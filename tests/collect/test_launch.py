@@ -118,7 +118,7 @@ def test_a_rank_that_takes_no_notice_ends_soon_after_its_parent_is_gone(tmp_path
     awaited(worker.log, "up")
     with worker.log.open() as log:  # it clears up behind itself
         worker.held.close()
-        assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nCancelledError\n", False)
+        assert (worker.process.wait(60), log.read(), worker.scratch.exists()) == (1, "up\nCanceledError\n", False)
 
 
 @pytest.fixture

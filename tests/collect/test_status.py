@@ -121,7 +121,7 @@ def test_a_run_is_ok_where_all_ranks_are() -> None:
 STOPPED = {
     "status": "timeout",
     "stopped": True,
-    "error": "cancelled by SIGTERM",
+    "error": "canceled by SIGTERM",
     "windows": 1,
     "files": [{"file": "t"}],
 }

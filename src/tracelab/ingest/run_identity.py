@@ -1,4 +1,4 @@
-"""Identify the run of a run folder: two folders with different run.json files are two runs, whatever their names."""
+"""Identify the run of a run folder: two folders with different run.json files are two runs, even under one name."""
 
 import hashlib
 import itertools

@@ -103,7 +103,7 @@ class Reader(Protocol):
 
         Call `open_sink` once, with the file's rank (0 where it is unknown). `Sink.put(table, rows)` takes Arrow tables
         with columns of `schema`, from any thread: columns left out become NULL, `run` and `source` are added, and
-        `rank` is added unless it is there. Times are integer ns, sizes bytes; whatever is absent is NULL, never 0 or
+        `rank` is added unless it is there. Times are integer ns, sizes bytes; an absent value is NULL, never 0 or
         an empty text. Call `Sink.close` at the end. Use at most `workers` threads. Call `progress` with the number of
         bytes of the file read since the last call; it raises an exception to stop the read, which must pass through.
 

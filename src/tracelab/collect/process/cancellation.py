@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import Iterator
 
 
-class CancelledError(BaseException):
-    """The parent cancelled this rank or is gone. Not an Exception, so that no workload catches it."""
+class CanceledError(BaseException):
+    """The parent canceled this rank or is gone. Not an Exception, so that no workload catches it."""
 
 
 class Cancellation:
-    """Whether this process was cancelled, and whether that may interrupt what it is doing."""
+    """Whether this process was canceled, and whether that may interrupt what it is doing."""
 
     def __init__(self) -> None:
         self._requested = False
@@ -22,13 +22,13 @@ class Cancellation:
             self.check()
 
     def check(self) -> None:
-        """Raise CancelledError if it is due. A library may have caught and dropped an earlier one."""
+        """Raise CanceledError if it is due. A library may have caught and dropped an earlier one."""
         if self._requested and not self._deferrals:
-            raise CancelledError
+            raise CanceledError
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Finish the block before raising CancelledError: half a trace is useless."""
+        """Finish the block before raising CanceledError: half a trace is useless."""
         self._deferrals += 1
         try:
             yield

@@ -69,7 +69,7 @@ class _JsonStream:
         self._at += 1
         return character
 
-    def value(self) -> Any:  # noqa: ANN401  whatever JSON holds
+    def value(self) -> Any:  # noqa: ANN401  any JSON value
         """Decode the next value, reading more while it seems truncated: only what follows ends a number."""
         self.peek()
         while True:

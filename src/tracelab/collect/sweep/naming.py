@@ -36,7 +36,7 @@ def name_runs(sweep: str, cells: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _part(option: str, value: Any) -> str:  # noqa: ANN401  whatever the option holds
+def _part(option: str, value: Any) -> str:  # noqa: ANN401  any value that the option holds
     mark = _SHORT.get(option, option.replace("_", ""))
     match value:
         case None:

@@ -51,7 +51,7 @@ def format_time_left(seconds: Sequence[float], cells: int) -> str:
     return f"; about {format_duration(sum(seconds) / len(seconds) * cells)} left" if seconds and cells else ""
 
 
-def _text(value: Any) -> str:  # noqa: ANN401  whatever an option holds
+def _text(value: Any) -> str:  # noqa: ANN401  any value that an option holds
     match value:
         case None:
             return "-"

@@ -66,7 +66,7 @@ def _abbreviate(parts: Sequence[str], between: str) -> str:
     return between.join(parts[:_SHOWN]) + (f"{between}and {more} more" if more > 0 else "")
 
 
-def _text(value: Any) -> str:  # noqa: ANN401  whatever an option holds
+def _text(value: Any) -> str:  # noqa: ANN401  any value that an option holds
     match value:
         case None | []:
             return "unset"

@@ -11,7 +11,7 @@ from tracelab.errors import UsageError
 _HINTS = get_type_hints(Settings)
 
 
-def parse_option(name: str, value: object) -> Any:  # noqa: ANN401  whatever the option holds
+def parse_option(name: str, value: object) -> Any:  # noqa: ANN401  any value that the option holds
     """Convert a value to the option's type; raises UsageError if it has another."""
     hint = _HINTS[name]
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]

@@ -47,7 +47,7 @@ class RankContext:
         )
         return context
 
-    def to_device(self, batch: Any) -> list[Any]:  # noqa: ANN401  whatever the loader yields
+    def to_device(self, batch: Any) -> list[Any]:  # noqa: ANN401  what a loader yields
         """Copy a batch to the device."""
         order = {"memory_format": self.torch.channels_last} if self.settings.channels_last else {}
         return [

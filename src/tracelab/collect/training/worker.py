@@ -22,7 +22,7 @@ from typing import Any
 
 from tracelab.collect import settings, status, workloads
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
-from tracelab.collect.process.cancellation import Cancellation, CancelledError
+from tracelab.collect.process.cancellation import CanceledError, Cancellation
 from tracelab.collect.process.launch import GRACE_S, PARENT_PIPE, SAVE_S, SAVING
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges, Profiler, ProfilerError, StepCapture
@@ -71,8 +71,8 @@ def main(scratch: Path) -> None:
     try:
         _run_task(task, outcome, cancellation)
         outcome["status"] = "ok"
-    except CancelledError:
-        outcome |= {"status": "timeout", "stopped": True, "error": "cancelled by SIGTERM"}
+    except CanceledError:
+        outcome |= {"status": "timeout", "stopped": True, "error": "canceled by SIGTERM"}
     except ProfilerError as error:
         outcome |= {"status": "profiler_error", "error": str(error)}
     except UsageError as error:
@@ -120,11 +120,11 @@ def _end_with_parent(cancellation: Cancellation, scratch: Path) -> None:
 
 
 def _exit_after_grace(scratch: Path) -> None:
-    """Exit and delete the scratch folder after the grace period: without a parent nobody else ends a stuck process."""
-    cancelled = saved = time.monotonic()
+    """Exit and delete the scratch folder after the grace period: without a parent no other process ends a stuck one."""
+    canceled = saved = time.monotonic()
     while time.monotonic() - saved < GRACE_S:
         time.sleep(_POLL_S)
-        if (scratch / SAVING).exists() and time.monotonic() - cancelled < SAVE_S:
+        if (scratch / SAVING).exists() and time.monotonic() - canceled < SAVE_S:
             saved = time.monotonic()
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(1)

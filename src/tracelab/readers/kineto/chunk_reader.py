@@ -113,7 +113,7 @@ class _QueuedEvents:
 class EventQueue:
     """Queues parsed events of all threads of a file, so that each mapping query runs on a large batch.
 
-    DuckDB plans a query at the same cost whatever the number of rows.
+    Planning a query costs DuckDB the same for any number of rows.
     """
 
     def __init__(self, readers: int) -> None:

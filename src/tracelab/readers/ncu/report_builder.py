@@ -52,7 +52,7 @@ class ReportBuilder:
         self.diagnostics.note(code, f"line {self.line:,}")
 
     def note_command(self, line: str) -> None:
-        """Read the clock setting from a command line of ncu; nothing else of it is kept."""
+        """Read the clock setting from a command line of ncu; drop the rest of the line."""
         if match := _CLOCK.search(line):
             self.clock_control = match[1]
 

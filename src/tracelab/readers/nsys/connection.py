@@ -43,7 +43,7 @@ def read_only_uri(path: Path) -> str:
 
 
 def decode_name(name: object) -> str:
-    """Decode a name of the file, whatever bytes it has."""
+    """Decode a name of the file, which may be any bytes."""
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else str(name)
 
 

@@ -58,7 +58,7 @@ def session_dur_ns(export: Export, diagnostics: DiagnosticCounts) -> int | None:
 def read_versions(export: Export, diagnostics: DiagnosticCounts) -> dict[str, str]:
     """Return the versions of nsys and of its schema.
 
-    Nothing else is read from these tables: they name users and machines.
+    Skip the other rows of these tables: they name users and machines.
     """
     versions_by_name = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):

@@ -37,5 +37,5 @@ def are_consecutive(ids: Array, first: int) -> bool:
 
 
 def quote_name(name: str) -> str:
-    """Quote a name for SQL, whatever it contains."""
+    """Quote a name for SQL; it may contain any character."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Read a whole nvprof file into a sink, whichever of its formats it has."""
+"""Read a whole nvprof file into a sink, in any of its formats."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -96,7 +96,7 @@ def estimate_rows(con: sqlite3.Connection, table: str) -> int:
 
 
 def quote_name(name: str) -> str:
-    """Quote a name for SQL, whatever it contains."""
+    """Quote a name for SQL; it may contain any character."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -20,7 +20,7 @@ _SET_ELSEWHERE = ("run", "source", "rank", "args")
 """Columns that no field of a row sets."""
 
 
-def loads(text: str) -> Any:  # noqa: ANN401  whatever JSON holds
+def loads(text: str) -> Any:  # noqa: ANN401  any JSON value
     """Parse JSON; NaN and Infinity, which JSON does not have, become text, so that no numeric column takes them.
 
     Raises ValueError, also for nesting beyond the recursion limit.
