@@ -33,7 +33,7 @@ COLUMNS = {
     "python_frames": (*CPU, "frame", "parent_frame", "module"),
     "memory_events": ("pid", "tid", "time_ns", "device", "address", "size_bytes", "allocated_bytes", "reserved_bytes"),
     "collectives": (
-        *("on", "start_ns", "dur_ns", "device", "stream", "correlation", "external_id"),
+        *("origin", "start_ns", "dur_ns", "device", "stream", "correlation", "external_id"),
         *MESSAGE,
         *("group_name", "group_size", "group_ranks"),
     ),
