@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tests.build import build_store
+from tests.build import Rows, build_store
+from tests.memory import MemoryStore
 from tracelab import schema
 from tracelab.cli import COMMANDS
 from tracelab.client import Lab
@@ -77,10 +78,21 @@ def _nothing(each: spec.Query) -> dict[str, spec.Value]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables() -> dict[str, Rows]:
+    """Return rows of two runs in every table that a query needs."""
     twice = {name: [row | {"run": run} for run in ("r", "s") for row in rows] for name, rows in ROWS.items()}
     trained = {"runs": [TRAINED | row for row in RUNS[:2]], "steps": [STEP | {"run": row["run"]} for row in RUNS[:2]]}
-    return build_store(tmp_path_factory.mktemp("sound") / "lab", twice | trained)
+    return twice | trained
+
+
+@pytest.fixture(scope="module")
+def store(tables: dict[str, Rows], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(tmp_path_factory.mktemp("sound") / "lab", tables)
+
+
+@pytest.fixture(scope="module")
+def rows(tables: dict[str, Rows]) -> MemoryStore:
+    return MemoryStore().filled(tables)
 
 
 @pytest.fixture(scope="module")
@@ -98,20 +110,71 @@ def other(store: Path) -> Iterator[DuckDBPyConnection]:
         yield opened
 
 
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_prose_and_title_stand(each: spec.Query) -> None:
-    assert each.title
-    assert "A row is" in each.prose
+@pytest.mark.parametrize("query", QUERIES, ids=ids)
+def test_header_is_complete(query: spec.Query) -> None:
+    problems = []
+    if not query.title:
+        problems.append("no title")
+    if "A row is" not in query.prose:
+        problems.append("the prose does not say what a row is: 'A row is'")
+    if not query.needs or not set(query.needs) <= set(schema.BY_NAME):
+        problems.append(f"needs tables that do not exist: {query.needs}")
+    if not query.sql.splitlines()[-1].startswith("order by"):
+        problems.append("the SQL does not end with `order by`")
+    recorded = {column.name for table in query.needs for column in schema.BY_NAME[table].columns}
+    for name, meaning in query.columns.items():
+        terms = set(meaning.rstrip(".").split(" / "))
+        if name.endswith("_ratio") and name not in recorded and not terms <= set(query.columns):
+            problems.append(f"{name} is described by terms that are no columns: {terms}")
+    assert problems == []
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=ids)
+def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore, other: DuckDBPyConnection) -> None:
+    answer = rows.run_query(query, {})
+    assert answer.column_names == list(query.columns)
+    expected = {field.name: _expected_type(field) for field in answer.schema}
+    assert {field.name: field.type for field in answer.schema if field.type != expected[field.name]} == {}
+    empty = rows.con.sql(query.sql, params=execute.bind(query, _nothing(query))).to_arrow_table()
+    assert (empty.num_rows, empty.schema) == (0, answer.schema), "no row matches, and the answer differs in more"
+    values = {param.name: _some_value(param) for param in query.params}
+    rendered = other.sql(execute.render_sql(query, values)).to_arrow_table()
+    assert rendered.to_pylist() == rows.run_query(query, values).to_pylist(), "another client has another answer"
+
+
+def _expected_type(field: pa.Field) -> pa.DataType:
+    """Return the type of a column by its name: counts, times and bytes are whole, ratios are doubles."""
+    if field.name in {"rank", "device", "DevId"}:
+        return pa.int32()
+    if field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
+        return field.type
+    if field.name.endswith(DOUBLES) and field.name != "flop_per_step":  # a count by itself, no mean of steps
+        return pa.float64()
+    if re.search(r"[(](%|MB)[)]$", field.name):
+        return pa.decimal128(24, 3 if field.name.endswith("(MB)") else 1)
+    if re.search(r"(Avg|Med|StdDev) [(]ns[)]$", field.name):
+        return pa.decimal128(24, 1)
+    return field.type if pa.types.is_string(field.type) else pa.int64()
+
+
+def test_definitions_of_other_tools_say_how_they_differ() -> None:
+    for query in VARIANTS:
+        ((tool, name),) = query.like.items()
+        assert tool in {"hta", "tracelens", "nvprof"}, query.name
+        assert f"It differs from {name}" in query.prose.replace("\n", " "), query.name
+        assert query.title != library.library()[name].title, query.name
+
+
+def test_percentages_have_their_terms_beside_them() -> None:
+    for query in VARIANTS:
+        for name in (name for name in query.columns if name.endswith("_percent")):
+            terms = re.match(r"(\w+) in percent of (\w+)[.,]", query.columns[name])
+            assert terms is not None, (query.name, name)
+            assert set(terms.groups()) <= set(query.columns), (query.name, name)
 
 
 def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> None:
     assert [each.name for each in QUERIES if each.report and each.report.section in SECTIONS] == ["timeline"]
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_needed_tables_exist_and_say_how_to_capture_them(each: spec.Query) -> None:
-    assert each.needs
-    assert set(each.needs) <= set(schema.BY_NAME)
 
 
 def test_only_commands_and_readers_that_exist_are_advised() -> None:
@@ -124,70 +187,6 @@ def test_common_meanings_are_those_of_the_schema() -> None:
     runs = {column.name: column.doc for column in schema.BY_NAME["runs"].columns}
     common = library.find("sweep_runtime").columns
     assert common["status"] == runs["status"]
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_answer_has_the_columns_of_the_header_in_order(each: spec.Query, con: DuckDBPyConnection) -> None:
-    assert execute.run(con, each, {}).column_names == list(each.columns)
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_counts_times_and_bytes_are_whole_and_ratios_double(each: spec.Query, con: DuckDBPyConnection) -> None:
-    for field in execute.run(con, each, {}).schema:
-        if field.name in {"rank", "device", "DevId"}:
-            expected = pa.int32()
-        elif field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
-            continue
-        elif field.name.endswith(DOUBLES) and field.name != "flop_per_step":  # a count by itself, no mean of steps
-            expected = pa.float64()
-        elif re.search(r"[(](%|MB)[)]$", field.name):
-            expected = pa.decimal128(24, 3 if field.name.endswith("(MB)") else 1)
-        elif re.search(r"(Avg|Med|StdDev) [(]ns[)]$", field.name):
-            expected = pa.decimal128(24, 1)
-        elif pa.types.is_string(field.type):
-            continue
-        else:
-            expected = pa.int64()
-        assert (field.name, field.type) == (field.name, expected)
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_matching_row_is_an_empty_answer_of_the_same_types(each: spec.Query, con: DuckDBPyConnection) -> None:
-    full = execute.run(con, each, {})
-    empty = con.sql(each.sql, params=execute.bind(each, _nothing(each))).to_arrow_table()
-    assert (empty.num_rows, empty.schema) == (0, full.schema)
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_shown_sql_runs_in_any_duckdb_after_init(each: spec.Query, store: Path, other: DuckDBPyConnection) -> None:
-    values = {param.name: _some_value(param) for param in each.params}
-    theirs = other.sql(execute.render_sql(each, values)).to_arrow_table().to_pylist()
-    assert theirs == Lab(store).run_query(each, values).to_pylist()
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_a_ratio_stands_with_its_terms(each: spec.Query) -> None:
-    recorded = {column.name for table in each.needs for column in schema.BY_NAME[table].columns}
-    for name, meaning in each.columns.items():
-        if name.endswith("_ratio") and name not in recorded:
-            terms = meaning.rstrip(".").split(" / ")
-            assert set(terms) <= set(each.columns), name
-
-
-@pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_definition_of_another_tool_says_how_it_differs(each: spec.Query) -> None:
-    ((tool, name),) = each.like.items()
-    assert tool in {"hta", "tracelens", "nvprof"}
-    assert f"It differs from {name}" in each.prose.replace("\n", " ")
-    assert each.title != library.library()[name].title
-
-
-@pytest.mark.parametrize("each", VARIANTS, ids=[each.name for each in VARIANTS])
-def test_a_percentage_stands_with_its_terms(each: spec.Query) -> None:
-    for name in (name for name in each.columns if name.endswith("_percent")):
-        terms = re.match(r"(\w+) in percent of (\w+)[.,]", each.columns[name])
-        assert terms is not None, name
-        assert set(terms.groups()) <= set(each.columns), name
 
 
 def test_every_question_has_the_definitions_that_other_tools_have() -> None:
@@ -222,11 +221,6 @@ def test_a_definition_that_there_is_not_is_refused(name: str, said: str) -> None
 
 def test_no_parameter_takes_the_place_of_like() -> None:
     assert "like" not in {param.name for each in QUERIES for param in each.params}
-
-
-@pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_sql_ends_with_an_order(each: spec.Query) -> None:
-    assert each.sql.splitlines()[-1].startswith("order by")
 
 
 def test_one_name_has_one_meaning_everywhere() -> None:
