@@ -19,7 +19,7 @@ _SLOW = (
     *("collect/test_sweep_settings.py", "collect/test_sweep_runs.py", "collect/test_bare.py"),
     *("collect/test_model_cost.py", "readers/test_host_corpus.py", "readers/test_timeline_corpus.py"),
     *("readers/test_like_corpus.py", "readers/test_nsys_corpus.py", "readers/test_nvprof_corpus.py"),
-    *("readers/test_ncu_corpus.py", "readers/test_nsys_damage.py", "unit/test_store.py", "unit/test_doctor.py"),
+    *("readers/test_ncu_corpus.py", "readers/test_nsys_damage.py", "unit/test_store.py"),
     *("study/test_corrections.py", "report/test_cli.py", "report/test_browser.py"),
 )
 """Files that take long, those that take longest first: the order in which the processes of a test run begin them."""

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 from tests.build import build_store
+from tests.memory import MemoryStore
 from tracelab import doctor
-from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import library
 from tracelab.store import session
 
 DAY_NS = 1_700_000_000_000_000_000
@@ -428,20 +426,21 @@ CASES: list[Case] = [
 ]
 
 
-def examined(store: Path, *, run: str | None = None, only: Sequence[doctor.Check] | None = None) -> pa.Table:
-    with session.connect(store) as con:
-        return doctor.examine(con, run, only)
+def examined(
+    memory: MemoryStore, *, run: str | None = None, only: Sequence[doctor.Check] | None = None
+) -> list[dict[str, Any]]:
+    return doctor.examine(memory.con, run, only).to_pylist()
 
 
-def found(store: Path, code: str) -> list[dict[str, Any]]:
-    return [row for row in examined(store, only=doctor.find_checks([code])).to_pylist() if row["run"] == "r"]
+def found(memory: MemoryStore, code: str) -> list[dict[str, Any]]:
+    return [row for row in examined(memory, only=doctor.find_checks([code])) if row["run"] == "r"]
 
 
 @pytest.mark.parametrize(("code", "tables", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_a_check_finds_what_it_is_for(
-    code: str, tables: Mapping[str, list[dict[str, object]]], expected: list[tuple[object, ...]], tmp_path: Path
+    code: str, tables: Mapping[str, list[dict[str, object]]], expected: list[tuple[object, ...]], memory: MemoryStore
 ) -> None:
-    rows = found(build_store(tmp_path / "lab", tables), code)
+    rows = found(memory.filled(tables), code)
     assert sorted(((row["severity"], row["rank"], row["count"], row["message"]) for row in rows), key=str) == expected
 
 
@@ -449,12 +448,11 @@ def test_every_check_has_a_case() -> None:
     assert {check.code for check in doctor.checks()} - {case[0] for case in CASES} == {"reader_note"}
 
 
-def test_a_sound_run_has_no_finding(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", SOUND)
-    assert [row for row in examined(store).to_pylist() if row["code"] != "not_answerable"] == []
+def test_a_sound_run_has_no_finding(memory: MemoryStore) -> None:
+    assert [row for row in examined(memory.filled(SOUND)) if row["code"] != "not_answerable"] == []
 
 
-def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(tmp_path: Path) -> None:
+def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(memory: MemoryStore) -> None:
     note = {
         "severity": "info",
         "code": "rank_assumed",
@@ -471,7 +469,7 @@ def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(tmp_path: 
             note | {"source": "c", "run": "s", "code": "negative_duration"},
         ],
     }
-    rows = examined(build_store(tmp_path / "lab", tables), only=doctor.find_checks(["reader_note"])).to_pylist()
+    rows = examined(memory.filled(tables), only=doctor.find_checks(["reader_note"]))
     assert [
         (row["severity"], row["code"], row["run"], row["count"], row["message"], row["how_to_fix"]) for row in rows
     ] == [
@@ -484,9 +482,9 @@ def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(tmp_path: 
     )
 
 
-def test_questions_without_rows_are_named_with_the_way_to_get_them(tmp_path: Path) -> None:
+def test_questions_without_rows_are_named_with_the_way_to_get_them(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")], "memcpys": [{"run": "s", "source": "b"}]}
-    rows = examined(build_store(tmp_path / "lab", tables)).to_pylist()
+    rows = examined(memory.filled(tables))
     lacking = [row for row in rows if row["code"] == "not_answerable" and "memcpy_throughput" in row["message"]]
     assert [(row["severity"], row["run"]) for row in lacking] == [("info", "r")]
     assert "for lack of memcpys" in lacking[0]["message"]
@@ -494,29 +492,28 @@ def test_questions_without_rows_are_named_with_the_way_to_get_them(tmp_path: Pat
     assert lacking[0]["how_to_fix"]
 
 
-def test_a_question_that_no_run_can_answer_is_told_once(tmp_path: Path) -> None:
+def test_a_question_that_no_run_can_answer_is_told_once(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")]}
-    rows = examined(build_store(tmp_path / "lab", tables)).to_pylist()
+    rows = examined(memory.filled(tables))
     (lacking,) = [row for row in rows if "nvtx_sum" in row["message"]]
     assert (lacking["run"], "of all 2 runs cannot be answered" in lacking["message"]) == (None, True)
 
 
-def test_findings_are_of_the_run_that_is_asked_for(tmp_path: Path) -> None:
+def test_findings_are_of_the_run_that_is_asked_for(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0, -1), kernel(0, -1, run="s", source="b")]}
-    assert {row["run"] for row in examined(build_store(tmp_path / "lab", tables), run="s").to_pylist()} == {"s"}
+    assert {row["run"] for row in examined(memory.filled(tables), run="s")} == {"s"}
 
 
-def test_the_worst_comes_first(tmp_path: Path) -> None:
+def test_the_worst_comes_first(memory: MemoryStore) -> None:
     tables = {"sources": [source("a", complete=False)], "kernels": [kernel(0, 0), kernel(5, -1)]}
-    severities = [row["severity"] for row in examined(build_store(tmp_path / "lab", tables)).to_pylist()]
+    severities = [row["severity"] for row in examined(memory.filled(tables))]
     assert severities == sorted(severities, key=doctor.SEVERITIES.index)
     assert set(severities) == {"error", "warning", "info"}
 
 
-def test_an_unknown_run_is_no_data(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", SOUND)
+def test_an_unknown_run_is_no_data(memory: MemoryStore) -> None:
     with pytest.raises(NoDataError, match="no run 'rr'; nearest: r"):
-        examined(store, run="rr")
+        examined(memory.filled(SOUND), run="rr")
 
 
 def test_an_unknown_check_is_answered_with_the_nearest() -> None:
@@ -524,32 +521,38 @@ def test_an_unknown_check_is_answered_with_the_nearest() -> None:
         doctor.find_checks(["rank_twise"])
 
 
-def test_of_names_that_took_equally_long_the_last_is_told(tmp_path: Path) -> None:
+def test_of_names_that_took_equally_long_the_last_is_told(memory: MemoryStore) -> None:
     names = [f"mystery{number}" for number in (3, 9, 1, 7, 5)]
     kernels = [
         {"name": name, "device": 0, "stream": 7, "start_ns": 10 * at, "dur_ns": 10} for at, name in enumerate(names)
     ]
-    (row,) = found(build_store(tmp_path / "lab", {"kernels": kernels}), "unclassified")
+    (row,) = found(memory.filled({"kernels": kernels}), "unclassified")
     assert row["message"].endswith("5 names that no rule knows; the longest: mystery9.")
 
 
-def test_the_unclassified_share_is_that_of_the_breakdown(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", dict(next(case[1] for case in CASES if case[0] == "unclassified")))
-    ratios = Lab(store).run_query(library.find("gpu_breakdown"), {}).column("unclassified_ratio").to_pylist()
+def test_the_unclassified_share_is_that_of_the_breakdown(memory: MemoryStore) -> None:
+    memory.filled(next(case[1] for case in CASES if case[0] == "unclassified"))
+    ratios = memory.query("gpu_breakdown").column("unclassified_ratio").to_pylist()
     assert ratios == [0.05, 0.6]
-    assert [row["message"].split("(")[1].split(")")[0] for row in found(store, "unclassified")] == ["60 %", "5 %"]
+    assert [row["message"].split("(")[1].split(")")[0] for row in found(memory, "unclassified")] == ["60 %", "5 %"]
 
 
 @pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
-def test_shown_sql_runs_in_any_duckdb_after_init(check: doctor.Check, tmp_path: Path) -> None:
-    tables = dict(next((case[1] for case in CASES if case[0] == check.code), SOUND))
-    store = build_store(tmp_path / "lab", tables)
-    with session.connect(store) as con, duckdb.connect() as other:
+def test_rendered_sql_finds_the_same(check: doctor.Check, memory: MemoryStore) -> None:
+    memory.filled(next((case[1] for case in CASES if case[0] == check.code), SOUND))
+    for run in (None, "r"):
+        rendered = memory.con.sql(doctor.render_sql(check, run)).to_arrow_table().to_pylist()
+        assert sorted(row["message"] for row in rendered) == sorted(
+            row["message"] for row in examined(memory, run=run, only=[check])
+        )
+
+
+def test_rendered_sql_runs_in_another_client_after_init(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", SOUND)
+    with duckdb.connect() as other:
         other.execute(session.init_sql(store))
-        for run in (None, "r"):
-            ours = [row["message"] for row in doctor.examine(con, run, [check]).to_pylist()]
-            theirs = [row["message"] for row in other.sql(doctor.render_sql(check, run)).to_arrow_table().to_pylist()]
-            assert sorted(theirs) == sorted(ours)
+        for check in doctor.checks():
+            other.sql(doctor.render_sql(check, "r")).fetchall()
 
 
 @pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
@@ -577,7 +580,7 @@ def test_a_malformed_check_names_file_and_line(text: str, said: str, tmp_path: P
         doctor.parse_check(path)
 
 
-def test_no_value_of_64_bits_makes_the_doctor_fail(tmp_path: Path) -> None:
+def test_no_value_of_64_bits_makes_the_doctor_fail(memory: MemoryStore) -> None:
     numbers = (-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 1)
     times = [
         {"source": label, "pid": 1, "correlation": 1, "start_ns": start_ns, "dur_ns": dur_ns}
@@ -596,5 +599,5 @@ def test_no_value_of_64_bits_makes_the_doctor_fail(tmp_path: Path) -> None:
         "ops": spans,
         "diagnostics": [{"source": "a", "severity": "info", "code": "x", "count": 2**63 - 1, "message": "M."}] * 2,
     }
-    codes = {row["code"] for row in examined(build_store(tmp_path / "lab", tables)).to_pylist()}
+    codes = {row["code"] for row in examined(memory.filled(tables))}
     assert {"negative_duration", "kernel_before_launch", "stream_overlap", "profiler_overhead"} <= codes

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests import corpus, ncu
-from tests.build import build_store
+from tests.memory import MemoryStore
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
 from tracelab.store import session
@@ -95,13 +95,13 @@ def expected(launches: list[tuple[str, Metrics]]) -> dict[tuple[str, str], tuple
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_figure_is_what_brute_force_finds(seed: int, tmp_path: Path) -> None:
+def test_every_figure_is_what_brute_force_finds(seed: int, memory: MemoryStore) -> None:
     launches = some_launches(random.Random(seed))
     ceilings = [{"metric": metric, "best": best, "unit": "gflop_per_s"} for metric, best in set(CEILINGS.values())]
     ceilings.append({"metric": "dram_triad", "best": BANDWIDTH, "unit": "gb_per_s"})
     card = {"rank": 0, "device": 0, "compute_capability": "8.0"}
     tables = {"kernel_metrics": as_rows(launches), "ceilings": ceilings, "devices": [card]}
-    answer = Lab(build_store(tmp_path / "lab", tables)).query("roofline", ceilings="measured").to_pylist()
+    answer = memory.filled(tables).query("roofline", ceilings="measured").to_pylist()
     wanted = expected(launches)
     for row in answer:
         flop, peak, share = wanted[row["kernel"], row["precision"]]
@@ -115,7 +115,7 @@ def test_every_figure_is_what_brute_force_finds(seed: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_execution_takes_the_counts_that_brute_force_gives_it(seed: int, tmp_path: Path) -> None:
+def test_every_execution_takes_the_counts_that_brute_force_gives_it(seed: int, memory: MemoryStore) -> None:
     rng = random.Random(seed)
     shapes = [(rng.choice("ab"), rng.randint(1, 3), rng.randint(1, 2)) for _ in range(12)]
     period = [(shape, rng.randint(1, 9)) for shape in shapes]
@@ -153,7 +153,7 @@ def test_every_execution_takes_the_counts_that_brute_force_gives_it(seed: int, t
     for shape, _ in traced:
         wanted[shape] += counts[shape][executions[shape] % len(counts[shape])]
         executions[shape] += 1
-    answer = Lab(build_store(tmp_path / "lab", {"kernel_metrics": metrics, "kernels": kernels})).query("kernel_flop")
+    answer = memory.filled({"kernel_metrics": metrics, "kernels": kernels}).query("kernel_flop")
     found = {}
     for row in answer.to_pylist():
         shape = (row["kernel"][9], int(row["grid"].split(",")[0]), int(row["block"].split(",")[0]))
@@ -243,11 +243,10 @@ def signature() -> Any:
     ],
 )
 def test_rates_and_clocks_give_what_the_data_sheet_says(
-    card: str, ceiling: str, gflop_per_s: int, tmp_path: Path
+    card: str, ceiling: str, gflop_per_s: int, memory: MemoryStore
 ) -> None:
-    store = build_store(tmp_path / "lab", {"devices": [{"rank": 0, "device": 0, "name": card}]})
-    with session.connect(store) as con:
-        rows = con.execute(SPECIFIED + " where ceiling = ?", [ceiling]).fetchall()
+    memory.filled({"devices": [{"rank": 0, "device": 0, "name": card}]})
+    rows = memory.con.execute(SPECIFIED + " where ceiling = ?", [ceiling]).fetchall()
     assert rows == [(pytest.approx(gflop_per_s, rel=0.006),)]
 
 
@@ -274,21 +273,22 @@ def test_rates_and_clocks_give_what_the_data_sheet_says(
         "NVIDIA A4000",
     ],
 )
-def test_a_card_with_a_name_like_that_of_another_has_no_data_sheet(card: str, tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", {"devices": [{"rank": 0, "device": 0, "name": card}]})
-    with session.connect(store) as con:
-        assert con.execute(SPECIFIED).fetchall() == []
+def test_a_card_with_a_name_like_that_of_another_has_no_data_sheet(card: str, memory: MemoryStore) -> None:
+    memory.filled({"devices": [{"rank": 0, "device": 0, "name": card}]})
+    assert memory.con.execute(SPECIFIED).fetchall() == []
 
 
 @pytest.mark.parametrize(("value", "missing"), [(7.0, None), (None, TENSOR.format("fp16"))])
-def test_a_tensor_counter_without_a_number_is_no_zero(value: float | None, missing: str | None, tmp_path: Path) -> None:
+def test_a_tensor_counter_without_a_number_is_no_zero(
+    value: float | None, missing: str | None, memory: MemoryStore
+) -> None:
     metrics = {**dict.fromkeys((OP.format(op) for ops in FLOP.values() for op in ops), 0.0)}
     rows = as_rows([("k", metrics | {TENSOR.format(src): 0.0 for src in TENSORS})])
     for row in rows:
         if row["metric"] == TENSOR.format("fp16"):
             row["value"] = value
     card = {"rank": 0, "device": 0, "compute_capability": "8.0"}
-    answer = Lab(build_store(tmp_path / "lab", {"kernel_metrics": rows, "devices": [card]})).query("roofline")
+    answer = memory.filled({"kernel_metrics": rows, "devices": [card]}).query("roofline")
     (total,) = (row for row in answer.to_pylist() if row["precision"] == "all")
     assert (total["flop"], total["flop_missing"]) == (value, missing)
 
