@@ -1,10 +1,10 @@
 -- Ranks that ran on the same physical card.
--- A row is one run and card on which several ranks had activity; `rank` is the lowest. Shares of a rank's window are not
--- shares of the card's time, for the ranks take turns on it or run at once.
+-- A row is one run and card on which several ranks had activity; `rank` is the lowest. Shares of a rank's window are
+-- not shares of the card's time, because the ranks take turns on it or run at once.
 -- /// check
 -- title = "Two ranks on one card"
 -- severity = "warning"
--- how_to_fix = "Give each rank a card of its own (CUDA_VISIBLE_DEVICES, or set_device with the local rank), unless it is meant."
+-- how_to_fix = "Assign each rank its own card (CUDA_VISIBLE_DEVICES, or set_device with the local rank), unless they share it on purpose."
 -- ///
 with used as (
     select distinct run, source, rank, device from gpu_activity

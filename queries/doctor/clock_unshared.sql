@@ -1,10 +1,10 @@
--- Sources of one run that each count from a start of their own.
--- A row is one run with several sources, all on the clock 'session'. Each rank is right in itself; which of them was
--- first, or waited for another, cannot be told from their times.
+-- Sources of one run whose clocks each start with their own capture.
+-- A row is one run with several sources, all on the clock 'session'. Times within a rank are right; their times
+-- do not show which rank was first or waited for another.
 -- /// check
 -- title = "No clock in common"
 -- severity = "warning"
--- how_to_fix = "Record with a profiler that notes the time of day, if ranks are to be compared in time."
+-- how_to_fix = "To compare ranks in time, record with a profiler that notes the time of day."
 -- ///
 select
     run,

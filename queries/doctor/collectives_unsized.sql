@@ -1,10 +1,10 @@
--- Communication kernels of which nothing tells how many bytes they moved.
+-- Communication kernels without a recorded number of bytes.
 -- A row is one run and rank with communication kernels and no collective of known size: each bandwidth of
 -- collective_summary is NULL.
 -- /// check
 -- title = "Collectives without sizes"
 -- severity = "info"
--- how_to_fix = "Record a distributed job with the PyTorch profiler (2.1 or newer), ProfilerActivity.CPU beside CUDA: it notes the sizes by itself."
+-- how_to_fix = "Record a distributed job with the PyTorch profiler (2.1 or newer), ProfilerActivity.CPU beside CUDA: it records the sizes."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from kernels
@@ -19,7 +19,7 @@ select
     run,
     rank,
     kernels as count,
-    format('{} and the size of no collective.', count_phrase(kernels, 'communication kernel', 'communication kernels')) as message
+    format('{} and no collective with a recorded size.', count_phrase(kernels, 'communication kernel', 'communication kernels')) as message
 from communication
 anti join (select distinct run, rank from collectives where size_bytes is not null) using (run, rank)
 order by run, rank

@@ -1,5 +1,5 @@
 -- GPU activity that names no device.
--- A row is one run and rank. It stands under the device NULL, apart from the devices that are known.
+-- A row is one run and rank. Summaries list it under the device NULL.
 -- /// check
 -- title = "No device named"
 -- severity = "warning"

@@ -1,5 +1,6 @@
--- CUDA graphs that were recorded as a whole: which kernels ran inside is not known.
--- A row is one run and rank. Such a graph counts as compute, whatever ran in it, and its kernels are in no summary.
+-- CUDA graphs that were recorded as a whole, without their kernels.
+-- A row is one run and rank. Such a graph counts as compute, also where it communicates or copies; no summary has its
+-- kernels.
 -- /// check
 -- title = "Graphs hide their kernels"
 -- severity = "warning"
@@ -10,7 +11,7 @@ select
     rank,
     count(*) as count,
     format(
-        '{} as a whole, {} in all; the kernels inside are not known.',
+        '{} as a whole, {} in all; the kernels inside are unknown.',
         count_phrase(count(*), 'CUDA graph was recorded', 'CUDA graphs were recorded'),
         format_duration(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0))
     ) as message

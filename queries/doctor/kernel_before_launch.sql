@@ -1,10 +1,10 @@
 -- Kernels that begin before the call that launched them.
--- A row is one run and rank. A launch and its kernels share (source, pid, correlation). The clocks of the processor and
--- the GPU do not agree there: what compares the two (latency of launches, causes of idle time) is off by as much.
+-- A row is one run and rank. A launch and its kernels share (source, pid, correlation). The clocks of the CPU and
+-- the GPU disagree there: results that compare the two (launch latency, causes of idle time) are off by as much.
 -- /// check
 -- title = "Kernels before their launch"
 -- severity = "warning"
--- how_to_fix = "Read latencies of this rank with that error in mind; a newer driver and profiler align the clocks better."
+-- how_to_fix = "Treat launch latencies of this rank as uncertain by that time; a newer driver and profiler align the clocks better."
 -- ///
 with launches as (
     select run, source, pid, correlation, min(start_ns) as start_ns

@@ -1,10 +1,10 @@
 -- Kernels whose launch was not recorded, in a rank whose API calls were.
--- A row is one run and rank. What follows kernels to their launch (latency, ops, ranges) leaves them out. Kernels that name no process are
--- another finding.
+-- A row is one run and rank. Queries that join kernels to their launch (latency, ops, ranges) leave them out. The check
+-- process_unknown reports kernels that name no process.
 -- /// check
 -- title = "Kernels without their launch"
 -- severity = "info"
--- how_to_fix = "Begin to record before the step; launches made before the recording began are not in it."
+-- how_to_fix = "Start the recording before the step: it lacks launches made before it began."
 -- ///
 with launches as (
     select distinct run, source, pid, correlation

@@ -1,10 +1,10 @@
--- Steps of which nothing tells how long they waited for data.
--- A row is one run and rank whose trace marks steps, without a range of PyTorch's DataLoader and without the collector's own
--- measure: `wait_ns` of data_loader_wait is NULL, which is no proof that the data was there in time.
+-- Steps without a record of how long they waited for data.
+-- A row is one run and rank whose trace marks steps, without a range of PyTorch's DataLoader and without the collector's
+-- measure: `wait_ns` of data_loader_wait is NULL, which does not prove that the data arrived in time.
 -- /// check
--- title = "No waiting for data recorded"
+-- title = "No data loader recorded"
 -- severity = "info"
--- how_to_fix = "Nothing, if the data did not come from a loader; else record the CPU's activity with the loop over the DataLoader inside the profiler, or name another loader's ranges with --loader-name."
+-- how_to_fix = "If the data came from a loader, record CPU activity with the loop over the DataLoader inside the profiler, or name another loader's ranges with --loader-name; else ignore this."
 -- ///
 with marked as (
     select run, rank, count(*) as steps

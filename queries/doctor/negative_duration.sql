@@ -1,20 +1,20 @@
 -- Events that end before they begin.
--- A row is one run and rank. They are counted as calls and have no measure.
+-- A row is one run and rank. They count as calls and add no time.
 -- /// check
 -- title = "Durations below 0"
 -- severity = "warning"
--- how_to_fix = "Known of some profiler builds; a newer one may help."
+-- how_to_fix = "Record again with a newer profiler; some builds write negative durations."
 -- ///
 with events as (
     select run, rank, 1 as place, 'kernels' as what, dur_ns from kernels
     union all
     select run, rank, 2, 'copies', dur_ns from memcpys
     union all
-    select run, rank, 3, 'fills', dur_ns from memsets
+    select run, rank, 3, 'memsets', dur_ns from memsets
     union all
     select run, rank, 4, 'graphs', dur_ns from graph_launches
     union all
-    select run, rank, 5, 'synchronisations', dur_ns from syncs
+    select run, rank, 5, 'synchronizations', dur_ns from syncs
     union all
     select run, rank, 6, 'API calls', dur_ns from api_calls
     union all

@@ -1,10 +1,10 @@
--- A rank that was recorded without anything that ran on a device.
--- A row is one run and rank with API calls or ops, and no kernel, copy, fill or graph. Where kernels were launched their
--- record is missing, which is a warning; a run on the processor has none to record.
+-- Ranks without recorded GPU activity.
+-- A row is one run and rank with API calls or ops, and no kernel, copy, memset or graph. With kernel launches the record
+-- of the kernels is missing, which is a warning; a run on the CPU has none to record.
 -- /// check
 -- title = "No GPU activity"
 -- severity = "info"
--- how_to_fix = "Nothing, if the run used no GPU; else record with the GPU's activity on."
+-- how_to_fix = "If the run used a GPU, record GPU activity too; else ignore this."
 -- ///
 with recorded as (
     select run, rank, count(*) filter (name similar to '(cuda|cu|hip)(Module)?LaunchKernel.*') as launches
@@ -28,13 +28,13 @@ select
     greatest(launches, 1) as count,
     case
         when launches > 0
-        then format('{}, and nothing that ran on a GPU.', count_phrase(launches, 'kernel launch', 'kernel launches'))
-        else 'Nothing ran on a GPU, or it was not recorded.'
+        then format('{}, and no GPU activity.', count_phrase(launches, 'kernel launch', 'kernel launches'))
+        else 'No GPU activity: none ran, or none was recorded.'
     end as message,
     case when launches > 0 then 'warning' end as severity,
     case
         when launches > 0
-        then 'Record with the GPU''s activity on: ProfilerActivity.CUDA, or nsys with --trace=cuda; '
+        then 'Record GPU activity too: ProfilerActivity.CUDA, or nsys with --trace=cuda; '
             || 'another profiler on the same GPU hides it.'
     end as how_to_fix
 from idle

@@ -1,9 +1,9 @@
--- Time that the profiler says it took itself: buffers, flushes, loading of functions.
+-- Time that the profiler reports as its own overhead: buffers, flushes, loading of functions.
 -- A row is one run and rank. Above a twentieth of the recording it is a warning.
 -- /// check
--- title = "Overhead of the profiler"
+-- title = "Profiler overhead"
 -- severity = "info"
--- how_to_fix = "Record some steps after a warm-up, with fewer kinds of activity; compare times of runs without a profiler."
+-- how_to_fix = "Record some steps after a warm-up, with fewer kinds of activity; take times for comparison from runs without a profiler."
 -- ///
 with overheads as (
     select run, rank, count(*) as events, sum(dur_ns) as dur_ns
@@ -19,7 +19,7 @@ select
     rank,
     events as count,
     format(
-        'The profiler noted {} of its own work in {} of recording ({}).',
+        'The profiler reports {} of its own overhead in {} of recording ({}).',
         format_duration(dur_ns), format_duration(recorded_ns), percent(dur_ns, recorded_ns)
     ) as message,
     case when dur_ns > 0.05 * recorded_ns then 'warning' end as severity

@@ -1,9 +1,9 @@
--- Two sources of one run that say they are the same rank, at the same time.
+-- Two sources of one run that name the same rank and overlap in time.
 -- A row is one run and rank. Each nanosecond counts once a source, so the rank's times are counted twice.
 -- /// check
 -- title = "One rank recorded twice"
 -- severity = "error"
--- how_to_fix = "Make a new store; name each file after its rank (rank-N…), and give every capture of another profiler a --run of its own."
+-- how_to_fix = "Make a new store; name each file after its rank (rank-N…), and ingest each other profiler's captures with a separate --run."
 -- ///
 with spans as (
     select r.run, r.rank, r.source, r.start_ns, r.end_ns, s.path
@@ -24,7 +24,7 @@ select
     rank,
     count(*) as count,
     format(
-        '{} and {} are both of this rank and share {} of time, which counts twice.',
+        '{} and {} both name this rank and overlap for {}, which counts twice.',
         parse_filename(arg_max(one, (shared_ns, one, other))), parse_filename(arg_max(other, (shared_ns, one, other))),
         format_duration(max(shared_ns))
     ) as message

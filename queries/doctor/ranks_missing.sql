@@ -1,5 +1,5 @@
--- A job of which not every rank is in the store.
--- A row is one run whose description says more processes than there are ranks with rows.
+-- Jobs without all their ranks in the store.
+-- A row is one run whose description names more processes than there are ranks with rows.
 -- /// check
 -- title = "Ranks missing"
 -- severity = "info"

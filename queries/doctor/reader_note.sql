@@ -1,7 +1,7 @@
--- What the reader noticed while it read a file: the rows of `diagnostics`, with their own severity, code and advice.
--- A row is one code of one run; what several of its sources have in common is told once.
+-- Problems that readers recorded while reading: the rows of `diagnostics`, with their own severity, code and advice.
+-- A row is one code of one run; it covers the same problem in several sources.
 -- /// check
--- title = "Noticed while reading"
+-- title = "Reader diagnostics"
 -- severity = "info"
 -- how_to_fix = ""
 -- ///

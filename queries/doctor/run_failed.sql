@@ -1,9 +1,9 @@
--- A run that did not end as it should have.
--- A row is one run whose description says a status other than ok.
+-- Runs that did not end well.
+-- A row is one run whose description has a status other than ok.
 -- /// check
 -- title = "The run failed"
 -- severity = "warning"
--- how_to_fix = "Read its figures as those of a run that ended early, or run it again."
+-- how_to_fix = "Run it again, or treat its figures as those of a run that ended early."
 -- ///
 select
     run,

@@ -1,9 +1,9 @@
 -- Kernels whose grid or block is not recorded.
--- A row is one run and rank. What follows from a launch's shape (kernel_shapes, counts of operations) leaves them out.
+-- A row is one run and rank. Queries that need a launch's shape (kernel_shapes, counts of operations) leave them out.
 -- /// check
 -- title = "Kernels without a grid"
 -- severity = "info"
--- how_to_fix = "Record with the PyTorch profiler or nsys, and ingest that file itself, not one that another tool has rewritten."
+-- how_to_fix = "Record with the PyTorch profiler or nsys, and ingest the original file, not one that another tool rewrote."
 -- ///
 select
     run,

@@ -1,5 +1,5 @@
--- A source of which something was lost: its file was cut off, or holds events that could not be read.
--- A row is one such source. Answers are right about what is there, and say nothing of what is not.
+-- Sources whose file was cut off, or holds events that could not be read.
+-- A row is one such source. Results are right about the stored events and lack the others.
 -- /// check
 -- title = "Stored in part"
 -- severity = "error"

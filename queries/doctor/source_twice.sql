@@ -1,5 +1,5 @@
 -- One file that is stored in several runs.
--- A row is one run and source whose content is in another run as well: sums over the runs count it several times.
+-- A row is one run and source whose content is in another run as well: sums over the runs count it once per run.
 -- /// check
 -- title = "One file in several runs"
 -- severity = "warning"

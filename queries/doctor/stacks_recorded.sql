@@ -1,7 +1,7 @@
--- Recordings with Python stacks, which slow the processor more than anything else a profiler notes.
--- A row is one run and rank. Idle time of the GPU, and times of ops, may be the profiler's doing.
+-- Recordings with Python stacks, which slow the CPU more than any other activity that a profiler records.
+-- A row is one run and rank. The profiler may cause idle time of the GPU and lengthen ops.
 -- /// check
--- title = "Stacks were recorded"
+-- title = "Python stacks recorded"
 -- severity = "info"
 -- how_to_fix = "Take times from a recording without with_stack, and stacks from another."
 -- ///
@@ -10,7 +10,7 @@ select
     rank,
     count(*) as count,
     format(
-        '{} recorded; that slows the processor, so idle time may be the profiler''s.',
+        '{} recorded, which slows the CPU: the profiler may cause the idle time.',
         count_phrase(count(*), 'Python call was', 'Python calls were')
     ) as message
 from python_frames

@@ -1,10 +1,10 @@
--- Ranges that are named as steps are, inside other such ranges.
--- A row is one run and rank. A step is the outermost of them, that of PyTorch's profiler where two are equal; the others
--- are no steps of their own, or each would be cut short by the one that begins in it.
+-- Ranges named like steps inside other such ranges.
+-- A row is one run and rank. The outermost range is the step, that of PyTorch's profiler where two are equal; the others
+-- do not count as steps, because each would be cut short by the one that begins in it.
 -- /// check
 -- title = "Steps inside steps"
 -- severity = "warning"
--- how_to_fix = "Give --step-name an expression that finds the steps you mean alone, say '^step \\d+$'; mark each step once."
+-- how_to_fix = "Pass a --step-name that matches only the steps you mean, such as '^step \\d+$', and mark each step once."
 -- ///
 with ranges as (
     from step_ranges('annotations', '(?i)^(profiler)?step\s*#?\s*\d+$')
@@ -14,7 +14,7 @@ select
     rank,
     count(*) filter (nested) as count,
     format(
-        '{} as steps are and {} inside others, as {} does; {}.',
+        '{} like steps and {} inside others, as {} does; {}.',
         count_phrase(count(*) filter (nested), 'range is named', 'ranges are named'),
         case count(*) filter (nested) when 1 then 'lies' else 'lie' end,
         arg_min(name, (start_ns, name)) filter (nested),

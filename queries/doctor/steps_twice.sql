@@ -4,7 +4,7 @@
 -- /// check
 -- title = "Steps recorded twice"
 -- severity = "warning"
--- how_to_fix = "Ingest each file of steps once, and give a repeated execution a --run of its own."
+-- how_to_fix = "Ingest each file of steps once, and ingest a repeated execution with a separate --run."
 -- ///
 with seen as (
     select run, rank, format('{} {}, epoch {}', coalesce(phase, 'step'), step, epoch) as what, count(*) as times
@@ -23,7 +23,7 @@ select
     count(*) as count,
     format(
         '{} more than once; {} {} times.',
-        count_phrase(count(*), 'step is there', 'steps are there'), arg_max(what, (times, what)), max(times)
+        count_phrase(count(*), 'step is recorded', 'steps are recorded'), arg_max(what, (times, what)), max(times)
     ) as message
 from seen
 where times > 1

@@ -1,10 +1,10 @@
--- Work that is marked with no step.
--- A row is one run and rank with ops or GPU activity and no range named as steps are (ProfilerStep#3, step 3). What is asked
--- by step (step_breakdown, data_loader_wait) has no answer from its trace.
+-- Recordings that mark no steps.
+-- A row is one run and rank with ops or GPU activity and no range named like a step (ProfilerStep#3, step 3). Queries
+-- by step (step_breakdown, data_loader_wait) return nothing from its trace.
 -- /// check
 -- title = "No steps marked"
 -- severity = "info"
--- how_to_fix = "Call prof.step() after each step (torch.profiler), or mark it: record_function(f'step {n}'), nvtx.range(f'step {n}'); name ranges of another name with --step-name."
+-- how_to_fix = "Call prof.step() after each step (torch.profiler), or mark it: record_function(f'step {n}'), nvtx.range(f'step {n}'); match other range names with --step-name."
 -- ///
 with work as (
     select run, rank, count(*) as events from gpu_activity group by run, rank

@@ -1,10 +1,10 @@
--- Kernels of one stream that run at once, where a stream runs one after the other.
--- A row is one run and rank; kernels of CUDA graphs are left out, for a graph runs its branches at once whatever stream
--- it was launched on. Programmatic dependent launch lets two kernels overlap a little, by design.
+-- Kernels of one stream that overlap, although a stream runs its kernels one after the other.
+-- A row is one run and rank; kernels of CUDA graphs are left out, because a graph runs its branches at once on any
+-- launching stream. With programmatic dependent launch two kernels overlap a little, by design.
 -- /// check
 -- title = "Kernels of one stream overlap"
 -- severity = "warning"
--- how_to_fix = "A little is rounding, or programmatic dependent launch; much means that two processes or captures stand in one source or rank."
+-- how_to_fix = "A little is rounding, or programmatic dependent launch; much means that one source or rank mixes two processes or captures: record each into its own file."
 -- ///
 with ordered as (
     select

@@ -1,9 +1,9 @@
--- Kernel time of names that no rule of the classifier knows.
+-- Kernel time of unclassified names.
 -- A row is one run and rank. Such kernels count as compute. Above a tenth of the kernel time it is a warning.
 -- /// check
--- title = "Kernels of no class"
+-- title = "Unclassified kernels"
 -- severity = "info"
--- how_to_fix = "Give such names a class in <store>/classes.csv (columns pattern,class,collective,note)."
+-- how_to_fix = "Assign a class to such names in <store>/classes.csv (columns pattern,class,collective,note)."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from kernels
@@ -29,7 +29,7 @@ select
     rank,
     unclassified_names as count,
     format(
-        '{} of {} of kernel time ({}) is of {} that no rule knows; the longest: {}.',
+        '{} of {} of kernel time ({}) is unclassified, in {}; the longest: {}.',
         format_duration(unclassified_ns), format_duration(kernel_sum_ns), percent(unclassified_ns, kernel_sum_ns),
         count_phrase(unclassified_names, 'name', 'names'), left(longest, 80)
     ) as message,

@@ -1,9 +1,9 @@
 -- GPU activity without a start or a duration.
--- A row is one run and rank. Such events are counted as calls and add no time.
+-- A row is one run and rank. Such events count as calls and add no time.
 -- /// check
--- title = "No time noted"
+-- title = "No start or duration"
 -- severity = "warning"
--- how_to_fix = "Record again; a capture that ended while they ran leaves such events."
+-- how_to_fix = "Record again; a capture that ends while they run leaves such events."
 -- ///
 select
     run,

@@ -1,9 +1,9 @@
 -- Kernels and copies that took no time.
--- A row is one run and rank. They are counted as calls and have no measure: shorter than the profiler's clock can tell.
+-- A row is one run and rank. They count as calls and add no time: the profiler's clock is too coarse for them.
 -- /// check
 -- title = "Durations of 0"
 -- severity = "info"
--- how_to_fix = "Nothing, if they are few; a trace in whole microseconds has more of them than one in nanoseconds."
+-- how_to_fix = "If they are many, record in nanoseconds: a trace in whole microseconds has more of them; ignore a few."
 -- ///
 select
     run,
@@ -11,7 +11,7 @@ select
     count(*) as count,
     format(
         '{} 0 ns.',
-        count_phrase(count(*), 'kernel, copy or fill lasts', 'kernels, copies and fills last')
+        count_phrase(count(*), 'kernel, copy or memset lasts', 'kernels, copies or memsets last')
     ) as message
 from gpu_activity
 where dur_ns = 0

@@ -1,4 +1,4 @@
--- What is filled in by the export: what of each source is asked for, where every track stands, and the numbers of arrows.
+-- Tables that the export fills in: the part of each source to export, the place of every track, and the numbers of arrows.
 create temp table exported (
     run varchar, source varchar, shift_ns bigint, from_ns bigint, to_ns bigint, ranks integer[]
 );

@@ -5,7 +5,7 @@ create or replace temp macro as_us(ns) as (ns // 1000) || '.' || right('00' || (
 
 -- arg(key, value): a number or truth value with its key; arg_text(key, value): a text; arg_finite(key, value): a number
 -- that JSON can hold; arg_json(key, value): JSON, which
--- stands as text where it is none. NaN and Infinity are none, though DuckDB takes them: Perfetto drops all arguments
+-- is written as text where it is not valid. NaN and Infinity are none, though DuckDB takes them: Perfetto drops all arguments
 -- beside them.
 create or replace temp macro arg(key, value) as '"' || key || '":' || value;
 create or replace temp macro arg_text(key, value) as '"' || key || '":' || to_json(value)::varchar;

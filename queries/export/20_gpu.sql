@@ -1,7 +1,7 @@
--- What ran on the devices. `exported` (run, source, ranks, from_ns, to_ns) says what of the store is asked for.
--- A row of each view is an event: what tells its track (run, rank, place, pid, tid, device, context, stream, track), its
+-- GPU activity. `exported` (run, source, ranks, from_ns, to_ns) lists the part of the store to export.
+-- A row of each view is an event: the identity of its track (run, rank, place, pid, tid, device, context, stream, track), its
 -- time on the source's clock, and `category`, `name`, `flow`, `members` (the JSON members of its arguments).
--- Arguments have the names that PyTorch's profiler gives them, so that other tools, and tracelab, read them again.
+-- Arguments have the names that PyTorch's profiler writes, so that other tools, and tracelab, can read them again.
 
 create or replace temp view exported_launches as  -- the outermost call that launched something, and the number of its arrow
 with _calls as (
@@ -30,7 +30,7 @@ from _calls as c
 join _work as w
     on c.run = w.run and c.source = w.source and c.pid is not distinct from w.pid and c.correlation = w.correlation;
 
--- gpu_members: as PyTorch's profiler does, -1 stands for no device and no stream; else their track would be taken for them.
+-- gpu_members: as in PyTorch's profiler, -1 means no device and no stream; without it a reader would take the track's.
 create or replace temp macro gpu_members(device, context, stream, correlation, graph, graph_node) as
     concat_ws(
         ',',
@@ -141,7 +141,7 @@ from graph_launches;
 create or replace temp view exported_syncs as
 select
     run, source, rank, 'sync' as place, pid, null::bigint as tid, device, context, stream, null::varchar as track,
-    start_ns, dur_ns, end_ns, 'cuda_sync' as category, coalesce(kind, 'synchronisation') as name, null::bigint as correlation,
+    start_ns, dur_ns, end_ns, 'cuda_sync' as category, coalesce(kind, 'synchronization') as name, null::bigint as correlation,
     concat_ws(
         ',',
         gpu_members(device, context, stream, correlation, graph, graph_node),

@@ -60,7 +60,7 @@ select
     ) as members
 from steps;
 
-create or replace temp view exported_others as  -- events of other tools; B and E keep the order in which they stand
+create or replace temp view exported_others as  -- events of other tools; B and E keep their order in the file
 select
     run, source, rank, 'other' as place, pid, tid, null::integer as device, null::bigint as context, null::bigint as stream,
     track, start_ns, case when phase = 'X' then dur_ns end as dur_ns, case when phase = 'X' then start_ns + dur_ns end as end_ns,

@@ -19,13 +19,13 @@ join exported as e using (run, source)
 where shown(a.start_ns, a.end_ns, e.from_ns, e.to_ns) and has_valid_interval(a.start_ns, a.start_ns)
     and (e.ranks is null or list_contains(e.ranks, a.rank));
 
--- exported_tracks: what the events stand on. A row is one track.
+-- exported_tracks: the tracks of the events. A row is one track.
 create or replace temp view exported_tracks as
 select distinct run, rank, place, pid, tid, device, context, stream, track
 from exported_rows;
 
 -- event_texts(of_run, of_rank): the events of one rank in the order in which they nest: track by track, by start, the longer
--- first. `text` is the event's JSON; `placed_tracks` says which process and thread of the export a track is, `head`.
+-- first. `text` is the event's JSON; `placed_tracks` maps a track to its process and thread in the export, `head`.
 create or replace temp macro event_texts(of_run, of_rank) as table
 select
     t.number, t.flat,

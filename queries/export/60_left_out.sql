@@ -40,7 +40,7 @@ join exported using (run, source)
 where phase not in ('X', 'i', 'I', 'R', 'P', 'B', 'E', 'M', 's', 't', 'f')  -- names and arrows are written anew
 group by phase;
 
--- thread_names: what other_events say that a thread is called.
+-- thread_names: the names of threads in other_events.
 create or replace temp view thread_names as
 select o.run, o.rank, o.pid, o.tid, any_value(o.args ->> 'name') as name
 from other_events as o

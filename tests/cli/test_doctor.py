@@ -49,9 +49,9 @@ def test_people_get_sentences_that_are_not_cut(run: Run, cut: Path, monkeypatch:
         "         → Copy or export the trace again, giving the process time to",
         "         write all, and ingest that.",
         "info     calls_missing  r  rank 0 (and 2 more)",
-        "         1 kernel and no API call: nothing tells what launched them.",
-        "         → Record the CPU's activity too: ProfilerActivity.CPU beside",
-        "         CUDA, or nsys with --trace=cuda.",
+        "         1 kernel and no API call: launches are unknown.",
+        "         → Record CPU activity too: ProfilerActivity.CPU beside CUDA,",
+        "         or nsys with --trace=cuda.",
     ]
 
 

@@ -76,14 +76,14 @@ CASES: list[Case] = [
             "kernels": [kernel(5, rank=2)],
         },
         [
-            ("info", 1, 1, "Nothing ran on a GPU, or it was not recorded."),
-            ("warning", 0, 2, "2 kernel launches, and nothing that ran on a GPU."),
+            ("info", 1, 1, "No GPU activity: none ran, or none was recorded."),
+            ("warning", 0, 2, "2 kernel launches, and no GPU activity."),
         ],
     ),
     (
         "calls_missing",
         {"kernels": [kernel(0), kernel(0, rank=1)], "api_calls": [call(0, rank=1)]},
-        [("info", 0, 1, "1 kernel and no API call: nothing tells what launched them.")],
+        [("info", 0, 1, "1 kernel and no API call: launches are unknown.")],
     ),
     (
         "clock_mixed",
@@ -93,7 +93,7 @@ CASES: list[Case] = [
                 "warning",
                 None,
                 3,
-                "Times count from 1970 in 1 source, and from the capture's own start in 2 sources: "
+                "Times count from 1970 in 1 source, and from the start of the capture in 2 sources: "
                 "they cannot be compared.",
             )
         ],
@@ -133,7 +133,7 @@ CASES: list[Case] = [
                 "warning",
                 2,
                 3,
-                "The recordings of its 3 ranks share no instant: rank 2 begins 2 ms after rank 0 has ended.",
+                "The recordings of its 3 ranks share no instant: rank 2 begins 2 ms after rank 0 ends.",
             )
         ],
     ),
@@ -153,7 +153,7 @@ CASES: list[Case] = [
                 kernel(0, 100, source="b", rank=1),
             ],
         },
-        [("error", 0, 1, "a.json and b.json are both of this rank and share 10 ns of time, which counts twice.")],
+        [("error", 0, 1, "a.json and b.json both name this rank and overlap for 10 ns, which counts twice.")],
     ),
     (
         "source_twice",
@@ -183,7 +183,7 @@ CASES: list[Case] = [
     (
         "process_unknown",
         {"kernels": [kernel(0, pid=None), kernel(20)], "api_calls": [call(0)]},
-        [("warning", 0, 1, "1 kernel names no process, so no launch is known to be theirs.")],
+        [("warning", 0, 1, "1 kernel names no process, so no launch can be matched.")],
     ),
     (
         "unmeasured",
@@ -198,7 +198,7 @@ CASES: list[Case] = [
     (
         "zero_duration",
         {"kernels": [kernel(0, 0), kernel(0, 1)], "memcpys": [{"device": 0, "start_ns": 1, "dur_ns": 0}]},
-        [("info", 0, 2, "2 kernels, copies and fills last 0 ns.")],
+        [("info", 0, 2, "2 kernels, copies or memsets last 0 ns.")],
     ),
     (
         "stream_overlap",
@@ -263,7 +263,7 @@ CASES: list[Case] = [
             "annotations": [{"name": "ProfilerStep#4", "scope": scope, "tid": 1} for scope in ("cpu", "gpu", "cpu")]
             + [{"name": "forward", "scope": "cpu", "tid": 1}] * 3,
         },
-        [("warning", 0, 2, "2 steps are there more than once; train 1, epoch 0 3 times.")],
+        [("warning", 0, 2, "2 steps are recorded more than once; train 1, epoch 0 3 times.")],
     ),
     (
         "steps_nested",
@@ -285,13 +285,13 @@ CASES: list[Case] = [
                 "warning",
                 0,
                 3,
-                "3 ranges are named as steps are and lie inside others, as step 0 does; the 4 outermost are the steps.",
+                "3 ranges are named like steps and lie inside others, as step 0 does; the 4 outermost are the steps.",
             ),
             (
                 "warning",
                 2,
                 1,
-                "1 range is named as steps are and lies inside others, as step 1 does; the outermost is the step.",
+                "1 range is named like steps and lies inside others, as step 1 does; the outermost is the step.",
             ),
         ],
     ),
@@ -333,7 +333,7 @@ CASES: list[Case] = [
             "kernels": [kernel(9 * at, rank=rank, name=NCCL) for rank in (0, 1) for at in (1, 2)] + [kernel(0, rank=2)],
             "collectives": [{"origin": "op", "rank": rank, "size_bytes": size} for rank, size in ((0, None), (1, 8))],
         },
-        [("info", 0, 2, "2 communication kernels and the size of no collective.")],
+        [("info", 0, 2, "2 communication kernels and no collective with a recorded size.")],
     ),
     (
         "shapes_missing",
@@ -362,14 +362,14 @@ CASES: list[Case] = [
                 "info",
                 0,
                 2,
-                "Of 3 memory events, 1 without an address, and 2 without the total of what is allocated.",
+                "Of 3 memory events, 1 without an address, and 2 without the total allocated.",
             )
         ],
     ),
     (
         "graph_hidden",
         {"graph_launches": [{"device": 0, "start_ns": 5, "dur_ns": 1500}, {"device": 0, "start_ns": 5, "dur_ns": -1}]},
-        [("warning", 0, 2, "2 CUDA graphs were recorded as a whole, 1.5 µs in all; the kernels inside are not known.")],
+        [("warning", 0, 2, "2 CUDA graphs were recorded as a whole, 1.5 µs in all; the kernels inside are unknown.")],
     ),
     (
         "unclassified",
@@ -387,13 +387,13 @@ CASES: list[Case] = [
                 "info",
                 0,
                 2,
-                "5 ns of 100 ns of kernel time (5 %) is of 2 names that no rule knows; the longest: riddle.",
+                "5 ns of 100 ns of kernel time (5 %) is unclassified, in 2 names; the longest: riddle.",
             ),
             (
                 "warning",
                 1,
                 1,
-                "60 ns of 100 ns of kernel time (60 %) is of 1 name that no rule knows; the longest: mystery.",
+                "60 ns of 100 ns of kernel time (60 %) is unclassified, in 1 name; the longest: mystery.",
             ),
         ],
     ),
@@ -407,8 +407,8 @@ CASES: list[Case] = [
             "kernels": [kernel(0, 1000), kernel(0, 1000, rank=1)],
         },
         [
-            ("info", 0, 1, "The profiler noted 10 ns of its own work in 1 µs of recording (1 %)."),
-            ("warning", 1, 1, "The profiler noted 200 ns of its own work in 1 µs of recording (20 %)."),
+            ("info", 0, 1, "The profiler reports 10 ns of its own overhead in 1 µs of recording (1 %)."),
+            ("warning", 1, 1, "The profiler reports 200 ns of its own overhead in 1 µs of recording (20 %)."),
         ],
     ),
     (
@@ -419,7 +419,7 @@ CASES: list[Case] = [
                 "info",
                 0,
                 1234,
-                "1,234 Python calls were recorded; that slows the processor, so idle time may be the profiler's.",
+                "1,234 Python calls were recorded, which slows the CPU: the profiler may cause the idle time.",
             )
         ],
     ),
@@ -527,7 +527,7 @@ def test_of_names_that_took_equally_long_the_last_is_told(memory: MemoryStore) -
         {"name": name, "device": 0, "stream": 7, "start_ns": 10 * at, "dur_ns": 10} for at, name in enumerate(names)
     ]
     (row,) = found(memory.filled({"kernels": kernels}), "unclassified")
-    assert row["message"].endswith("5 names that no rule knows; the longest: mystery9.")
+    assert row["message"].endswith("unclassified, in 5 names; the longest: mystery9.")
 
 
 def test_the_unclassified_share_is_that_of_the_breakdown(memory: MemoryStore) -> None:
