@@ -23,6 +23,11 @@ LABEL_CELLS = 44
 _JOINT_CELLS = 58
 """Width of a label made of several names: enough to recognize each."""
 HOST = "host"
+_WORDS = (
+    *(("dur", "duration"), ("comm", "communication"), ("gpu", "GPU"), ("nccl", "NCCL")),
+    ("exposed memory", "exposed copies"),
+)
+"""Words of column names as labels spell them."""
 
 
 def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
@@ -160,7 +165,7 @@ def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
 def column_words(column: str) -> str:
     """Return a column name in words: of_window_ratio becomes share of window."""
     said = spell_column(column)
-    for short, whole in (("dur", "duration"), ("comm", "communication"), ("gpu", "GPU"), ("nccl", "NCCL")):
+    for short, whole in _WORDS:
         said = re.sub(rf"\b{short}\b", whole, said)
     return f"share {said}" if column.startswith("of_") and column.endswith("_ratio") else said
 
