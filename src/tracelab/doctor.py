@@ -1,4 +1,4 @@
-"""The doctor: what may be wrong with a store's data or missing from it; each check is a file in queries/doctor."""
+"""Check a store for errors and gaps in its data; each check is a file in queries/doctor."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from tracelab.query import execute, library, spec
 from tracelab.resources import QUERIES
 
 SEVERITIES = ("error", "warning", "info")
-BUILT_IN_CHECKS = {"not_answerable": "Questions that cannot be answered"}
-"""The check that is no file, for it looks at the library of queries; with its title."""
+BUILT_IN_CHECKS = {"not_answerable": "Queries without data"}
+"""The check without a file, since it covers the query library: code and title."""
 
 _FIELDS = ("title", "severity", "how_to_fix")
 _COLUMNS: dict[str, pa.DataType] = {
@@ -46,12 +46,12 @@ class Check:
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All checks, by name; the folder is the registry."""
+    """Return all checks, ordered by name."""
     return tuple(parse_check(path) for path in sorted((QUERIES / "doctor").glob("*.sql")))
 
 
 def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
-    """The checks of these names (those that are files); UsageError for a name that none has."""
+    """Return the checks with these codes. Raises UsageError for an unknown code."""
     known = {check.code: check for check in checks()}
     for code in codes:
         if code not in known:
@@ -60,7 +60,7 @@ def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
 
 
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
-    """What the checks find in a store, or in one run of it; the worst first. Without `only`: all checks."""
+    """Run the checks on a store, or on one run of it, and return the findings, worst first; without `only`, all checks."""
     if run is not None:
         execute.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
@@ -71,14 +71,14 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Chec
 
 
 def render_sql(check: Check, run: str | None) -> str:
-    """The check as SQL that runs in any DuckDB shell that has read `tracelab sql --init`."""
+    """Render a check as SQL for a DuckDB shell that has read `tracelab sql --init`."""
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in check.prose.splitlines())
     one_run = "" if run is None else "where run = '" + run.replace("'", "''") + "'\n"
     return f"-- {check.code}: {check.title}\n{prose}from (\n{check.sql}\n)\n".removesuffix("\n") + f"\n{one_run};\n"
 
 
 def parse_check(path: Path) -> Check:
-    """Read the file of a check; a header that is not as it must be is a UsageError with file and line."""
+    """Parse the file of a check. Raises UsageError with file and line for an invalid header."""
     found = spec.split_header(path, "check")
     texts = {name: found.fields.get(name) for name in _FIELDS}
     if set(found.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
@@ -105,7 +105,7 @@ def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> 
 
 
 def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dict[str, object]]:
-    """The questions whose tables are all empty: a finding for each set of runs and way to get what they lack."""
+    """Yield a finding on queries whose tables are all empty, for each set of runs and way to capture the data."""
     runs = [run] if run is not None else _runs_with(con, "sources")
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
     lacks: dict[tuple[tuple[str, ...], str], list[spec.Query]] = {}
@@ -113,19 +113,19 @@ def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> It
         lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
         if each.needs and lacking:
             lacks.setdefault((lacking, _capture_advice(each.needs)), []).append(each)
-    for (lacking, ways), questions in lacks.items():
+    for (lacking, ways), queries in lacks.items():
         yield {
             "severity": "info",
             "code": "not_answerable",
             "run": lacking[0] if len(lacking) == 1 else None,
-            "count": len(questions),
-            "message": _describe_missing(questions, len(lacking), len(runs)),
+            "count": len(queries),
+            "message": _describe_missing(queries, len(lacking), len(runs)),
             "how_to_fix": ways,
         }
 
 
 def _runs_with(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
-    """The runs that have rows in a table, by name."""
+    """Return the runs with rows in a table, ordered by name."""
     return [str(run) for (run,) in con.sql(f"select distinct run from {table} order by run").fetchall()]
 
 
@@ -134,9 +134,9 @@ def _capture_advice(needs: Sequence[str]) -> str:
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _describe_missing(questions: Sequence[spec.Query], lacking: int, runs: int) -> str:
-    tables = ", ".join(dict.fromkeys(table for each in questions for table in each.needs))
+def _describe_missing(queries: Sequence[spec.Query], lacking: int, runs: int) -> str:
+    tables = ", ".join(dict.fromkeys(table for each in queries for table in each.needs))
     of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
-    names = ", ".join(each.name for each in questions)
-    number = f"{len(questions)} question{'s' * (len(questions) != 1)}"
-    return f"{number}{of_runs} cannot be answered for lack of {tables}: {names}."
+    names = ", ".join(each.name for each in queries)
+    subject = "1 query has" if len(queries) == 1 else f"{len(queries)} queries have"
+    return f"{subject} no data{of_runs}, because these tables are empty: {tables}. Without data: {names}."

@@ -487,7 +487,7 @@ def test_questions_without_rows_are_named_with_the_way_to_get_them(memory: Memor
     rows = examined(memory.filled(tables))
     lacking = [row for row in rows if row["code"] == "not_answerable" and "memcpy_throughput" in row["message"]]
     assert [(row["severity"], row["run"]) for row in lacking] == [("info", "r")]
-    assert "for lack of memcpys" in lacking[0]["message"]
+    assert "tables are empty: memcpys" in lacking[0]["message"]
     assert "kernel_summary" not in "".join(row["message"] for row in rows)
     assert lacking[0]["how_to_fix"]
 
