@@ -60,7 +60,7 @@ def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
 
 
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
-    """Run the checks on a store, or on one run of it, and return the findings, worst first; without `only`, all checks."""
+    """Run the checks on a store, or one run of it; return findings, worst first. `only`: these checks."""
     if run is not None:
         execute.check_run(_runs_with(con, "sources"), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]

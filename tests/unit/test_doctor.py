@@ -496,7 +496,7 @@ def test_a_question_that_no_run_can_answer_is_told_once(memory: MemoryStore) -> 
     tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")]}
     rows = examined(memory.filled(tables))
     (lacking,) = [row for row in rows if "nvtx_sum" in row["message"]]
-    assert (lacking["run"], "of all 2 runs cannot be answered" in lacking["message"]) == (None, True)
+    assert (lacking["run"], "no data of all 2 runs" in lacking["message"]) == (None, True)
 
 
 def test_findings_are_of_the_run_that_is_asked_for(memory: MemoryStore) -> None:
