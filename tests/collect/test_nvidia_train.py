@@ -67,7 +67,7 @@ def test_a_rank_under_ncu_takes_the_status_of_its_capture(tmp_path, monkeypatch,
     surroundings = environ(fault)
     monkeypatch.setattr(os, "environ", surroundings)
     around = ExternalProfiler(nvidia.prepare_capture("ncu", tmp_path / "rank0", surroundings), tmp_path)
-    line = nvidia.profile_command(around.capture_of(0), [sys.executable, str(PROGRAM), *events])
+    line = nvidia.profile_command(around.rank_capture(0), [sys.executable, str(PROGRAM), *events])
     done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
     found = around.export_reports(ProcessExit(0, done.returncode, "itself", done.stdout), {"status": "ok"})
     assert found["status"] == status
@@ -85,7 +85,7 @@ def test_what_a_rank_ran_into_stays_its_status_and_its_report_is_exported_all_th
     surroundings = environ()
     monkeypatch.setattr(os, "environ", surroundings)
     around = ExternalProfiler(nvidia.prepare_capture("nsys", tmp_path / "rank0", surroundings), tmp_path)
-    line = nvidia.profile_command(around.capture_of(0), [sys.executable, str(PROGRAM), *STEP, "exit=1"])
+    line = nvidia.profile_command(around.rank_capture(0), [sys.executable, str(PROGRAM), *STEP, "exit=1"])
     done = subprocess.run(line, env=surroundings, stdout=subprocess.PIPE, text=True, check=False)
     found = around.export_reports(ProcessExit(0, done.returncode, "itself", done.stdout), {"status": "oom"})
     assert "status" not in found
@@ -95,6 +95,6 @@ def test_what_a_rank_ran_into_stays_its_status_and_its_report_is_exported_all_th
 def test_every_rank_is_captured_by_nsys_into_a_file_of_its_own(tmp_path):
     capture = nvidia.Capture(nvidia.Tool("nsys", "nsys", "2025.3", {}), Path("rank0"))
     around = ExternalProfiler(capture, tmp_path)
-    assert around.capture_of(3) == replace(capture, base=tmp_path / "rank3")
+    assert around.rank_capture(3) == replace(capture, base=tmp_path / "rank3")
     assert around.command(3, tmp_path)[:2] == ["nsys", "profile"]
     assert str(FAKES) not in " ".join(around.command(3, tmp_path))

@@ -83,7 +83,7 @@ def test_tasks_that_do_not_divide_evenly_are_refused() -> None:
 
 def test_a_launched_process_starts_its_own_rank_alone() -> None:
     decided = place_ranks(Settings("transformer", device="cpu", parallel="ddp"), TORCHRUN)
-    assert (decided.ranks, decided.world_size, decided.job_of(5).local_rank, decided.gpus) == ((5,), 8, 1, 0)
+    assert (decided.ranks, decided.world_size, decided.rank_job(5).local_rank, decided.gpus) == ((5,), 8, 1, 0)
 
 
 def test_ranks_without_parallelism_are_refused() -> None:
@@ -93,7 +93,7 @@ def test_ranks_without_parallelism_are_refused() -> None:
 
 def test_local_ranks_are_as_many_as_asked() -> None:
     decided = place_ranks(Settings("transformer", device="cpu", parallel="fsdp", gpus=3), {})
-    assert (decided.ranks, [decided.job_of(rank).local_rank for rank in decided.ranks]) == ((0, 1, 2), [0, 1, 2])
+    assert (decided.ranks, [decided.rank_job(rank).local_rank for rank in decided.ranks]) == ((0, 1, 2), [0, 1, 2])
 
 
 def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:

@@ -72,8 +72,8 @@ def test_of_more_than_forty_runs_the_sentences_are_those_of_the_one_that_is_pick
     ]
     pick(page, "busy08")
     assert page.run(SAID.format("gpu_breakdown")) == [
-        "No device idles for more than 20 % of its window, or communicates or copies for more than 10 % of it while "
-        "nothing computes."
+        "No device idles for more than 20 % of its window, or has exposed communication or exposed copies for more "
+        "than 10 % of it."
     ]
     assert "busy07" not in page.run(
         "[...document.querySelectorAll('.query-findings:not([hidden])')].map(e => e.textContent).join()"
@@ -101,7 +101,7 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
     pick(page, "cpu")
     assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", "op_summary", "data_loader_wait"]
     links = page.run("[...document.querySelectorAll('nav li:not([hidden])')].map(each => each.textContent)")
-    assert links == ["Summary", "Health of the data", "Where the time goes", "The host's side", "Not answered"]
+    assert links == ["Summary", "Health of the data", "Where the time goes", "The CPU side", "No data"]
     told = page.run("document.getElementById('absent').textContent")
     assert "nothing to show of this run" in told and "GPU time breakdown · " in told and "--run cpu" in told
     pick(page, "")

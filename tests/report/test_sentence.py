@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
 @pytest.fixture
 def both(asking: ReportSession) -> ReportSession:
     """A page of the two runs."""
-    return replace(asking, shown=("a", "b"))
+    return replace(asking, run_names=("a", "b"))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_runs_of_which_the_same_is_said_share_their_list(asking: ReportSession) 
     shown = tuple(f"run {at:03}" for at in range(120))
     rows = [ROWS[0] | {"run": run, "idle_ns": 90_000 if run == "run 077" else 1} for run in shown]
     assert QUESTION.report is not None
-    written = render_findings(replace(asking, shown=shown), QUESTION, pa.Table.from_pylist(rows, SCHEMA))
+    written = render_findings(replace(asking, run_names=shown), QUESTION, pa.Table.from_pylist(rows, SCHEMA))
     places = re.findall(r'data-only="([^"]*)"', written)
     assert sorted(places, key=len) == ["77", " ".join(str(at) for at in range(120) if at != 77)]
     assert "<b>run 077</b> idles for" in written.split("data-only")[2 - (places[0] == "77")]

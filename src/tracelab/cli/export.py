@@ -39,7 +39,7 @@ class Time(click.ParamType[int]):
         return int(found[1]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
 
 
-def asked() -> list[click.Parameter]:
+def selection_options() -> list[click.Parameter]:
     """Options that select parts of a store, shared with `view`."""
     return [
         options.STORE,
@@ -52,7 +52,7 @@ def asked() -> list[click.Parameter]:
     ]
 
 
-def request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None) -> Request:
+def build_request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None) -> Request:
     """Build the selection. Raises UsageError if the end is before the start."""
     from tracelab.export import Request
 
@@ -61,7 +61,7 @@ def request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, 
     return Request(runs, ranks, from_ns, to_ns)
 
 
-def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> ExportResult:
+def write_trace(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> ExportResult:
     """Write the trace, compressed if the path ends in .gz."""
     from tracelab import export
     from tracelab.schema import store_path
@@ -74,7 +74,7 @@ def written(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> 
         return export.write(store_path(store), what, packed)  # type: ignore[arg-type]  # it is written to, and no more
 
 
-def told(done: ExportResult) -> list[str]:
+def summary_lines(done: ExportResult) -> list[str]:
     """Print statistics and notes of the export."""
     ranks = "1 rank" if done.ranks == 1 else f"{done.ranks} ranks"
     return [f"{done.events:,} events of {ranks}, {done.samples:,} values of counters", *done.notes]
@@ -83,7 +83,7 @@ def told(done: ExportResult) -> list[str]:
 @click.command(
     epilog=_EPILOG,
     params=[
-        *asked(),
+        *selection_options(),
         click.Option(
             ["-o", "--output"],
             type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -115,16 +115,16 @@ def command(
 
     from tracelab.cli.output import check_writable, write_atomically
 
-    what = request(runs, ranks, from_ns, to_ns)
+    what = build_request(runs, ranks, from_ns, to_ns)
     if output == Path("-"):
-        done = written(store, what, output, sys.stdout.buffer)
+        done = write_trace(store, what, output, sys.stdout.buffer)
     else:
         _check_suffix(output)
         check_writable(output, force=force)
         results: list[ExportResult] = []
-        write_atomically(output, lambda stream: results.append(written(store, what, output, stream)), force=force)
+        write_atomically(output, lambda stream: results.append(write_trace(store, what, output, stream)), force=force)
         done = results[0]
-    for line in told(done):
+    for line in summary_lines(done):
         click.echo(line, err=True)
 
 

@@ -48,7 +48,7 @@ class QueryGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the query; with `--like TOOL` among its options, as that tool defines it."""
         name, command, rest = super().resolve_command(ctx, args)
-        tool = _tool_of(rest)
+        tool = _selected_tool(rest)
         if isinstance(command, QueryCommand) and tool is not None:
             from tracelab.query import library
 
@@ -199,7 +199,7 @@ _KINDS: dict[str, "click.ParamType[Any]"] = {
 }
 
 
-def _tool_of(args: list[str]) -> str | None:
+def _selected_tool(args: list[str]) -> str | None:
     """Return the value of `--like`. It decides which options exist, so it is read before click parses them."""
     waiting = iter(args)
     tools = [word[7:] if word[6:] else next(waiting, None) for word in waiting if word.partition("=")[0] == "--like"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracelab.cli.export import asked, request, told, written
+from tracelab.cli.export import build_request, selection_options, summary_lines, write_trace
 
 if TYPE_CHECKING:
     from tracelab.export.viewer import Server
@@ -26,7 +26,7 @@ Examples:
 @click.command(
     epilog=_EPILOG,
     params=[
-        *asked(),
+        *selection_options(),
         click.Option(["--port"], type=click.IntRange(0, 65_535), default=0, help="Serve there.  [default: a free one]"),
         click.Option(["--no-browser"], is_flag=True, help="Print the address, and open no browser."),
     ],
@@ -50,14 +50,14 @@ def command(
     from tracelab.export.viewer import Server, interface_folder, served_files
 
     interface_folder()  # before the work
-    what = request(runs, ranks, from_ns, to_ns)
+    what = build_request(runs, ranks, from_ns, to_ns)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
     with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
         trace = Path(folder) / "trace.json.gz"
         with Server(served_files(trace), port) as server:  # before the work: the port may be taken
             with trace.open("wb") as stream:
-                done = written(store, what, trace, stream)
-            for line in told(done):
+                done = write_trace(store, what, trace, stream)
+            for line in summary_lines(done):
                 click.echo(line, err=True)
             _serve(server, no_browser=no_browser)
 

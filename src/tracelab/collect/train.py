@@ -175,7 +175,7 @@ def _sample_node(placement: Placement, folder: Path) -> Iterator[None]:
 
 
 def _start_rank(placement: Placement, profiler: ExternalProfiler, rank: int, folder: Path, scratch: Path) -> Worker:
-    job, own = placement.job_of(rank), scratch / str(rank)
+    job, own = placement.rank_job(rank), scratch / str(rank)
     own.mkdir()
     init_method = "env://" if job.launcher else f"file://{scratch / 'rendezvous'}"
     task = {

@@ -30,11 +30,11 @@ class Lanes:
             if not first or (first[-1] >= end and not flat[at]):
                 first.append(end)
             else:
-                moved.append((at, self._beside(start, end, flat=flat[at])))
+                moved.append((at, self._find_lane(start, end, flat=flat[at])))
         self.beside += len(moved)
         return moved
 
-    def _beside(self, start: int, end: int, *, flat: bool) -> int:
+    def _find_lane(self, start: int, end: int, *, flat: bool) -> int:
         for lane, stack in enumerate(self.open_until[1:], start=1):
             while stack and stack[-1] <= start:
                 stack.pop()

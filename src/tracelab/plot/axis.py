@@ -78,7 +78,7 @@ def is_additive(column: str) -> bool:
     return is_sum and not re.search(r"(^|_)(mean|median|min|max)(_|$)|(Avg|Med|Min|Max|StdDev) \(ns\)$", column)
 
 
-def known_sum(rows: Sequence[Row], name: str) -> int | float | None:
+def sum_known(rows: Sequence[Row], name: str) -> int | float | None:
     """Sum the known values of a column; None if there are none."""
     known = [row[name] for row in rows if is_finite(row[name])]
     return sum(known) if known else None

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.output.units import Quantity, column_quantity, format_significant
-from tracelab.plot.axis import Axis, as_length, fit_axis, group_by_unit, is_additive, is_finite, known_sum
+from tracelab.plot.axis import Axis, as_length, fit_axis, group_by_unit, is_additive, is_finite, sum_known
 from tracelab.plot.labels import (
     IDENTITY,
     column_words,
@@ -196,7 +196,7 @@ def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int
         of = len(members)
         if rest and not over_identity and all(map(is_additive, chart.y)):  # processes are compared, not added up
             title = f"others ({pluralize(len(rest), column_words(chart.x))})"
-            bars.append({_LABEL: title, _IS_REST: True} | {name: known_sum(rest, name) for name in chart.y})
+            bars.append({_LABEL: title, _IS_REST: True} | {name: sum_known(rest, name) for name in chart.y})
             of = len(bars)
         panels.append(_Panel(join_values(by, key), bars, of))
     return panels, len(drawn), notes

@@ -119,7 +119,7 @@ def parse(path: Path) -> Query:
     try:
         return _parse_fields(path, file)
     except _HeaderError as error:
-        line = _line_of(error.key, file.toml, file.first_line)
+        line = _key_line(error.key, file.toml, file.first_line)
         raise UsageError(f"{path}:{line}: {error}") from error
 
 
@@ -296,7 +296,7 @@ def _parse_toml(path: Path, commented: str, first_line: int) -> dict[str, object
         raise UsageError(f"{path}:{number}: the header is not valid TOML: {error}") from error
 
 
-def _line_of(key: str, commented: str, first_line: int) -> int:
+def _key_line(key: str, commented: str, first_line: int) -> int:
     """The line of the header that names a key; without one, the line before the header's first."""
     for number, line in enumerate(commented.splitlines(), first_line):
         if re.match(rf'--\s*(?:("?){re.escape(key)}\1\s*=|\[{re.escape(key)}\])', line):

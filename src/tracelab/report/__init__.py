@@ -13,9 +13,9 @@ the report's own, which define:
     tracelab.json(name)              the section's JSON block
     tracelab.color(name)             a color of the theme: compute, comm, hidden, memory, idle, ink, faint, line,
                                      paper, and series 0 to 7; CSS has them as var(--compute), var(--c0) …
-    tracelab.onTheme(redraw)         calls it when the theme turns light or dark, and before and after printing
-    tracelab.onRun(show)             calls show(run) when the reader picks a run; null: all runs
-    tracelab.whenNear(element, draw) calls it once, when the element is about to be seen, or printed
+    tracelab.onTheme(redraw)         calls it when the theme changes, and before and after printing
+    tracelab.onRun(show)             calls show(run) when the user selects a run; null: all runs
+    tracelab.whenNear(element, draw) calls it once, when the element comes near the viewport, or is printed
     tracelab.chart(element, option)  a chart in the element, drawn when near, again when the theme or the width changes;
                                      option() gives ECharts' option; tooltips are elements (`tracelab.tip(title, rows)`)
     tracelab.readable(value, unit)   "12.35 µs" of ns, "1.235 GB" of B, "24.3 %" of %; others with four digits
@@ -37,43 +37,43 @@ from tracelab.report.part import render_missing, render_query
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import render_timeline
 
-__all__ = ["Answer", "Asking", "Section", "report"]
+__all__ = ["Answer", "ReportSession", "Section", "report"]
 
 SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": render_health, "when": render_timeline}
-"""Parts that a function makes, which asks what it needs in its own way."""
+"""Sections that a function builds, which runs its own queries."""
 
 
 def report(store: Path, runs: tuple[str, ...] = ()) -> str:
-    """The report as HTML; NoDataError where the store is empty or lacks one of the runs."""
-    with open_report_session(store, runs) as asking:
-        cache_small_tables(asking.con, store)
-        sections = list(_sections(asking))
-        lacks = [line for section in sections for line in section.lacking]
-        shown = [section for section in sections if section.body]
-        if lacks:
-            summary = f"<summary>{len(lacks)} questions have no data here, and how to capture them</summary>"
-            told = f"<details class=lacking>{summary}<ul>{''.join(lacks)}</ul></details>"
-            shown.append(Section("lacking", "Not answered", told))
-        return render_page("tracelab report", render_head(asking), shown)
+    """Return the report as HTML. Raises NoDataError if the store is empty or lacks one of the runs."""
+    with open_report_session(store, runs) as session:
+        cache_small_tables(session.con, store)
+        sections = list(_sections(session))
+        missing = [line for section in sections for line in section.missing]
+        filled = [section for section in sections if section.body]
+        if missing:
+            summary = f"<summary>{len(missing)} queries without data, and how to capture it</summary>"
+            body = f"<details class=lacking>{summary}<ul>{''.join(missing)}</ul></details>"
+            filled.append(Section("lacking", "No data", body))
+        return render_page("tracelab report", render_head(session), filled)
 
 
-def _sections(asking: ReportSession) -> Iterator[Section]:
-    """A section for each part, in their order: made by its function, or of the answers of its questions."""
-    entering = asking.entering(_report_queries())
+def _sections(session: ReportSession) -> Iterator[Section]:
+    """Yield the sections in order: built by a function, or of the results of their queries."""
+    selected = session.run_all(_report_queries())
     for part, title in SECTION_TITLES.items():
         if part in SECTIONS:
-            if (made := SECTIONS[part](asking)) is not None:
-                yield made
+            if (section := SECTIONS[part](session)) is not None:
+                yield section
             continue
-        answers = [each for each in entering if each.query.report and each.query.report.section == part]
-        body = "\n".join(render_query(asking, answer) for answer in answers if answer.table is not None)
-        lacks = tuple(render_missing(answer) for answer in answers if answer.table is None)
+        answers = [each for each in selected if each.query.report and each.query.report.section == part]
+        body = "\n".join(render_query(session, answer) for answer in answers if answer.table is not None)
+        missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
         if answers:
-            yield Section(part, title, body, lacking=lacks)
+            yield Section(part, title, body, missing=missing)
 
 
 def _report_queries() -> list[Query]:
-    """The questions that enter the report by themselves, in the order of their places."""
+    """Return the queries whose header places them in the report, in their order."""
     library = query.library().items()
-    entering = [(each.report.order, name, each) for name, each in library if each.report]
-    return [each for _, _, each in sorted(entering) if each.report and each.report.section not in SECTIONS]
+    selected = [(each.report.order, name, each) for name, each in library if each.report]
+    return [each for _, _, each in sorted(selected) if each.report and each.report.section not in SECTIONS]

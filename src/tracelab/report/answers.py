@@ -26,7 +26,7 @@ class Answer:
 
     query: Query
     table: pa.Table | None
-    lacks: str
+    missing_reason: str
     command: str
     sql: str
 
@@ -35,49 +35,49 @@ class Answer:
 class ReportSession:
     """An open store and the selected runs; `runs` is empty for all.
 
-    `shown` lists the runs in either case, in the order of the run selector.
+    `run_names` lists the runs in either case, in the order of the run selector.
 
     """
 
     con: duckdb.DuckDBPyConnection
     store: Path
     runs: tuple[str, ...]
-    shown: tuple[str, ...]
+    run_names: tuple[str, ...]
 
     @property
     def several(self) -> bool:
         """Return whether several runs are selected, so that figures must name theirs."""
-        return len(self.shown) > 1
+        return len(self.run_names) > 1
 
     def ask(self, name: str, **values: Value) -> Answer:
         """Run a query of the library; `values` are parameters other than the run."""
-        return self.asked(library.library()[name], values)
+        return self.run(library.library()[name], values)
 
-    def asked(self, question: Query, values: Mapping[str, Value]) -> Answer:
+    def run(self, query: Query, values: Mapping[str, Value]) -> Answer:
         """Run a loaded query, once per selected run if it has a run parameter."""
-        wanted = [param.name for param in question.params if param.type == "run"]
-        if wanted and self.runs and len(self.runs) != len(wanted):
-            lacks = f"{question.name} takes {len(wanted)} runs; name so many with --run"
-            return Answer(question, None, lacks, _full_command(question, {}), "")
-        choices = [{**values, **choice} for choice in self._choices(question)]
+        run_params = [param.name for param in query.params if param.type == "run"]
+        if run_params and self.runs and len(self.runs) != len(run_params):
+            reason = f"{query.name} takes {len(run_params)} runs; name so many with --run"
+            return Answer(query, None, reason, _full_command(query, {}), "")
+        choices = [{**values, **choice} for choice in self._choices(query)]
         if not choices:
-            return Answer(question, None, _NO_SWEEP, _full_command(question, {}), "")
+            return Answer(query, None, _NO_SWEEP, _full_command(query, {}), "")
         tables, problems = [], []
         for choice in choices:
             try:
-                tables.append(execute.run(self.con, question, choice))
-            except (NoDataError, UsageError) as error:  # a question of two runs, and there are more
+                tables.append(execute.run(self.con, query, choice))
+            except (NoDataError, UsageError) as error:  # a query of two runs, and there are more
                 problems.append(str(error))
-        found = [table for table in tables if table.num_rows]
+        filled = [table for table in tables if table.num_rows]
         return Answer(
-            question,
-            pa.concat_tables(found, promote_options="permissive") if found else None,
-            "" if found else (problems or [f"{question.name} has no row for these data"])[0],
-            _full_command(question, choices[0]),
-            execute.render_sql(question, choices[0]) + _other_choices(choices),
+            query,
+            pa.concat_tables(filled, promote_options="permissive") if filled else None,
+            "" if filled else (problems or [f"{query.name} has no row for these data"])[0],
+            _full_command(query, choices[0]),
+            execute.render_sql(query, choices[0]) + _other_choices(choices),
         )
 
-    def entering(self, questions: Sequence[Query]) -> list[Answer]:
+    def run_all(self, queries: Sequence[Query]) -> list[Answer]:
         """Run queries for their sections, two at a time: few of them keep every core busy throughout."""
         cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
         opened = [self.con.cursor() for _ in range(_AT_ONCE)]
@@ -85,58 +85,60 @@ class ReportSession:
             cursor.execute("set enable_progress_bar = false").fetchall()
             cursors.put(cursor)
 
-        def enters(question: Query) -> Answer:
+        def run_one(query: Query) -> Answer:
             cursor = cursors.get()
             try:
-                return replace(self, con=cursor).enters(question)
+                return replace(self, con=cursor).run_for_section(query)
             finally:
                 cursors.put(cursor)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            waiting = [pool.submit(enters, question) for question in questions]
+            pending = [pool.submit(run_one, query) for query in queries]
             try:
-                return [each.result() for each in waiting]
+                return [each.result() for each in pending]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for cursor in opened:  # Ctrl-C reaches this thread alone
                     cursor.interrupt()
                 raise
 
-    def enters(self, question: Query) -> Answer:
+    def run_for_section(self, query: Query) -> Answer:
         """Run a query for its section; without data if the tables that its header names are empty."""
-        needs = question.report.needs if question.report else ()
+        needs = query.report.needs if query.report else ()
         if not self.has_rows(needs):
-            ways = execute.capture_hints(needs)
-            lacks = f"{question.name} is shown where {' or '.join(needs)} has rows; to get them: {ways}"
-            return Answer(question, None, lacks, _full_command(question, {}), "")
-        answer = self.asked(question, {})
-        worth = question.report.show_if if question.report else None
-        if answer.table is None or worth is None:
+            hints = execute.capture_hints(needs)
+            reason = f"{query.name} is shown where {' or '.join(needs)} has rows; to get them: {hints}"
+            return Answer(query, None, reason, _full_command(query, {}), "")
+        answer = self.run(query, {})
+        condition = query.report.show_if if query.report else None
+        if answer.table is None or condition is None:
             return answer
         self.con.register("answer", answer.table)
-        found = self.con.sql(f"select 1 from answer where {worth} limit 1").fetchall()
+        has_match = self.con.sql(f"select 1 from answer where {condition} limit 1").fetchall()
         self.con.unregister("answer")
         return (
-            answer if found else replace(answer, table=None, lacks=question.report.without if question.report else "")
+            answer
+            if has_match
+            else replace(answer, table=None, missing_reason=query.report.without if query.report else "")
         )
 
     def has_rows(self, tables: tuple[str, ...]) -> bool:
         """Return whether one of the tables has a row; True for no tables."""
-        wanted = list(self.runs)
+        runs = list(self.runs)
         return not tables or any(
             self.con.sql(
                 f"select 1 from {table} where len($runs) = 0 or list_contains($runs, run) limit 1",
-                params={"runs": wanted},
+                params={"runs": runs},
             ).fetchall()
             for table in tables
         )
 
-    def _choices(self, question: Query) -> list[dict[str, Value]]:
+    def _choices(self, query: Query) -> list[dict[str, Value]]:
         """Return the values of the parameters that name runs."""
-        names = {param.name for param in question.params}
-        several = [param.name for param in question.params if param.type == "run"]
-        if several and len(self.runs) == len(several):
-            return [dict(zip(several, self.runs, strict=True))]
+        names = {param.name for param in query.params}
+        run_params = [param.name for param in query.params if param.type == "run"]
+        if run_params and len(self.runs) == len(run_params):
+            return [dict(zip(run_params, self.runs, strict=True))]
         if "run" in names and self.runs:
             return [{"run": run} for run in self.runs]
         if "sweep" in names and self.runs:
@@ -163,10 +165,10 @@ def open_report_session(store: Path, runs: tuple[str, ...]) -> Iterator[ReportSe
         yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
 
 
-def _full_command(question: Query, values: Mapping[str, Value]) -> str:
+def _full_command(query: Query, values: Mapping[str, Value]) -> str:
     """Return the command that prints the complete result."""
     options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
-    return f"tracelab query {question.name}{options} --format csv"
+    return f"tracelab query {query.name}{options} --format csv"
 
 
 def _other_choices(choices: Sequence[Mapping[str, Value]]) -> str:

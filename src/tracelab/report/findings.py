@@ -17,7 +17,7 @@ from tracelab.report.answers import ReportSession
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.table import format_percent
 
-SHARE = "\x1bshare "  # no column is called so
+SHARE = "\x1bshare "  # no column has this name
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
 _ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
 
@@ -31,7 +31,7 @@ class FindingContext:
     """
 
     exact: Mapping[str, Sequence[str | None]]
-    shown: Mapping[str, Sequence[str]]
+    formatted: Mapping[str, Sequence[str]]
     places: Sequence[str | None]
     nouns: Sequence[str]
 
@@ -55,15 +55,15 @@ def _identify_rows(
     answer: pa.Table, rows: Sequence[dict[str, object]], host: str, *, several: bool
 ) -> list[str | None]:
     """Return run, rank and device of each row, where there are several."""
-    known = [name for name in IDENTITY if name in answer.column_names]
-    differ = varying_columns(answer.select(known).to_pylist(), known)
-    telling = [name for name in known if name in differ or (name == "run" and several)]
+    identity = [name for name in IDENTITY if name in answer.column_names]
+    differ = varying_columns(answer.select(identity).to_pylist(), identity)
+    columns = [name for name in identity if name in differ or (name == "run" and several)]
     return [
         " · ".join(
             _CALLED[name].format(shorten(escape_controls(str(row[name])), LABEL_CELLS))
             if row[name] is not None
             else host
-            for name in telling
+            for name in columns
             if row[name] is not None or (name == "device" and host)
         )
         or None
@@ -77,16 +77,16 @@ def _noun(row: Mapping[str, object], host: str) -> str:
     return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
 
 
-def fill_sentence(said: str, rows: FindingContext, row: int) -> str:
+def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
     """Render a sentence as HTML; a clause in [ ] is omitted if one of its values is NULL."""
     parts, at = [], 0
-    for clause in CLAUSE.finditer(said):
-        parts.append(_fill_text(said[at : clause.start()], rows, row))
+    for clause in CLAUSE.finditer(text):
+        parts.append(_fill_text(text[at : clause.start()], rows, row))
         if all(_has_value(each, rows, row) for each in PLACEHOLDER.finditer(clause[1])):
             parts.append(_fill_text(clause[1], rows, row))
         at = clause.end()
-    whole = "".join([*parts, _fill_text(said[at:], rows, row)])
-    return whole[:1].upper() + whole[1:]
+    sentence = "".join([*parts, _fill_text(text[at:], rows, row)])
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bool:
@@ -95,41 +95,43 @@ def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bo
     return all(rows.exact[name][row] is not None for name in (placeholder["part"], placeholder["whole"]) if name)
 
 
-def _fill_text(said: str, rows: FindingContext, row: int) -> str:
+def _fill_text(text: str, rows: FindingContext, row: int) -> str:
     """Fill values into a text, with singular nouns after a count of one."""
     parts, at, is_one = [], 0, False
-    for placeholder in PLACEHOLDER.finditer(said):
+    for placeholder in PLACEHOLDER.finditer(text):
         parts += [
-            _fix_singular(said[at : placeholder.start()], is_one=is_one),
+            _fix_singular(text[at : placeholder.start()], is_one=is_one),
             _render_placeholder(placeholder, rows, row),
         ]
-        alone = placeholder["part"] != WHERE and not placeholder["whole"]
-        at, is_one = placeholder.end(), alone and rows.exact[placeholder["part"]][row] == "1"
-    return "".join([*parts, _fix_singular(said[at:], is_one=is_one)])
+        is_plain = placeholder["part"] != WHERE and not placeholder["whole"]
+        at, is_one = placeholder.end(), is_plain and rows.exact[placeholder["part"]][row] == "1"
+    return "".join([*parts, _fix_singular(text[at:], is_one=is_one)])
 
 
-def _fix_singular(said: str, *, is_one: bool) -> str:
-    return render_prose(_ONE.sub(lambda word: f" {word[1]}", said) if is_one else said)
+def _fix_singular(text: str, *, is_one: bool) -> str:
+    return render_prose(_ONE.sub(lambda word: f" {word[1]}", text) if is_one else text)
 
 
 def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: int) -> str:
-    part, whole = placeholder["part"], placeholder["whole"]
+    part, total = placeholder["part"], placeholder["whole"]
     if part == WHERE:
         place = rows.places[row]
         return rows.nouns[row] if place is None else f"<b>{escape_text(place)}</b>"
-    if whole is not None:
+    if total is not None:
         share = rows.exact[SHARE + placeholder[0]][row]
-        terms = " of ".join(render_value(rows.shown[name][row], rows.exact[name][row] or "") for name in (part, whole))
+        terms = " of ".join(
+            render_value(rows.formatted[name][row], rows.exact[name][row] or "") for name in (part, total)
+        )
         return f"{render_value(format_percent(float(share)), share)} ({terms})" if share else terms
-    known = rows.exact[part][row] or ""
-    shown = format_percent(float(known)) if placeholder["percent"] else _append_unit(part, rows.shown[part][row])
-    return render_value(shown, known)
+    exact = rows.exact[part][row] or ""
+    text = format_percent(float(exact)) if placeholder["percent"] else _append_unit(part, rows.formatted[part][row])
+    return render_value(text, exact)
 
 
-def _append_unit(column: str, shown: str) -> str:
+def _append_unit(column: str, text: str) -> str:
     """Append the unit to a rate, which otherwise has it in the column's name only."""
     symbol = column_unit(column)
-    return f"{shown} {symbol}" if symbol else shown
+    return f"{text} {symbol}" if symbol else text
 
 
 _RULE, _HELD, _ALL = "\x1brule", "\x1bheld", "\x1ball"
@@ -151,50 +153,53 @@ class _RuleCounts:
     open: int
 
 
-def render_findings(asking: ReportSession, query: Query, answer: pa.Table) -> str:
+def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> str:
     """Render the findings of the whole result, and of each run for the run selector."""
     if query.report is None or not query.report.findings:
         return ""
-    of_runs = "run" in answer.column_names and len(asking.shown) > 1
-    by_run = of_runs and len(asking.shown) <= _MOST_RUNS
-    asking.con.register("answer", answer)
-    judged = _count_rules(asking, query.report, by_run=by_run)
-    told: dict[str | None, list[str]] = {}
-    for at, say in enumerate(query.report.findings):
+    of_runs = "run" in answer.column_names and len(session.run_names) > 1
+    by_run = of_runs and len(session.run_names) <= _MOST_RUNS
+    session.con.register("answer", answer)
+    counts = _count_rules(session, query.report, by_run=by_run)
+    items: dict[str | None, list[str]] = {}
+    for at, finding in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
-            rows = asking.con.sql(_matching_rows_sql(say, scope)).to_arrow_table() if judged[None].held[at] else None
+            rows = (
+                session.con.sql(_matching_rows_sql(finding, scope)).to_arrow_table() if counts[None].held[at] else None
+            )
             if rows is not None and rows.num_rows:
                 runs = rows.column("run").to_pylist() if scope else [None] * rows.num_rows
-                written = build_context(query, answer, rows, several=asking.several)
+                context = build_context(query, answer, rows, several=session.several)
                 for row, run in enumerate(runs):
-                    told.setdefault(run, []).append(_render_item(at, say, written, row, is_whole=run is None))
-    asking.con.unregister("answer")
-    said = {run: "".join(told.get(run, [])) or _summarize_rules(query.report, each) for run, each in judged.items()}
-    return _wrap_lists(asking, said, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
+                    items.setdefault(run, []).append(_render_item(at, finding, context, row, is_whole=run is None))
+    session.con.unregister("answer")
+    lists = {run: "".join(items.get(run, [])) or _summarize_rules(query.report, each) for run, each in counts.items()}
+    return _wrap_lists(session, lists, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
 
 
-def _wrap_lists(asking: ReportSession, said: Mapping[str | None, str], *, of_runs: bool) -> str:
+def _wrap_lists(session: ReportSession, lists: Mapping[str | None, str], *, of_runs: bool) -> str:
     """Render the list of the whole, then those of runs by position in the selector; equal lists once."""
-    whole = said[None]
-    lists = [f"<ul class=query-findings{' data-all' * of_runs}>{whole}</ul>"] if whole else []
-    places: dict[str, list[str]] = {}
-    for place, run in enumerate(asking.shown):
-        if of_runs and said.get(run):
-            places.setdefault(said[run], []).append(str(place))
-    lists += [
-        f'<ul class=query-findings data-only="{" ".join(those)}" hidden>{each}</ul>' for each, those in places.items()
+    overall = lists[None]
+    parts = [f"<ul class=query-findings{' data-all' * of_runs}>{overall}</ul>"] if overall else []
+    positions: dict[str, list[str]] = {}
+    for position, run in enumerate(session.run_names):
+        if of_runs and lists.get(run):
+            positions.setdefault(lists[run], []).append(str(position))
+    parts += [
+        f'<ul class=query-findings data-only="{" ".join(places)}" hidden>{each}</ul>'
+        for each, places in positions.items()
     ]
-    return "".join(lists)
+    return "".join(parts)
 
 
-def _count_rules(asking: ReportSession, report: Report, *, by_run: bool) -> dict[str | None, _RuleCounts]:
+def _count_rules(session: ReportSession, report: Report, *, by_run: bool) -> dict[str | None, _RuleCounts]:
     """Count the rules over all rows (None) and over the rows of each run."""
     many = len(report.findings)
-    ruled = ", ".join(f"({say.when}) as rule_{at}" for at, say in enumerate(report.findings))
+    ruled = ", ".join(f"({finding.when}) as rule_{at}" for at, finding in enumerate(report.findings))
     counts = ", ".join(f"count(*) filter ({no}rule_{at})" for no in ("", "not ") for at in range(many))
     opened = " or ".join(f"rule_{at} is null" for at in range(many))
     scope, group = ("run", "group by grouping sets ((), (run))") if by_run else ("null", "")
-    rows = asking.con.sql(
+    rows = session.con.sql(
         f"with ruled as (select {scope} as run, {ruled} from answer)\n"
         f"select {scope}, count(*), count(*) filter ({opened}), {counts} from ruled {group}"
     ).fetchall()
@@ -203,58 +208,65 @@ def _count_rules(asking: ReportSession, report: Report, *, by_run: bool) -> dict
     }
 
 
-def _summarize_rules(report: Report, judged: _RuleCounts) -> str:
+def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
     """Return the text if no rule holds: all fine if each is false for some row, else what is unknown."""
-    if any(judged.held):
+    if any(counts.held):
         return ""
-    undecided = [say.when for say, false in zip(report.findings, judged.false, strict=True) if not false]
+    undecided = [finding.when for finding, false in zip(report.findings, counts.false, strict=True) if not false]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{escape_text(when)}</code>" for when in undecided)
         return (
             f"<li class=unknown>{render_prose(report.unknown)} <small>No row has a value for the rule {rules}.</small>"
         )
-    but = f" <small>Known of {judged.rows - judged.open:,} of {judged.rows:,} rows.</small>" if judged.open else ""
-    return f"<li class=fine>{render_prose(report.ok_text)}{but}" if report.ok_text and not undecided else ""
+    note = f" <small>Known of {counts.rows - counts.open:,} of {counts.rows:,} rows.</small>" if counts.open else ""
+    return f"<li class=fine>{render_prose(report.ok_text)}{note}" if report.ok_text and not undecided else ""
 
 
-def _render_item(at: int, say: Finding, rows: FindingContext, row: int, *, is_whole: bool) -> str:
+def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, is_whole: bool) -> str:
     """Render a finding: sentence, advice, and rule with threshold and number of rows.
 
     Parts that the lists of all runs share appear in the whole's list only, where a script finds them.
 
     """
-    if any(rows.exact[name][row] is None for name in say.required):  # no number, which SQL takes for a value
+    if any(rows.exact[name][row] is None for name in finding.required):  # no number, which SQL takes for a value
         return ""
-    alike = f" where {escape_text(say.each)} is {escape_text(rows.shown[say.each][row])}" if say.each else ""
-    held = f"{rows.shown[_HELD][row]} of {rows.shown[_ALL][row]} rows{alike}"
-    said = fill_sentence(say.text, rows, row)
-    attempt = f" <span class=try>{fill_sentence(say.advice, rows, row)}</span>" if say.advice else ""
-    if is_whole:
-        rule = f"<small>Rule: <code>{escape_text(say.when)}</code>, so in <span>{held}</span>.</small>"
-        return f"<li data-say={at}>{said}{attempt} {rule}"
-    own = attempt if PLACEHOLDER.search(say.advice or "") else ""
-    return f'<li data-say={at} data-held="{held}">{said}{own}'
-
-
-def _matching_rows_sql(say: Finding, scope: str) -> str:
-    """Return SQL for the first matching rows, overall or per run, with counts and the shares in the text."""
-    wholes = {found[0]: found for found in PLACEHOLDER.finditer(say.text + (say.advice or "")) if found["whole"]}
-    shares = "".join(
-        f', {each["part"]} / nullif({each["whole"]}, 0) as "{SHARE}{said}"' for said, each in wholes.items()
+    group = (
+        f" where {escape_text(finding.each)} is {escape_text(rows.formatted[finding.each][row])}"
+        if finding.each
+        else ""
     )
-    order = f"order by ({say.by}) desc nulls last"
-    alike, within = (_partition_clause(*names) for names in ((scope, say.each or ""), (scope,)))
-    tellable = "".join(f' and "{name}" is not null' for name in say.required)
+    count = f"{rows.formatted[_HELD][row]} of {rows.formatted[_ALL][row]} rows{group}"
+    sentence = fill_sentence(finding.text, rows, row)
+    advice = f" <span class=try>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
+    if is_whole:
+        rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, so in <span>{count}</span>.</small>"
+        return f"<li data-say={at}>{sentence}{advice} {rule}"
+    own_advice = advice if PLACEHOLDER.search(finding.advice or "") else ""
+    return f'<li data-say={at} data-held="{count}">{sentence}{own_advice}'
+
+
+def _matching_rows_sql(finding: Finding, scope: str) -> str:
+    """Return SQL for the first matching rows, overall or per run, with counts and the shares in the text."""
+    ratios = {
+        match[0]: match for match in PLACEHOLDER.finditer(finding.text + (finding.advice or "")) if match["whole"]
+    }
+    shares = "".join(
+        f', {each["part"]} / nullif({each["whole"]}, 0) as "{SHARE}{placeholder}"'
+        for placeholder, each in ratios.items()
+    )
+    order = f"order by ({finding.by}) desc nulls last"
+    group, partition = (_partition_clause(*names) for names in ((scope, finding.each or ""), (scope,)))
+    has_values = "".join(f' and "{name}" is not null' for name in finding.required)
     return (
-        f'with rules as (\n    select *, coalesce(({say.when}), false) as "{_RULE}"{shares} from answer\n),\n'
-        f'counted as (\n    select *, count(*) over ({alike}) as "{_ALL}",\n'
-        f'        count(*) filter ("{_RULE}") over ({alike}) as "{_HELD}"\n    from rules\n),\n'
-        f'firsts as (\n    from counted where "{_RULE}"{tellable} qualify row_number() over ({alike} {order}) <= '
-        f"{1 if say.each else say.most}\n)\n"
-        f"from firsts\nqualify row_number() over ({within} {order}) <= {say.most}\n{order}"
+        f'with rules as (\n    select *, coalesce(({finding.when}), false) as "{_RULE}"{shares} from answer\n),\n'
+        f'counted as (\n    select *, count(*) over ({group}) as "{_ALL}",\n'
+        f'        count(*) filter ("{_RULE}") over ({group}) as "{_HELD}"\n    from rules\n),\n'
+        f'firsts as (\n    from counted where "{_RULE}"{has_values} qualify row_number() over ({group} {order}) <= '
+        f"{1 if finding.each else finding.most}\n)\n"
+        f"from firsts\nqualify row_number() over ({partition} {order}) <= {finding.most}\n{order}"
     )
 
 
 def _partition_clause(*names: str) -> str:
-    told = ", ".join(f'"{name}"' for name in names if name)
-    return f"partition by {told}" if told else ""
+    columns = ", ".join(f'"{name}"' for name in names if name)
+    return f"partition by {columns}" if columns else ""

@@ -12,22 +12,22 @@ _NO_BREAK = "&nbsp;"
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def escape_text(said: object) -> str:
+def escape_text(text: object) -> str:
     """Escape any text: names in it may be hostile."""
-    return escape(escape_controls(str(said)))
+    return escape(escape_controls(str(text)))
 
 
-def render_prose(said: str) -> str:
+def render_prose(text: str) -> str:
     """Render our own prose with `code` marked; names in it (the doctor's) may be hostile."""
-    return _CODE.sub(r"<code>\1</code>", escape(escape_controls(re.sub(r"\s+", " ", said))))
+    return _CODE.sub(r"<code>\1</code>", escape(escape_controls(re.sub(r"\s+", " ", text))))
 
 
-def render_value(shown: str, exact: str) -> str:
+def render_value(text: str, exact: str) -> str:
     """Render a formatted value with the exact one on hover if they differ; long text is not emphasized."""
-    title = f' title="{escape(exact)}"' if exact != shown else ""
-    if len(shown) >= _LONG:
-        return f"<span{title}>{escape_text(shown)}</span>"
-    return f"<b{title}>{escape_text(shown).replace(' ', _NO_BREAK)}</b>"
+    title = f' title="{escape(exact)}"' if exact != text else ""
+    if len(text) >= _LONG:
+        return f"<span{title}>{escape_text(text)}</span>"
+    return f"<b{title}>{escape_text(text).replace(' ', _NO_BREAK)}</b>"
 
 
 @dataclass(frozen=True)
@@ -43,4 +43,4 @@ class Section:
     body: str
     data: Mapping[str, object] = field(default_factory=dict)
     scripts: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()

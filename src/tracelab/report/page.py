@@ -45,8 +45,8 @@ def render_page(title: str, head: str, sections: Sequence[Section]) -> str:
 
 def json_in_html(value: object) -> str:
     """Serialize JSON for a script element: `<` is escaped, so that a name cannot close the element."""
-    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return written.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
 def _render_section(section: Section) -> str:
@@ -92,14 +92,14 @@ group by run
 order by run"""
 
 
-def render_head(asking: ReportSession) -> str:
+def render_head(session: ReportSession) -> str:
     """Render title, runs and run selector."""
-    rows = asking.con.sql(_HEAD, params={"runs": list(asking.runs)}).fetchall()
+    rows = session.con.sql(_HEAD, params={"runs": list(session.runs)}).fetchall()
     runs = [str(run) for run, *_ in rows]
     options = "".join(f'<option value="{escape_text(run)}">{escape_text(run)}' for run in runs)
     title = runs[0] if len(runs) == 1 else f"{len(runs):,} runs"
     files, events = sum(row[3] for row in rows), [row[2] for row in rows]
-    counted = "" if None in events else f"{sum(events):,} events of "
+    events_text = "" if None in events else f"{sum(events):,} events of "
     picker = (
         f"<label>Show <select id=run><option value=''>all runs{options}</select></label>{_ABSENT}"
         if len(runs) > 1
@@ -107,7 +107,7 @@ def render_head(asking: ReportSession) -> str:
     )
     return (
         f"<header><p class=brand>tracelab {escape_text(__version__)} report</p><h1>{escape_text(title)}</h1>"
-        f"<p>{counted}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
+        f"<p>{events_text}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
         f"{picker}</header>"
     )
 
@@ -116,21 +116,21 @@ _NAMING = ("this_run", "base_run", "before", "after")
 """Columns that name runs in rows about several."""
 
 
-def runs_attribute(asking: ReportSession, answer: Answer) -> str:
+def runs_attribute(session: ReportSession, answer: Answer) -> str:
     """Return an attribute with the runs' positions in the selector; empty for all runs or an unknown set."""
     table = answer.table
-    if table is None or not asking.several:
+    if table is None or not session.several:
         return ""
-    naming = ["run"] if "run" in table.column_names else [name for name in _NAMING if name in table.column_names]
-    if not naming and "sweep" not in table.column_names:
+    columns = ["run"] if "run" in table.column_names else [name for name in _NAMING if name in table.column_names]
+    if not columns and "sweep" not in table.column_names:
         return ""
-    worth = answer.query.report.show_if if answer.query.report else None
-    named = " union ".join(f"select {name} as run from answer where {worth or 'true'}" for name in naming)
-    asking.con.register("answer", table)
-    rows = asking.con.sql(
-        named or "select run from runs where sweep in (select sweep from answer where sweep is not null)"
+    condition = answer.query.report.show_if if answer.query.report else None
+    names_sql = " union ".join(f"select {name} as run from answer where {condition or 'true'}" for name in columns)
+    session.con.register("answer", table)
+    rows = session.con.sql(
+        names_sql or "select run from runs where sweep in (select sweep from answer where sweep is not null)"
     ).fetchall()
-    asking.con.unregister("answer")
-    found = {run for (run,) in rows}
-    places = [str(place) for place, run in enumerate(asking.shown) if run in found]
-    return f' data-runs="{" ".join(places)}"' if len(places) < len(asking.shown) else ""
+    session.con.unregister("answer")
+    names = {run for (run,) in rows}
+    positions = [str(place) for place, run in enumerate(session.run_names) if run in names]
+    return f' data-runs="{" ".join(positions)}"' if len(positions) < len(session.run_names) else ""

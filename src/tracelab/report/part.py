@@ -12,32 +12,32 @@ from tracelab.report.html import escape_text, render_prose
 from tracelab.report.page import runs_attribute
 from tracelab.report.table import row_count_note, select_rows, table_html
 
-_NOT_BY_RUN = "<p class=cut data-picked hidden>Rows here are of several runs each, so that all of them are shown.</p>"
+_NOT_BY_RUN = "<p class=cut data-picked hidden>Each row covers several runs, so all rows are shown.</p>"
 _OPEN_ROWS = 12
 """Tables of at most this many rows are open initially."""
 
 
-def render_query(asking: ReportSession, answer: Answer) -> str:
+def render_query(session: ReportSession, answer: Answer) -> str:
     """Render the article of a result with rows."""
     query, table = answer.query, answer.table
     if table is None:
-        raise ValueError(f"{query.name} has no answer")
-    kept = select_rows(table, query.chart.kind if query.chart else None)
-    shown = table.take(kept)
+        raise ValueError(f"{query.name} has no result")
+    indices = select_rows(table, query.chart.kind if query.chart else None)
+    rows = table.take(indices)
     devices = [name for name in IDENTITY if name in table.column_names]
-    count = row_count_note(table.num_rows, shown.num_rows, devices)
-    opened = " open" if shown.num_rows <= _OPEN_ROWS or query.chart is None else ""
+    count = row_count_note(table.num_rows, rows.num_rows, devices)
+    is_open = " open" if rows.num_rows <= _OPEN_ROWS or query.chart is None else ""
     parts = [
-        f'<article class=part id="{query.name}"{runs_attribute(asking, answer)}><h3>{escape_text(query.title)}</h3>',
-        _NOT_BY_RUN if asking.several and "run" not in table.column_names else "",
-        render_findings(asking, query, table),
-        _chart_place(query, build_chart(query, table, kept, several=asking.several)),
-        f"<details class=data{opened}><summary>Table: {count}</summary>",
-        _full_result_note(answer, table.num_rows, shown.num_rows),
-        table_html(shown, f"{query.title}: {count}", dict(query.columns)),
+        f'<article class=part id="{query.name}"{runs_attribute(session, answer)}><h3>{escape_text(query.title)}</h3>',
+        _NOT_BY_RUN if session.several and "run" not in table.column_names else "",
+        render_findings(session, query, table),
+        _chart_place(query, build_chart(query, table, indices, several=session.several)),
+        f"<details class=data{is_open}><summary>Table: {count}</summary>",
+        _full_result_note(answer, table.num_rows, rows.num_rows),
+        table_html(rows, f"{query.title}: {count}", dict(query.columns)),
         "</details>",
         _render_definition(query),
-        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{escape_text(answer.command)}</code></p>"
+        f"<details class=sql><summary>SQL</summary><p>Full result: <code>{escape_text(answer.command)}</code></p>"
         f"<pre tabindex=0>{escape(answer.sql)}</pre></details></article>",
     ]
     return "\n".join(part for part in parts if part)
@@ -47,11 +47,11 @@ def _chart_place(query: Query, spec: dict[str, object] | None) -> str:
     """Render the placeholder of a chart; screen readers read the table instead."""
     if spec is None:
         return ""
-    written = json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
     for sign, spelled in (("&", "&amp;"), ("'", "&#39;"), ("<", "&lt;"), (">", "&gt;")):
-        written = written.replace(sign, spelled)  # quotes are many, and stay as they are
+        text = text.replace(sign, spelled)  # quotes are frequent, so they stay unescaped
     return (
-        f"<figure data-chart='{written}' "
+        f"<figure data-chart='{text}' "
         f'role=group aria-label="Chart: {escape(query.title)}">'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
@@ -59,18 +59,19 @@ def _chart_place(query: Query, spec: dict[str, object] | None) -> str:
 
 def _render_definition(query: Query) -> str:
     columns = "".join(f"<dt>{escape_text(name)}<dd>{render_prose(meaning)}" for name, meaning in query.columns.items())
-    said = f"<p>{render_prose(query.prose)}</p><dl>{columns}</dl>"
-    return f"<details class=definition><summary>Definition</summary>{said}</details>"
+    body = f"<p>{render_prose(query.prose)}</p><dl>{columns}</dl>"
+    return f"<details class=definition><summary>Definition</summary>{body}</details>"
 
 
-def _full_result_note(answer: Answer, rows: int, shown: int) -> str:
-    if rows == shown:
+def _full_result_note(answer: Answer, rows: int, listed: int) -> str:
+    if rows == listed:
         return ""
-    return f"<p class=cut>{rows - shown:,} rows are not shown; all: <code>{escape_text(answer.command)}</code></p>"
+    return f"<p class=cut>{rows - listed:,} rows are not shown; all: <code>{escape_text(answer.command)}</code></p>"
 
 
 def render_missing(answer: Answer) -> str:
     """Render the line on a query without data: why, and how to capture what it needs."""
     return (
-        f"<li><b>{escape_text(answer.query.title)}</b> <code>{answer.query.name}</code>: {render_prose(answer.lacks)}"
+        f"<li><b>{escape_text(answer.query.title)}</b> <code>{answer.query.name}</code>: "
+        f"{render_prose(answer.missing_reason)}"
     )

@@ -37,8 +37,8 @@ def select_rows(answer: pa.Table, kind: str | None) -> list[int]:
     share = 1
     while sum(min(size, share + 1) for size in sizes) <= most:
         share += 1
-    kept = sorted(index for rows in groups.values() for index in rows[:share])
-    return kept[:most] if groups else list(range(most))
+    indices = sorted(index for rows in groups.values() for index in rows[:share])
+    return indices[:most] if groups else list(range(most))
 
 
 def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
@@ -65,24 +65,22 @@ def _heading(field: "pa.Field[pa.DataType]", meaning: str) -> str:
 def _render_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """Render the cells of a column, without the optional end tags."""
     if is_numeric(field.type):
-        what = _UNITS.get(column_quantity(column_from_title(field.name)), "") or column_unit(field.name) or ""
+        unit = _UNITS.get(column_quantity(column_from_title(field.name)), "") or column_unit(field.name) or ""
         is_ratio = column_quantity(field.name) is Quantity.RATIO
         return [
             "<td class=u>–"
             if value is None
-            else _number_cell(format_percent(value) if is_ratio else shown, exact_text(value), what)
-            for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)
+            else _number_cell(format_percent(value) if is_ratio else text, exact_text(value), unit)
+            for value, text in zip(to_plain(values), format_cells(field, values), strict=True)
         ]
-    return [
-        _text_cell(value, shown) for value, shown in zip(to_plain(values), format_cells(field, values), strict=True)
-    ]
+    return [_text_cell(value, text) for value, text in zip(to_plain(values), format_cells(field, values), strict=True)]
 
 
-def _number_cell(shown: str, whole: str, what: str) -> str:
-    is_share = shown.endswith("%")
-    if not is_share and shown.split(" ", maxsplit=1)[0].replace(",", "") == whole:
-        return f"<td>{shown}"
-    return f'<td title="{whole} {what}">{shown}' if what and not is_share else f"<td title={whole}>{shown}"
+def _number_cell(text: str, exact: str, unit: str) -> str:
+    is_share = text.endswith("%")
+    if not is_share and text.split(" ", maxsplit=1)[0].replace(",", "") == exact:
+        return f"<td>{text}"
+    return f'<td title="{exact} {unit}">{text}' if unit and not is_share else f"<td title={exact}>{text}"
 
 
 def format_percent(ratio: float) -> str:
@@ -90,16 +88,16 @@ def format_percent(ratio: float) -> str:
     return f"{format_significant(100 * ratio)} %"
 
 
-def _text_cell(value: object, shown: str) -> str:
+def _text_cell(value: object, text: str) -> str:
     if value is None:
         return "<td class=u>–"
-    short = shorten(escape_controls(shown), _LONGEST)
-    kinds = " class=long" if len(short) > _LONG else " class=t"
-    return f"<td{kinds}>{escape(short)}" if short == shown else f'<td{kinds} title="{escape(shown)}">{escape(short)}'
+    short = shorten(escape_controls(text), _LONGEST)
+    kind = " class=long" if len(short) > _LONG else " class=t"
+    return f"<td{kind}>{escape(short)}" if short == text else f'<td{kind} title="{escape(text)}">{escape(short)}'
 
 
-def row_count_note(rows: int, shown: int, devices: Sequence[str]) -> str:
+def row_count_note(rows: int, listed: int, devices: Sequence[str]) -> str:
     """Return a note on the number of rows and those shown."""
     counted = f"{rows:,} row{'s' * (rows != 1)}"
     of_each = f" of each {', '.join(devices)}" if devices else ""
-    return counted if shown == rows else f"{shown:,} of {counted}, the first ones{of_each}"
+    return counted if listed == rows else f"{listed:,} of {counted}, the first ones{of_each}"

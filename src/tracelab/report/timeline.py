@@ -38,33 +38,33 @@ _LEVELS = ("allocated_bytes", "max_allocated_bytes", "reserved_bytes")
 _Key = tuple[str, int, int | None]
 
 
-def render_timeline(asking: ReportSession) -> Section | None:
+def render_timeline(session: ReportSession) -> Section | None:
     """Render the section, if there is any GPU activity."""
-    devices = _devices(asking)
+    devices = _devices(session)
     if not devices:
         return None
     bins = _max_bins(len(devices[:MOST_DEVICES]))
-    answer = asking.ask("timeline", bins=bins)
+    answer = session.ask("timeline", bins=bins)
     if answer.table is None:
         return None
     embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
-        run["steps"] = _steps(asking, run["run"])
+        run["steps"] = _steps(session, run["run"])
     table_bins = _table_bins(len(devices[:MOST_DEVICES]))
-    coarse = asking.ask("timeline", bins=table_bins).table
+    coarse = session.ask("timeline", bins=table_bins).table
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
-        render_findings(asking, answer.query, coarse) if coarse is not None else "",
+        render_findings(session, answer.query, coarse) if coarse is not None else "",
         f"<p>{render_prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),
         _omission_note(len(devices)),
         _table(coarse, table_bins),
         f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
-        f"<details class=sql><summary>SQL</summary><p>The whole answer: <code>{escape_text(answer.command)}</code></p>"
+        f"<details class=sql><summary>SQL</summary><p>Full result: <code>{escape_text(answer.command)}</code></p>"
         f"<pre tabindex=0>{render_sql_lines(answer.sql)}</pre></details></article>",
     ]
-    colors = [[name, color, said] for name, (color, said) in PARTS.items()]
+    colors = [[name, color, label] for name, (color, label) in PARTS.items()]
     data = {"timeline": {"parts": colors, "levels": _LEVELS, "runs": embedded}}
     return Section("when", "Timeline", "\n".join(filter(None, body)), data, ("bins.js", "timeline.js"))
 
@@ -82,11 +82,11 @@ def render_sql_lines(sql: str) -> str:
     return "\n".join(escape_text(line) for line in sql.splitlines())
 
 
-def _devices(asking: ReportSession) -> list[_Key]:
-    rows = asking.con.execute(
+def _devices(session: ReportSession) -> list[_Key]:
+    rows = session.con.execute(
         "select distinct run, rank, device from gpu_activity where $runs = [] or list_contains($runs, run) "
         "order by run, rank, device",
-        {"runs": list(asking.runs)},
+        {"runs": list(session.runs)},
     ).fetchall()
     return [(run, rank, device) for run, rank, device in rows]
 
@@ -121,13 +121,13 @@ def _embed_bins(answer: pa.Table, devices: Sequence[_Key]) -> list[dict[str, Any
         if (run, rank, device) not in devices:
             continue
         edges = polars.concat([rows["at_ns"], (rows["at_ns"] + rows["bin_ns"])[-1:]])
-        known = runs.setdefault(run, {"run": run, "edges": differences(edges).to_list(), "devices": []})
+        entry = runs.setdefault(run, {"run": run, "edges": differences(edges).to_list(), "devices": []})
         columns = {
             column.name: (differences(column) if column.name in _LEVELS else column).to_list()
             for column in rows.select(*PARTS, *_TRACKS)
             if any(column)
         }
-        known["devices"].append({"rank": rank, "device": device, "columns": columns})
+        entry["devices"].append({"rank": rank, "device": device, "columns": columns})
     return list(runs.values())
 
 
@@ -136,30 +136,30 @@ def differences(values: "polars.Series") -> "polars.Series":
     return values - values.fill_null(strategy="forward").shift().fill_null(0)
 
 
-def _steps(asking: ReportSession, run: str) -> list[list[object]]:
+def _steps(session: ReportSession, run: str) -> list[list[object]]:
     """Return the steps of the run's first rank with any, as [number, start, length]; empty if there are too many."""
     try:
-        found = execute.run(asking.con, library.find("timeline_steps"), {"run": run})
+        table = execute.run(session.con, library.find("timeline_steps"), {"run": run})
     except NoDataError:  # nothing is marked
         return []
-    rows = [row for row in found.to_pylist() if row["at_ns"] is not None]
+    rows = [row for row in table.to_pylist() if row["at_ns"] is not None]
     rows = [row for row in rows if row["rank"] == rows[0]["rank"]]
     return [[row["step"], row["at_ns"], row["step_ns"]] for row in rows] if len(rows) <= _MOST_STEPS else []
 
 
 def _legend() -> str:
-    items = "".join(f'<li><i style="background:var(--{color})"></i>{said}' for color, said in PARTS.values())
+    items = "".join(f'<li><i style="background:var(--{color})"></i>{label}' for color, label in PARTS.values())
     return f'<ul class="timeline-legend">{items}</ul>'
 
 
 def _figure(number: int, run: dict[str, Any]) -> str:
     """Render the placeholder of one run's timeline; screen readers read the table instead."""
     _, *lengths = run["edges"]
-    whole, length = format_scaled(sum(lengths), Quantity.DURATION), format_scaled(lengths[0], Quantity.DURATION)
+    total, length = format_scaled(sum(lengths), Quantity.DURATION), format_scaled(lengths[0], Quantity.DURATION)
     return (
         f'<figure class="timeline" data-timeline="{number}" data-run="{escape_text(run["run"])}" role="group" '
         f'aria-label="Timeline of {escape_text(run["run"])}"><h4>{escape_text(run["run"])}</h4>'
-        f"<p class=brand>{whole} in {len(lengths):,} bins of {length} for {len(run['devices'])} devices</p>"
+        f"<p class=brand>{total} in {len(lengths):,} bins of {length} for {len(run['devices'])} devices</p>"
         '<div class="timeline-drawing"></div>'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
@@ -179,6 +179,6 @@ def _table(coarse: pa.Table | None, bins: int) -> str:
         return ""
     names = ["run", "rank", "device", "at_ns", "bin_ns", *PARTS, "outside_ns", "mean_kernels", "copy_bytes"]
     names += [name for name in ("max_allocated_bytes",) if any(coarse.column(name).to_pylist())]
-    shown = coarse.select(names).slice(0, MOST_DEVICES * bins)
+    rows = coarse.select(names).slice(0, MOST_DEVICES * bins)
     caption = f"Timeline in {bins} bin{'s' * (bins != 1)} of each run"
-    return f"<details class=data><summary>Table: {caption}</summary>{table_html(shown, caption, {})}</details>"
+    return f"<details class=data><summary>Table: {caption}</summary>{table_html(rows, caption, {})}</details>"

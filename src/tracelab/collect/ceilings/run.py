@@ -66,7 +66,7 @@ def measure(options: CeilingOptions, report: Callable[[Row], None] = lambda _row
         signal = None
         try:
             with raise_on_signals(), sampler:
-                session.all_of(options)
+                session.measure(options)
         except Interrupted as interrupted:
             signal = interrupted.number
         finally:
@@ -99,7 +99,7 @@ class _Session:
         self._bench, self._gpu, self._sampler, self._report = bench, gpu, sampler, report
         self._host = read_host()
 
-    def all_of(self, options: CeilingOptions) -> None:
+    def measure(self, options: CeilingOptions) -> None:
         """Measure every part; one that fails does not end the others."""
         for what, work in measurements(self._bench, options.parts):
             with self._skip_on_error(what):

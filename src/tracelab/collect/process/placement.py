@@ -31,7 +31,7 @@ class Placement:
             return 0
         return self.settings.gpus or 1 if self.settings.parallel == "dp" else self.world_size
 
-    def job_of(self, rank: int) -> Job:
+    def rank_job(self, rank: int) -> Job:
         """Return the job as one rank sees it."""
         return replace(self.job, rank=rank, local_rank=self.job.local_rank + rank - self.ranks[0])
 

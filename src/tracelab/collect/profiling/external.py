@@ -24,7 +24,7 @@ class ExternalProfiler:
     folder: Path = Path()
     all_ranks: bool = True
 
-    def capture_of(self, rank: int) -> nvidia.Capture | None:
+    def rank_capture(self, rank: int) -> nvidia.Capture | None:
         """Return the capture of a rank. ncu profiles rank 0 alone: it serializes kernels, and the others would wait."""
         if self.capture is None or (rank and not self.all_ranks):
             return None
@@ -32,7 +32,7 @@ class ExternalProfiler:
 
     def command(self, rank: int, scratch: Path) -> list[str]:
         """Return the command line of one rank."""
-        line, capture = python_command(_WORKER, str(scratch)), self.capture_of(rank)
+        line, capture = python_command(_WORKER, str(scratch)), self.rank_capture(rank)
         return nvidia.profile_command(capture, line) if capture else line
 
     def environment(self) -> dict[str, str]:
@@ -45,7 +45,7 @@ class ExternalProfiler:
 
     def export_reports(self, ended: ProcessExit, outcome: Mapping[str, Any]) -> dict[str, Any]:
         """Export the reports of a rank that ended, and return the entries that change in its outcome."""
-        capture = self.capture_of(ended.rank)
+        capture = self.rank_capture(ended.rank)
         if capture is None:
             return {}
         export = nvidia.export_reports(capture, os.environ)

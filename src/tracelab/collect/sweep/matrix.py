@@ -70,13 +70,13 @@ def expand_matrix(
     content: Mapping[str, Any], out: Path, repeats: int | None = None, fixed: Mapping[str, Any] | None = None
 ) -> Sweep:
     """Expand the content of a sweep file. Cells with identical options become one."""
-    _known("key", content, _OF_A_FILE)
+    _check_names("key", content, _OF_A_FILE)
     name = check_run_name(str(content["name"]))
     shared = {key: content[key] for key in _OF_A_MATRIX if key in content}
     found: dict[str, tuple[Options, int]] = {}
     fitted: dict[str, bool] = {}
     for matrix in _tables(content, "matrix") or [{}]:
-        _known("key of [[matrix]]", matrix, _OF_A_MATRIX)
+        _check_names("key of [[matrix]]", matrix, _OF_A_MATRIX)
         merged = _merged(shared, matrix)
         times = repeats if repeats is not None else merged.get("repeats", 1)
         if not isinstance(times, int) or times < 1:
@@ -86,10 +86,10 @@ def expand_matrix(
             found[key] = (options, max(times, found[key][1] if key in found else 0))
     _check_own(options for options, _ in found.values())
     idle = tuple(f"[[exclude]] {what} matches no cell; remove it" for what, fits in fitted.items() if not fits)
-    return replace(_named(name, str(content.get("about", "")), list(found.values()), out), idle=idle)
+    return replace(_build_sweep(name, str(content.get("about", "")), list(found.values()), out), idle=idle)
 
 
-def _named(name: str, about: str, found: Sequence[tuple[Options, int]], out: Path) -> Sweep:
+def _build_sweep(name: str, about: str, found: Sequence[tuple[Options, int]], out: Path) -> Sweep:
     order = dict.fromkeys(key for options, _ in found for key in options)
     varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in found}) > 1)
     picked = [{key: options[key] for key in varied if key in options} for options, _ in found]
@@ -123,7 +123,7 @@ def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, 
     fixed |= _table(matrix, "fixed")
     axes, included = _axes(_table(matrix, "axes")), _tables(matrix, "include")
     overrides = _tables(matrix, "override")
-    excluded = {_shown(each): _options(each) for each in _tables(matrix, "exclude")}
+    excluded = {_format_options(each): _options(each) for each in _tables(matrix, "exclude")}
     fitted.update({what: fitted.get(what, False) for what in excluded})
     count = 1
     for values in axes:
@@ -136,7 +136,7 @@ def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, 
         for values in chosen:
             options |= values
         for each in overrides:
-            _known("key of [[override]]", each, ("where", "set"))
+            _check_names("key of [[override]]", each, ("where", "set"))
             if _fits(_options(options), _options(_table(each, "where"))):
                 options |= _table(each, "set")
         cell = _with(_options(options), fixed_options)
@@ -152,10 +152,10 @@ def _check_own(cells: Iterable[Options]) -> None:
     """Refuse settings that a workload does not have: every cell would fail."""
     for workload, own in sorted({(cell["workload"], tuple(cell["set"])) for cell in cells if cell.get("set")}):
         found = workloads.find_workload(workload)
-        _known(f"setting of {found.name}", own, sorted(found.own) or ["none"])
+        _check_names(f"setting of {found.name}", own, sorted(found.own) or ["none"])
 
 
-def _shown(options: Mapping[str, Any]) -> str:
+def _format_options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in options.items())
 
 
@@ -208,7 +208,7 @@ def _fits(options: Options, pattern: Options) -> bool:
     )
 
 
-def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
+def _check_names(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             raise UsageError(suggest_name(kind, name, known))

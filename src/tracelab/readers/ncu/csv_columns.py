@@ -31,7 +31,7 @@ class ColumnLayout:
     header: tuple[str, ...]
 
     @cached_property
-    def position_of(self) -> Mapping[str, int]:
+    def positions(self) -> Mapping[str, int]:
         """Position of each column by lower-case name; for a repeated name, the first."""
         positions: dict[str, int] = {}
         for position, name in enumerate(self.header):
@@ -41,13 +41,13 @@ class ColumnLayout:
     @cached_property
     def details(self) -> bool:
         """Whether a row is one metric rather than a launch with all its metrics."""
-        return "metric name" in self.position_of and "metric value" in self.position_of
+        return "metric name" in self.positions and "metric value" in self.positions
 
     @cached_property
     def min_fields(self) -> int:
         """Fewest fields of a complete row: rows are ragged if rules have columns, or if they are cut."""
         names = [*IDENTITY, *DETAILS[2:]] if self.details else IDENTITY
-        return 1 + max(self.position_of[name] for name in names if name in self.position_of) + (not self.details)
+        return 1 + max(self.positions[name] for name in names if name in self.positions) + (not self.details)
 
     @cached_property
     def nvtx(self) -> tuple[tuple[str, int], ...]:
@@ -61,16 +61,14 @@ class ColumnLayout:
     def launch_key(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
         """Cells that identify a launch."""
         people = ("process name", "host name")
-        key_columns = [self.position_of[name] for name in IDENTITY if name in self.position_of and name not in people]
+        key_columns = [self.positions[name] for name in IDENTITY if name in self.positions and name not in people]
         positions = [*key_columns, *(position for _, position in self.nvtx)]
         return itemgetter(*positions)
 
     @cached_property
     def metric_key(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
         """Cells of a details page that identify a metric."""
-        key_columns = [
-            self.position_of[name] for name in DETAILS if name in self.position_of and name != "metric value"
-        ]
+        key_columns = [self.positions[name] for name in DETAILS if name in self.positions and name != "metric value"]
         # itemgetter of a single position returns no tuple
         positions = [
             *key_columns,
@@ -97,8 +95,8 @@ class ColumnLayout:
     @cached_property
     def row_start(self) -> re.Pattern[str]:
         """Pattern of the beginning of a row: numbers in place of the ids of launch and process."""
-        last = max(self.position_of["id"], self.position_of.get("process id", 0))
-        numbers = {self.position_of["id"], self.position_of.get("process id")}
+        last = max(self.positions["id"], self.positions.get("process id", 0))
+        numbers = {self.positions["id"], self.positions.get("process id")}
         text = rf'(?:"(?:[^"]|"")*"|[^"{self.separator}]*)'
         parts = [r'\s*"?\d+"?' if position in numbers else text for position in range(last + 1)]
         return re.compile(f"{self.separator.join(parts)}(?:{self.separator}|$)")
@@ -106,7 +104,7 @@ class ColumnLayout:
     @cached_property
     def embedded_row_start(self) -> re.Pattern[str] | None:
         """Pattern of the beginning of a row after the program's unfinished line."""
-        if self.position_of["id"] == 0 and self.position_of.get("process id") == 1:
+        if self.positions["id"] == 0 and self.positions.get("process id") == 1:
             return re.compile(rf'"\d+"{self.separator}"\d+"{self.separator}"(?!\()')
         return None
 
@@ -146,10 +144,10 @@ class ColumnLayout:
             return None
         if self.nvtx_in_every_row and self.launch_key(fields) in known_launches:
             return fields
-        if not fields[self.position_of["id"]].strip().isdecimal():
+        if not fields[self.positions["id"]].strip().isdecimal():
             return None
         for name, pattern in _CHECKED.items():
-            position = self.position_of.get(name)
+            position = self.positions.get(name)
             if position is not None and position < len(fields) and not pattern.fullmatch(fields[position]):
                 return None
         return fields
@@ -173,7 +171,7 @@ def parse_units(layout: ColumnLayout, line: str) -> tuple[str, ...] | None:
     fields = split_fields(line, layout.separator)
     if fields is None or not len(layout.header) - 1 <= len(fields) <= len(layout.header) + 1:
         return None
-    if any(fields[layout.position_of[name]].strip() for name in ("id", _KERNEL)):
+    if any(fields[layout.positions[name]].strip() for name in ("id", _KERNEL)):
         return None
     return tuple(field.strip() for field in [*fields, ""][: len(layout.header)])
 

@@ -117,7 +117,7 @@ class PageParser:
 
     def _add_detail(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
         """Add a metric, or the advice of a rule."""
-        position_of = layout.position_of
+        position_of = layout.positions
 
         def cell(column: str) -> str:
             return fields[position_of[column]].strip() if column in position_of else ""
@@ -164,7 +164,7 @@ class PageParser:
 
     def _build_launch(self, layout: ColumnLayout, fields: list[str]) -> Launch:
         def cell(column: str) -> str:
-            return fields[layout.position_of[column]].strip() if column in layout.position_of else ""
+            return fields[layout.positions[column]].strip() if column in layout.positions else ""
 
         ranges = [(key, fields[place].strip()) for key, place in layout.nvtx]
         args = [("kernel_time", cell("kernel time")), *ranges]

@@ -87,7 +87,7 @@ def _select_naming_rows(rows: pa.Table, codes: Array) -> pa.Table:
 def _store_name(row: dict[str, object], kind: str, strings: StringTable, nvtx_names: NvtxNames) -> None:
     text, where, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
     if text is None and isinstance(row.get("textId"), int):
-        text = strings.texts_of(pa.array([row["textId"]], pa.int64()), DiagnosticCounts())[0].as_py()
+        text = strings.look_up(pa.array([row["textId"]], pa.int64()), DiagnosticCounts())[0].as_py()
     if not isinstance(text, str) or not isinstance(domain, int):
         return
     process = (where >> 24) & 0xFFFFFF if isinstance(where, int) else None
@@ -168,7 +168,7 @@ def _event_texts(batch: Batch) -> Array:
     texts = batch.column("text", "text")
     if not texts.null_count:
         return texts
-    return pc.coalesce(texts, batch.session.strings.texts_of(batch.column("textId"), batch.diagnostics))
+    return pc.coalesce(texts, batch.session.strings.look_up(batch.column("textId"), batch.diagnostics))
 
 
 def _domain_names(batch: Batch) -> Array:
@@ -203,7 +203,7 @@ def _payload_json(batch: Batch) -> Array:
     """Return the payload as JSON: the decoded object, else the number."""
     payloads = batch.column("jsonText", "text")
     if "jsonTextId" in batch.rows.column_names:
-        payloads = pc.coalesce(payloads, batch.session.strings.texts_of(batch.column("jsonTextId"), batch.diagnostics))
+        payloads = pc.coalesce(payloads, batch.session.strings.look_up(batch.column("jsonTextId"), batch.diagnostics))
     for name in _VALUES:
         values = batch.column(name)
         if values.null_count < len(values):

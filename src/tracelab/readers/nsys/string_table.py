@@ -18,7 +18,7 @@ class StringTable:
     ids: Array
     texts: Array
 
-    def texts_of(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
+    def look_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
         """Return the texts of the ids, each changed; NULL for an id that is NULL or has no text."""
         return map_distinct(ids, lambda distinct: self._look_up(distinct, diagnostics, change))
 

@@ -153,7 +153,7 @@ def _read_tables(
 def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, totals: ReadTotals, kind: str, raw: pa.Table) -> None:
     """Map a batch of rows, and put them into their tables."""
     other = Mapping("other_events", OTHER_EVENT | {"category": f"'{kind.lower()}'"})
-    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _named_columns(mapping)}
+    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _mapped_raw_columns(mapping)}
     for name in sorted(wanted - set(raw.column_names)):
         raw = raw.append_column(name, pa.nulls(raw.num_rows, pa.int64()))
     engine.register("raw", raw)
@@ -164,7 +164,7 @@ def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, totals: ReadTotals
     engine.unregister("raw")
 
 
-def _named_columns(mapping: Mapping) -> set[str]:
+def _mapped_raw_columns(mapping: Mapping) -> set[str]:
     """Return the raw columns in the expressions of a mapping."""
     text = " ".join([mapping.where, *mapping.columns.values()])
     return {part for at, part in enumerate(text.split('"')) if at % 2}
@@ -174,7 +174,7 @@ def _select_sql(mapping: Mapping, raw: pa.Table) -> str:
     types = {column.name: column.duckdb for column in schema.BY_NAME[mapping.table].columns}
     columns = [f"{_cast_sql(text, types[name])} as {name}" for name, text in mapping.columns.items()]
     mapped = (
-        _named_columns(mapping)
+        _mapped_raw_columns(mapping)
         | set(mapping.also_mapped)
         | {name for name in raw.column_names if name.startswith("kernel_")}
     )

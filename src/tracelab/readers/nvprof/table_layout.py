@@ -68,7 +68,7 @@ class TableLayout:
     delimiter: str | None
 
     @cached_property
-    def position_of(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """Position of each column."""
         return {name: position for position, name in enumerate(self.columns)}
 
@@ -80,7 +80,7 @@ class TableLayout:
     @cached_property
     def name_position(self) -> int:
         """Position of the column whose text may contain delimiters: the name."""
-        return self.position_of.get("Name", self.position_of.get("Kernel", len(self.columns) - 1))
+        return self.positions.get("Name", self.positions.get("Kernel", len(self.columns) - 1))
 
 
 def parse_header(line: str) -> TableLayout | None:
@@ -141,16 +141,16 @@ def parse_row(line: str, layout: TableLayout) -> tuple[list[str] | None, bool]:
     if delimiter and f" {delimiter}" in line:
         cells = [cell.strip() for cell in cells]
     is_row = len(cells) == count and any(
-        _NUMERIC.match(cells[layout.position_of[name]])
+        _NUMERIC.match(cells[layout.positions[name]])
         for name in _NUMERIC_COLUMNS[layout.kind]
-        if name in layout.position_of
+        if name in layout.positions
     )
     return (cells, surplus > 0) if is_row else (None, False)
 
 
 def looks_like_row(line: str, layout: TableLayout, *, is_cut: bool) -> bool:
     """Return whether an unparsable line began as a row; of a line cut at the file's end, little may be left."""
-    if layout.position_of.get("Device") == 0:
+    if layout.positions.get("Device") == 0:
         return bool(_STARTS_WITH_DEVICE.match(line))
     if layout.columns[0] == "Type" and _STARTS_WITH_TYPE.match(line):
         return True

@@ -5,7 +5,7 @@ from itertools import count
 
 from tracelab.output.labels import escape_controls, shorten_distinctly
 from tracelab.output.units import Quantity, column_from_title, column_quantity
-from tracelab.plot.axis import group_by_unit, is_additive, is_finite, known_sum
+from tracelab.plot.axis import group_by_unit, is_additive, is_finite, sum_known
 from tracelab.plot.bars import IN_TIME
 from tracelab.plot.labels import IDENTITY, column_words, join_values, pluralize, row_labels
 from tracelab.query.spec import Chart
@@ -18,60 +18,60 @@ _BARS_IN_ALL = 600
 _RUN_CELLS = 22
 
 
-def bar_panels(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
+def bar_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence[str]) -> list[Panel]:
     """Return a panel per process and unit; bars that compare processes share a panel.
 
     Omitted bars become one more bar if their values add up; its row follows all others.
 
     """
-    is_ratio = all(column_quantity(column_from_title(name)) is Quantity.RATIO for name in drawn.y)
-    over_identity = drawn.x in IDENTITY
-    together = over_identity and (is_ratio or drawn.kind == "stacked")
-    by = [] if together else [name for name in told if not over_identity or name == drawn.by]
-    label = [name for name in IDENTITY if name not in by and (name in told or name == drawn.x)]
-    is_whole = over_identity or drawn.x in IN_TIME
+    is_ratio = all(column_quantity(column_from_title(name)) is Quantity.RATIO for name in chart.y)
+    over_identity = chart.x in IDENTITY
+    together = over_identity and (is_ratio or chart.kind == "stacked")
+    by = [] if together else [name for name in columns if not over_identity or name == chart.by]
+    label = [name for name in IDENTITY if name not in by and (name in columns or name == chart.x)]
+    is_whole = over_identity or chart.x in IN_TIME
     groups = group_rows(rows, by)
     sizes = [len(members) for members in groups.values()]
-    most = share_equally(sizes, shown + MOST_BEYOND)
+    most = share_equally(sizes, table_size + MOST_BEYOND)
     most = most if is_whole else min(most, _max_bars(sizes))
     places = count(max(row[AT] for row in rows) + 1)
     panels = []
     for key, members in groups.items():
-        ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, drawn))
+        ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, chart))
         bars, rest = ordered[:most], ordered[most:]
-        texts = _process_labels(bars, label) if over_identity else row_labels(bars, [drawn.x])
+        texts = _process_labels(bars, label) if over_identity else row_labels(bars, [chart.x])
         panel = {"title": join_values(by, key), "run": run_of_group(by, key)}
-        if rest and not is_whole and _is_additive(rest, drawn):  # processes and moments are compared, not added up
-            texts = [*texts, f"others ({pluralize(len(rest), column_words(drawn.x))})"]
-            rows.append(_sum_columns(rest, drawn) | {AT: next(places), "run": panel["run"]})
+        if rest and not is_whole and _is_additive(rest, chart):  # processes and moments are compared, not added up
+            texts = [*texts, f"others ({pluralize(len(rest), column_words(chart.x))})"]
+            rows.append(_sum_columns(rest, chart) | {AT: next(places), "run": panel["run"]})
             bars.append(rows[-1])
             panel["others"] = rows[-1][AT]
         elif rest:
-            panel["note"] = _omission_note(rest, len(members), drawn)
-        panels += _by_unit(panel | {"labels": texts, "rows": [row[AT] for row in bars]}, bars, drawn)
+            panel["note"] = _omission_note(rest, len(members), chart)
+        panels += _by_unit(panel | {"labels": texts, "rows": [row[AT] for row in bars]}, bars, chart)
     return panels
 
 
-def _by_unit(panel: Panel, bars: Sequence[Row], drawn: Chart) -> list[Panel]:
+def _by_unit(panel: Panel, bars: Sequence[Row], chart: Chart) -> list[Panel]:
     """Return the panel of each unit in which a bar has a length."""
     return [
-        panel | {"y": [drawn.y.index(name) for name in names]}
-        for names in group_by_unit(drawn.y)
+        panel | {"y": [chart.y.index(name) for name in names]}
+        for names in group_by_unit(chart.y)
         if any(is_finite(row[name]) and row[name] for row in bars for name in names)
     ]
 
 
-def _is_additive(rest: Sequence[Row], drawn: Chart) -> bool:
-    return all(map(is_additive, drawn.y)) and any(_length(row, drawn) for row in rest)
+def _is_additive(rest: Sequence[Row], chart: Chart) -> bool:
+    return all(map(is_additive, chart.y)) and any(_length(row, chart) for row in rest)
 
 
-def _sum_columns(rest: Sequence[Row], drawn: Chart) -> Row:
-    return {drawn.x: None} | {name: known_sum(rest, name) for name in drawn.y}
+def _sum_columns(rest: Sequence[Row], chart: Chart) -> Row:
+    return {chart.x: None} | {name: sum_known(rest, name) for name in chart.y}
 
 
-def _omission_note(rest: Sequence[Row], of: int, drawn: Chart) -> str:
-    why = "" if any(is_finite(row[name]) and row[name] for row in rest for name in drawn.y) else ", all 0"
-    return f"{len(rest):,} of {pluralize(of, column_words(drawn.x))} not drawn{why}"
+def _omission_note(rest: Sequence[Row], total: int, chart: Chart) -> str:
+    why = "" if any(is_finite(row[name]) and row[name] for row in rest for name in chart.y) else ", all 0"
+    return f"{len(rest):,} of {pluralize(total, column_words(chart.x))} not drawn{why}"
 
 
 def _max_bars(counts: Sequence[int]) -> int:
@@ -82,9 +82,9 @@ def _max_bars(counts: Sequence[int]) -> int:
     return next(fits, _FEWEST_BARS)
 
 
-def _length(row: Row, drawn: Chart) -> float:
+def _length(row: Row, chart: Chart) -> float:
     """Return a bar's length: all parts of a stacked bar, else the first column."""
-    parts = drawn.y if drawn.kind == "stacked" else drawn.y[:1]
+    parts = chart.y if chart.kind == "stacked" else chart.y[:1]
     return abs(sum(float(row[name]) for name in parts if is_finite(row[name])))
 
 

@@ -18,50 +18,52 @@ from tracelab.report.charts.small_multiples import curve_panels, grid_panels
 _DRAWERS = {"roofline": roofline_panels, "curves": curve_panels, "grid": grid_panels}
 
 
-def build_chart(query: Query, answer: pa.Table, kept: Sequence[int], *, several: bool) -> dict[str, Any] | None:
+def build_chart(query: Query, answer: pa.Table, table_rows: Sequence[int], *, several: bool) -> dict[str, Any] | None:
     """Return the chart of a result; None without a chart in the header or without a drawable row.
 
-    `kept` are the rows that the table shows; the chart refers to them and includes values of further rows itself.
+    `table_rows` are the rows that the table shows; the chart refers to them and includes values of further rows itself.
     `several`: the page has several runs, so panels name theirs.
 
     """
-    drawn = query.chart
-    if drawn is None:
+    chart = query.chart
+    if chart is None:
         return None
-    holds = _is_known if drawn.kind == "grid" else is_finite
-    rows, shown = place_rows(answer, kept), len(kept)
-    rows = [row for row in rows if row[drawn.x] is not None and any(holds(row[name]) for name in drawn.y)]
+    holds = _is_known if chart.kind == "grid" else is_finite
+    rows, table_size = place_rows(answer, table_rows), len(table_rows)
+    rows = [row for row in rows if row[chart.x] is not None and any(holds(row[name]) for name in chart.y)]
     if not rows:
         return None
-    rows = name_host(rows) if drawn.host else rows
+    rows = name_host(rows) if chart.host else rows
     left_out = 0
-    if drawn.kind in _DRAWERS:
-        fit = [row for row in rows if row[AT] < shown + MOST_BEYOND]
+    if chart.kind in _DRAWERS:
+        fit = [row for row in rows if row[AT] < table_size + MOST_BEYOND]
         left_out = len(rows) - len(fit)
-        panels = _DRAWERS[drawn.kind](fit, drawn)
+        panels = _DRAWERS[chart.kind](fit, chart)
     else:
-        differ = varying_columns(rows, identifying_columns(drawn, rows))
-        told = [name for name in identifying_columns(drawn, rows) if name in differ or (name == "run" and several)]
+        differ = varying_columns(rows, identifying_columns(chart, rows))
+        identifying = [
+            name for name in identifying_columns(chart, rows) if name in differ or (name == "run" and several)
+        ]
         if "sweep" in rows[0]:  # its rows are cells, each a run of its own
-            told = varying_columns(rows, [name for name in ("sweep", drawn.by) if name])
-        told = [name for name in told if name != drawn.x]
-        panels = (bar_panels if drawn.kind in LENGTHS else point_panels)(rows, shown, drawn, told)
+            identifying = varying_columns(rows, [name for name in ("sweep", chart.by) if name])
+        identifying = [name for name in identifying if name != chart.x]
+        panels = (bar_panels if chart.kind in LENGTHS else point_panels)(rows, table_size, chart, identifying)
     if not panels:
         return None
     numbers: dict[object, int] = {}
     for panel in panels:
         panel["run"] = numbers.setdefault(panel["run"], len(numbers))  # which panels are of one run, or one sweep
-    columns = {name: _describe_column(answer.column_names.index(name), name) for name in (drawn.x, *drawn.y)}
-    found = {"kind": drawn.kind, "x": columns[drawn.x], "y": [columns[name] for name in drawn.y], "panels": panels}
+    columns = {name: _describe_column(answer.column_names.index(name), name) for name in (chart.x, *chart.y)}
+    data = {"kind": chart.kind, "x": columns[chart.x], "y": [columns[name] for name in chart.y], "panels": panels}
     note = {"note": f"{left_out:,} of {len(rows):,} rows not drawn"} if left_out else {}
-    return found | note | extra_rows(panels, rows, shown, drawn)
+    return data | note | extra_rows(panels, rows, table_size, chart)
 
 
 def _describe_column(index: int, name: str) -> dict[str, Any]:
     """Describe a column: position, label, unit and color."""
     kind = column_quantity(column_from_title(name))
-    what = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or column_unit(name) or ""
-    return {"at": index, "name": column_words(column_from_title(name)), "unit": what, "column": name}
+    unit = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or column_unit(name) or ""
+    return {"at": index, "name": column_words(column_from_title(name)), "unit": unit, "column": name}
 
 
 def _is_known(value: object) -> bool:

@@ -14,53 +14,53 @@ _JOINED = {"line": "line", "steps": "step"}
 _LOG_FROM = 100
 
 
-def point_panels(rows: list[Row], shown: int, drawn: Chart, told: Sequence[str]) -> list[Panel]:
+def point_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence[str]) -> list[Panel]:
     """Return a panel per run and unit, with a series per column and identifying value."""
-    by = [name for name in told if name == "run"]
-    within = [name for name in told if name not in by]
-    most = share_equally([len(line) for line in group_rows(rows, told).values()], shown + MOST_BEYOND)
+    by = [name for name in columns if name == "run"]
+    within = [name for name in columns if name not in by]
+    most = share_equally([len(line) for line in group_rows(rows, columns).values()], table_size + MOST_BEYOND)
     panels = []
     for key, members in group_rows(rows, by).items():
-        lines = {line: _thin_out(held, drawn, most) for line, held in group_rows(members, within).items()}
-        held = [row for line in lines.values() for row in line]
-        for names in group_by_unit(drawn.y):
-            series = _series(lines, within, drawn, names)
+        lines = {line: _thin_out(drawn, chart, most) for line, drawn in group_rows(members, within).items()}
+        drawn = [row for line in lines.values() for row in line]
+        for names in group_by_unit(chart.y):
+            series = _series(lines, within, chart, names)
             if series:
                 panel = {
                     "title": join_values(by, key),
                     "run": run_of_group(by, key),
-                    "y": [drawn.y.index(name) for name in names],
+                    "y": [chart.y.index(name) for name in names],
                 }
-                panel |= {"join": _JOINED.get(drawn.kind, ""), "series": series[:MOST_SERIES]}
-                panel |= {"log": [_is_wide(held, [drawn.x], drawn), _is_wide(held, names, drawn)]}
-                panels.append(panel | _omission_panel(len(held), len(members), len(series), drawn))
+                panel |= {"join": _JOINED.get(chart.kind, ""), "series": series[:MOST_SERIES]}
+                panel |= {"log": [_is_wide(drawn, [chart.x], chart), _is_wide(drawn, names, chart)]}
+                panels.append(panel | _omission_panel(len(drawn), len(members), len(series), chart))
     return panels
 
 
-def _thin_out(rows: list[Row], drawn: Chart, most: int) -> list[Row]:
+def _thin_out(rows: list[Row], chart: Chart, most: int) -> list[Row]:
     """Return the points to draw: all of a line, or the highest of each equal stretch; the highest single points."""
     if len(rows) <= most:
         return rows
-    if drawn.kind not in _JOINED:
-        return sorted(rows, key=lambda row: -_height(row, drawn))[:most]
+    if chart.kind not in _JOINED:
+        return sorted(rows, key=lambda row: -_height(row, chart))[:most]
     edges = [at * len(rows) // most for at in range(most + 1)]
-    return [max(rows[start:end], key=lambda row: _height(row, drawn)) for start, end in pairwise(edges)]
+    return [max(rows[start:end], key=lambda row: _height(row, chart)) for start, end in pairwise(edges)]
 
 
-def _height(row: Row, drawn: Chart) -> float:
-    return next((float(row[name]) for name in drawn.y if is_finite(row[name])), 0.0)
+def _height(row: Row, chart: Chart) -> float:
+    return next((float(row[name]) for name in chart.y if is_finite(row[name])), 0.0)
 
 
-def _omission_panel(held: int, of: int, series: int, drawn: Chart) -> Panel:
+def _omission_panel(drawn: int, total: int, series: int, chart: Chart) -> Panel:
     """Return a panel with a note on omitted points."""
-    which = "the highest of each stretch" if drawn.kind in _JOINED else "the highest"
-    points = [f"{held:,} of {of:,} points drawn, {which}"] if held < of else []
+    which = "the highest of each stretch" if chart.kind in _JOINED else "the highest"
+    notes = [f"{drawn:,} of {total:,} points drawn, {which}"] if drawn < total else []
     lines = [f"{MOST_SERIES} of {series} lines drawn"] if series > MOST_SERIES else []
-    return {"note": "; ".join([*points, *lines])} if points or lines else {}
+    return {"note": "; ".join([*notes, *lines])} if notes or lines else {}
 
 
 def _series(
-    lines: dict[tuple[object, ...], list[Row]], by: Sequence[str], drawn: Chart, names: Sequence[str]
+    lines: dict[tuple[object, ...], list[Row]], by: Sequence[str], chart: Chart, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     series = []
     for name in names:
@@ -70,12 +70,12 @@ def _series(
                 title = " · ".join(
                     [*([column_words(name)] if len(names) > 1 else []), *([join_values(by, key)] if by else [])]
                 )
-                index = drawn.y.index(name)
+                index = chart.y.index(name)
                 series.append({"name": title or column_words(name), "y": index, "rows": [row[AT] for row in held]})
     return series
 
 
-def _is_wide(rows: Sequence[Row], names: Sequence[str], drawn: Chart) -> bool:
+def _is_wide(rows: Sequence[Row], names: Sequence[str], chart: Chart) -> bool:
     """Return whether values span more than two decades, which makes the axis logarithmic."""
     values = [row[name] for row in rows for name in names if is_finite(row[name])]
-    return drawn.kind == "scatter" and bool(values) and min(values) > 0 and max(values) > _LOG_FROM * min(values)
+    return chart.kind == "scatter" and bool(values) and min(values) > 0 and max(values) > _LOG_FROM * min(values)

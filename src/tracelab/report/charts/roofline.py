@@ -10,12 +10,12 @@ from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, Row, group_rows, run_of_group
 
 
-def roofline_panels(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+def roofline_panels(rows: list[Row], chart: Chart) -> list[dict[str, Any]]:
     """Return a panel per device: kernels by class, and roofs as lines."""
     by = varying_columns(rows, dict.fromkeys(IDENTITY))
     panels = []
     for key, members in group_rows(rows, by).items():
-        points = kernel_points(members, drawn)
+        points = kernel_points(members, chart)
         if points:
             panels.append(
                 {

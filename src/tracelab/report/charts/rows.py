@@ -22,11 +22,11 @@ _EXACT = 2**53
 """From here on, JavaScript numbers lose digits."""
 
 
-def place_rows(answer: pa.Table, kept: Sequence[int]) -> list[Row]:
+def place_rows(answer: pa.Table, table_rows: Sequence[int]) -> list[Row]:
     """Return all rows with their positions: those of the table in its order, then the others."""
     rows = answer.to_pylist()
-    in_table = set(kept)
-    order = [*kept, *(index for index in range(len(rows)) if index not in in_table)]
+    in_table = set(table_rows)
+    order = [*table_rows, *(index for index in range(len(rows)) if index not in in_table)]
     for place, index in enumerate(order):
         rows[index][AT] = place
     return rows
@@ -58,30 +58,30 @@ def share_equally(sizes: Sequence[int], most: int) -> int:
     return share
 
 
-def extra_rows(panels: Sequence[Panel], rows: Sequence[Row], shown: int, drawn: Chart) -> dict[str, Any]:
+def extra_rows(panels: Sequence[Panel], rows: Sequence[Row], table_size: int, chart: Chart) -> dict[str, Any]:
     """Return x, y and run of rows that the panels refer to and the table lacks.
 
     Their positions follow the table's rows. Bars carry their labels themselves.
 
     """
     lists = {id(places): places for panel in panels for places in _row_lists(panel)}.values()  # panels share some
-    used = {place for places in lists for place in places if place >= shown}
-    is_named = drawn.kind in LENGTHS
+    used = {place for places in lists for place in places if place >= table_size}
+    is_named = chart.kind in LENGTHS
     runs: dict[object, int] = {}
     figures: list[list[object]] = []
-    anew: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for row in rows:
         if row[AT] in used:
             run = row.get("run")
             number = None if run is None else runs.setdefault(run, len(runs))
-            x = None if is_named and isinstance(row[drawn.x], str) else row[drawn.x]
-            anew[row[AT]] = shown + len(figures)
-            figures.append([_script_value(x), *(_script_value(row[name]) for name in drawn.y), number])
+            x = None if is_named and isinstance(row[chart.x], str) else row[chart.x]
+            positions[row[AT]] = table_size + len(figures)
+            figures.append([_script_value(x), *(_script_value(row[name]) for name in chart.y), number])
     for places in lists:
-        places[:] = [anew.get(place, place) for place in places]
+        places[:] = [positions.get(place, place) for place in places]
     for panel in panels:
         if "others" in panel:
-            panel["others"] = anew[panel["others"]]
+            panel["others"] = positions[panel["others"]]
     return {"beyond": figures, "runs": list(runs)} if figures else {}
 
 

@@ -15,94 +15,94 @@ _LOG_FROM = 6
 """The axis becomes logarithmic if the largest x is at least this many times the smallest."""
 
 
-def curve_panels(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+def curve_panels(rows: list[Row], chart: Chart) -> list[dict[str, Any]]:
     """Return a panel per case and y column: a line per value of `by`, points in the order of x."""
-    found = []
+    result = []
     inks: dict[str, int] = {}  # one color per line, the same in every panel
-    doubling = {sweep: _is_doubling([row[drawn.x] for row in cells]) for (sweep,), cells in _sweeps(rows).items()}
-    for panel in _iterate_cases(rows, drawn):
+    doubling = {sweep: _is_doubling([row[chart.x] for row in cells]) for (sweep,), cells in _sweeps(rows).items()}
+    for panel in _iterate_cases(rows, chart):
         sweep = panel.rows[0].get("sweep")
-        for index, name in enumerate(drawn.y):
-            held = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[drawn.x])]
+        for index, name in enumerate(chart.y):
+            points = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[chart.x])]
             lines: dict[str, list[Row]] = {}
-            for row in held:
-                lines.setdefault(value_label(row[drawn.by]) if drawn.by else column_words(name), []).append(row)
+            for row in points:
+                lines.setdefault(value_label(row[chart.by]) if chart.by else column_words(name), []).append(row)
             series = [
                 {
                     "name": title,
                     "y": index,
                     "ink": inks.setdefault(title, len(inks)),
-                    "rows": _x_positions(members, drawn),
+                    "rows": _x_positions(members, chart),
                 }
                 for title, members in lines.items()
                 if any(row[name] for row in members)
             ]
             if series:
-                told = {
-                    "title": _title(panel, drawn, name),
+                header = {
+                    "title": _title(panel, chart, name),
                     "run": sweep,
                     "y": [index],
                     "log": [doubling[sweep], False],
                 }
-                found.append(told | {"join": "line", "series": series})
-    return _limit_panels(found)
+                result.append(header | {"join": "line", "series": series})
+    return _limit_panels(result)
 
 
-def grid_panels(rows: list[Row], drawn: Chart) -> list[dict[str, Any]]:
+def grid_panels(rows: list[Row], chart: Chart) -> list[dict[str, Any]]:
     """Return a panel per case and y column: x across, `by` down, and the table's rows in each cell."""
-    found = []
-    for panel in _iterate_cases(rows, drawn):
-        across = _sort_values([row[drawn.x] for row in panel.rows])
-        down = list(dict.fromkeys(row[drawn.by] if drawn.by else None for row in panel.rows))
+    result = []
+    for panel in _iterate_cases(rows, chart):
+        across = _sort_values([row[chart.x] for row in panel.rows])
+        down = list(dict.fromkeys(row[chart.by] if chart.by else None for row in panel.rows))
         axes = {"across": [value_label(value) for value in across], "down": [value_label(value) for value in down]}
-        for index, name in enumerate(drawn.y):
+        for index, name in enumerate(chart.y):
             cells: dict[tuple[int, int], list[int]] = {}
             for row in panel.rows:
                 if row[name] is not None:
-                    place = across.index(row[drawn.x]), down.index(row[drawn.by] if drawn.by else None)
+                    place = across.index(row[chart.x]), down.index(row[chart.by] if chart.by else None)
                     cells.setdefault(place, []).append(row[AT])
             if cells:
-                told = {"title": _title(panel, drawn, name), "run": None, "y": [index], "inks": STATUS_COLORS}
-                found.append(told | axes | {"cells": [[*place, members] for place, members in cells.items()]})
-    return _limit_panels(found)
+                header = {"title": _title(panel, chart, name), "run": None, "y": [index], "inks": STATUS_COLORS}
+                result.append(header | axes | {"cells": [[*place, members] for place, members in cells.items()]})
+    return _limit_panels(result)
 
 
-def _limit_panels(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _limit_panels(result: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Limit the number of panels; the last one notes how many were omitted."""
-    if len(found) > _MOST_PANELS:
-        found[_MOST_PANELS - 1]["note"] = f"{len(found) - _MOST_PANELS:,} of {len(found):,} panels not drawn"
-    return found[:_MOST_PANELS]
+    if len(result) > _MOST_PANELS:
+        result[_MOST_PANELS - 1]["note"] = f"{len(result) - _MOST_PANELS:,} of {len(result):,} panels not drawn"
+    return result[:_MOST_PANELS]
 
 
-def _iterate_cases(rows: list[Row], drawn: Chart) -> Iterator[Panel]:
+def _iterate_cases(rows: list[Row], chart: Chart) -> Iterator[Panel]:
     """Yield the panels of every sweep, those with the most rows first."""
     sweeps = _sweeps(rows)
-    found = []
+    titled = []
     for (sweep,), members in sweeps.items():
-        said = [value_label(sweep)] if len(sweeps) > 1 else []
-        cases = panels(members, drawn, len(members))[0]
-        found += [Panel(" · ".join(filter(None, [*said, case.title])), case.rows) for case in cases]
-    yield from sorted(found, key=lambda panel: -len(panel.rows))
+        names = [value_label(sweep)] if len(sweeps) > 1 else []
+        cases = panels(members, chart, len(members))[0]
+        titled += [Panel(" · ".join(filter(None, [*names, case.title])), case.rows) for case in cases]
+    yield from sorted(titled, key=lambda panel: -len(panel.rows))
 
 
-def _x_positions(rows: Sequence[Row], drawn: Chart) -> list[int]:
-    return [row[AT] for row in sorted(rows, key=lambda row: row[drawn.x])]
+def _x_positions(rows: Sequence[Row], chart: Chart) -> list[int]:
+    return [row[AT] for row in sorted(rows, key=lambda row: row[chart.x])]
 
 
 def _sweeps(rows: Sequence[Row]) -> dict[tuple[object, ...], list[Row]]:
     return group_rows([{"sweep": None} | row for row in rows], ["sweep"])
 
 
-def _title(panel: Panel, drawn: Chart, name: str) -> str:
-    return " · ".join(filter(None, [panel.title, column_words(name) if len(drawn.y) > 1 else ""]))
+def _title(panel: Panel, chart: Chart, name: str) -> str:
+    return " · ".join(filter(None, [panel.title, column_words(name) if len(chart.y) > 1 else ""]))
 
 
-def _is_doubling(places: Sequence[object]) -> bool:
-    values = [float(place) for place in places if isinstance(place, int | float)]
+def _is_doubling(positions: Sequence[object]) -> bool:
+    values = [float(place) for place in positions if isinstance(place, int | float)]
     return bool(values) and min(values) > 0 and max(values) >= _LOG_FROM * min(values)
 
 
 def _sort_values(values: Sequence[Any]) -> list[Any]:
     """Sort numbers by size; keep the order of texts."""
-    found = list(dict.fromkeys(values))
-    return sorted(found) if all(is_finite(value) for value in found) else found
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(is_finite(value) for value in distinct) else distinct

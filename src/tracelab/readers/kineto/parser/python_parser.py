@@ -171,7 +171,7 @@ def _integer(text: str) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
-def _whole_number(value: object) -> int | None:
+def _parse_whole_number(value: object) -> int | None:
     """Return the whole number that a value is, also a quoted one, or one with a point or an exponent."""
     text = _text(value)
     number = _integer(text)
@@ -188,17 +188,17 @@ def _whole_number(value: object) -> int | None:
 
 
 def _int32(value: object) -> int | None:
-    number = _whole_number(value)
+    number = _parse_whole_number(value)
     return number if number is not None and -(1 << 31) <= number < 1 << 31 else None
 
 
 def _read_int64(value: object) -> tuple[object, bool]:
-    number = _whole_number(value)
+    number = _parse_whole_number(value)
     return number, number is not None
 
 
 def _read_int32(value: object) -> tuple[object, bool]:
-    number = _whole_number(value)
+    number = _parse_whole_number(value)
     fits = number is not None and (-(1 << 31) <= number < 1 << 31 or number == (1 << 32) - 1)
     return (number if fits else None), fits
 
