@@ -39,7 +39,7 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory, _forked_ranks: None) -> Run:
     """Runs of this module, each made once."""
     out, made = tmp_path_factory.mktemp("runs"), {}
 

@@ -1,0 +1,148 @@
+"""Start the ranks of a run as forks of one process that has imported torch, which takes longer than a test trains.
+
+The server is a child of the test process. A rank is a grandchild of it whose parent has ended, so that Linux hands it
+to the test process, which then waits for it as `subprocess` does.
+"""
+
+import atexit
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+WORKER = "tracelab.collect.training.worker"
+_MESSAGE_BYTES = 128 << 10
+_MOST_FILES = 16
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class ForkedProcess:
+    """What `tracelab.collect` uses of a `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        """Wait for its end."""
+        return self._wait(0)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+class ForkServer:
+    """A process that has imported torch, and forks."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", "tests.collect.fork_server", str(theirs.fileno())]
+            self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+
+    def close(self) -> None:
+        """End the server."""
+        self._socket.close()
+        self._server.wait()
+
+    def popen(self, argv: list[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **options: Any) -> Any:
+        """Start a rank as a fork, and every other program as `subprocess` does."""
+        if WORKER not in argv:
+            return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
+        inherited = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+        files = [stdin, stdout.fileno(), *(number for number in inherited if number > 2 and _is_inheritable(number))]
+        message = json.dumps([argv[argv.index(WORKER) + 1 :], dict(env), str(Path.cwd())]).encode()
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            socket.send_fds(self._socket, [message], files)
+            return ForkedProcess(int(self._socket.recv(_MESSAGE_BYTES)))
+        finally:
+            libc.prctl(_PR_SET_CHILD_SUBREAPER, 0)  # orphans of other tests go to init, which reaps them
+
+
+def _is_inheritable(number: int) -> bool:
+    try:
+        return os.get_inheritable(number)
+    except OSError:  # the folder /proc/self/fd itself
+        return False
+
+
+def _serve(requests: socket.socket) -> None:
+    from torch import _dynamo  # noqa: F401  the first optimizer imports it
+
+    from tracelab.collect.training import worker  # noqa: F401
+    from tracelab.collect.workloads import find_workload, load_module
+
+    path = [*sys.path]
+    load_module(find_workload("image_classification")).torchvision()
+    sys.path[:] = path
+
+    while True:
+        message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)
+        if not message:
+            return
+        arguments, environment, folder = json.loads(message)
+        read, write = os.pipe()
+        if middle := os.fork():
+            os.waitpid(middle, 0)
+            requests.send(os.read(read, 32))
+        elif child := os.fork():
+            os.write(write, str(child).encode())
+            os._exit(0)
+        else:
+            requests.close()
+            _become_rank(arguments, environment, folder, files[:2])
+        for number in (read, write, *files):
+            os.close(number)
+
+
+def _become_rank(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
+    import torch
+
+    from tracelab.collect.training import worker
+
+    os.setsid()
+    os.chdir(folder)
+    for target, number in enumerate((*files, files[1])):
+        os.dup2(number, target)
+    os.environ.clear()
+    os.environ.update(environment)
+    faulthandler.enable()
+    torch.set_num_threads(int(environment.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    code: int | str | None = 1
+    try:
+        worker.main(Path(*arguments))
+        code = 0
+    except SystemExit as error:
+        code = error.code
+    except BaseException:  # noqa: BLE001  as the interpreter does
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
