@@ -1,10 +1,10 @@
--- Every combination of three shares of the data, four batch sizes and three numbers of GPUs is said to have been tested.
--- What is called model parallelism there is data parallelism: DistributedDataParallel copies the model to every GPU. Cells
--- that failed stay in the table.
+-- The study claims to test every combination of three shares of the data, four batch sizes and three numbers of GPUs.
+-- What it calls model parallelism is data parallelism: DistributedDataParallel copies the model to every GPU. Failed cells
+-- stay in the table.
 -- /// study
 -- title = "Cells of the sweep"
 -- study = "combinations of the settings"
--- corrected = "cells that ended well, of those that there are"
+-- corrected = "cells that ended well / all cells"
 -- fits = "sweep like 'S0%' or sweep = 'generated-scaling'"
 -- capture = "tracelab collect sweep S0"
 -- example = ["generated/sweeps/generated-scaling", "smoke"]

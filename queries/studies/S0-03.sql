@@ -1,8 +1,8 @@
 -- The sum of kernels' times adds up all devices of a process, counts kernels that run side by side twice, and counts waiting in
--- a collective as work. The time in which a device runs anything does none of the first two.
+-- a collective as work. The time in which a device runs anything avoids the first two.
 -- /// study
 -- title = "GPU time"
--- study = "times of all kernels, copies and fills of a process, added up, of a step"
+-- study = "sum of the times of all kernels, copies and memsets of a process, of a step"
 -- corrected = "time in which any runs on a device, of a step"
 -- fits = "kernels and sweep is not null and batch_size is not null"
 -- capture = "tracelab collect sweep S0"

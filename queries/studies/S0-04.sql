@@ -26,10 +26,10 @@ changes as (
     select 2, 'More GPUs make', 'GPUs', at_most.study / at_least.study, at_most.corrected / at_least.corrected
     from line_ends('counted', 'fitting', 'gpus')
 ),
-told as (
+sentences as (
     select place, printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
         format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*), case count(*) when 1 then '' else 's' end, axis) as change
     from changes
     group by place, what, axis
 )
-select coalesce(string_agg(change, '. ' order by place), 'No two cells differ in the batch size alone, or in GPUs alone') || '.' as verdict from told
+select coalesce(string_agg(change, '. ' order by place), 'No two cells differ in the batch size alone, or in GPUs alone') || '.' as verdict from sentences

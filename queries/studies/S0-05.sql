@@ -1,5 +1,5 @@
--- A convolution is one call for whoever writes it, several ops inside each other for the framework, and as many kernels as
--- cuDNN takes. The three are told apart.
+-- A convolution is one call in the program, several nested ops in the framework, and as many kernels as cuDNN takes. This
+-- row counts the ops and the kernels separately.
 -- /// study
 -- title = "Calls of convolutions"
 -- study = "ops whose name is a convolution's, of a step"

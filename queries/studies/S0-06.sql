@@ -17,6 +17,6 @@ group by q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, 
 having max(q.rss_bytes) is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-select printf('The process holds %.4g MB to %.4g MB; the sum over calls says %s.', min(corrected) / 1e6, max(corrected) / 1e6,
-    coalesce(printf('%.4g MB to %.4g MB', min(study) / 1e6, max(study) / 1e6), 'nothing, for the allocations on the host were not recorded')) as verdict
+select printf('The process holds %.4g MB to %.4g MB; the sum over calls is %s.', min(corrected) / 1e6, max(corrected) / 1e6,
+    coalesce(printf('%.4g MB to %.4g MB', min(study) / 1e6, max(study) / 1e6), 'unknown, because the allocations on the host were not recorded')) as verdict
 from cells

@@ -1,6 +1,6 @@
 -- Allocations added up over the calls of an epoch fall where there are fewer calls. The peak, which decides whether a run
--- fits, rises with the batch size. Both stand side by side. Of a run that failed there is the peak until then, beside its
--- status: what ran out of memory wanted more.
+-- fits, rises with the batch size. This row shows both. A failed run has the peak until its failure, beside its
+-- status: a run that ran out of memory needed more.
 -- /// study
 -- title = "GPU memory"
 -- study = "bytes allocated, added up over the calls of an epoch"

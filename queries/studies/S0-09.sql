@@ -1,5 +1,5 @@
--- Whether batch size or GPUs matter more is a question of how much a doubling of each gives, cell by cell: of samples a
--- second, for sums of GPU time do not tell who is done first. 1 is proportional, 0 is no effect.
+-- Whether batch size or GPUs matter more depends on how much a doubling of each raises the samples per second, cell by
+-- cell; sums of GPU time do not show which cell ends first. 1 is proportional, 0 is no effect.
 -- /// study
 -- title = "What reduces the runtime"
 -- study = "by eye, from sums of CPU and GPU time"
@@ -31,13 +31,13 @@ with lines as (  -- of marginals that share sweep, layout and variant, nothing b
 models as (
     select printf('%s on %s: ', model, kind) || concat_ws(', ',
         'a larger batch gives ' || format_range(min(batch_first), max(batch_first)) || ' at the smallest and ' || format_range(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
-        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || format_range(min(gpus_first), max(gpus_first)) || ' and ' || format_range(min(gpus_last), max(gpus_last))) as told
+        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || format_range(min(gpus_first), max(gpus_first)) || ' and ' || format_range(min(gpus_last), max(gpus_last))) as effect
     from lines
     group by model, kind
 )
 select
     coalesce(
-        (select join_list(list(told order by told)) || ' (1: proportional, 0: none)' from models),
+        (select join_list(list(effect order by effect)) || ' (1: proportional, 0: none)' from models),
         'No two cells differ in the batch size alone, or in GPUs alone'
     )
     || coalesce((

@@ -1,8 +1,8 @@
 -- Readers of a scaling study expect its efficiency, and how much of the time communication takes where nothing hides it.
--- The batch of one process and the batch over all processes are told apart.
+-- Weak scaling keeps the batch of one process, strong scaling the batch over all processes.
 -- /// study
 -- title = "Scaling"
--- study = "not told"
+-- study = "not reported"
 -- corrected = "speed-up / GPUs; time of communication with nothing beside it / window"
 -- fits = "(steps and status = 'ok' and sweep is not null) or run in (select run from kernels where regexp_matches(name, '(?i)nccl'))"
 -- capture = "tracelab collect sweep S0"

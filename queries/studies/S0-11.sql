@@ -2,7 +2,7 @@
 -- cache holds.
 -- /// study
 -- title = "Platform"
--- study = "as the data sheet says"
+-- study = "from the data sheet"
 -- corrected = "best measured of a copy or triad over DRAM"
 -- fits = "ceilings"
 -- alone = true

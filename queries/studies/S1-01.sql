@@ -1,5 +1,5 @@
 -- The study has pinned memory switched off cost 40 % of the time on average, and 60 % for VGG16-BN, and calls it PyTorch's
--- default; `pin_memory` of a DataLoader is False unless told otherwise. What pinning changes is the bandwidth of copies to
+-- default; `pin_memory` of a DataLoader is False by default. What pinning changes is the bandwidth of copies to
 -- the GPU; the time of a step changes by as much as it waits for them.
 -- /// study
 -- title = "Pinned memory"
@@ -27,7 +27,7 @@ select 'bandwidth to the GPU', e.this_run, e.model, e.machine, e.batch_size, e.g
 from pairs as e where e.h2d_gb_per_s is not null
 order by all;
 
-with machines as (  -- a processor copies nothing to a GPU: its pairs tell nothing of pinning
+with machines as (  -- a processor copies nothing to a GPU: its pairs show nothing about pinning
     select
         machine, avg(study) filter (unit = 'x') as mean, min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs,
         avg(study) filter (unit = 'GB/s') as unpinned, avg(corrected) filter (unit = 'GB/s') as pinned
@@ -40,4 +40,4 @@ select
             || coalesce(printf(', copies to the GPU reach %.3g GB/s unpinned and %.3g pinned', unpinned, pinned), ', and nothing is copied to a GPU')
             order by machine)) from machines where pairs > 0),
         'No pair of cells that differ in pinning alone is at hand')
-    || printf('; the study says %.3g times on average.', (select published from cells where setting like 'mean%')) as verdict
+    || printf('; the study reports %.3g times on average.', (select published from cells where setting like 'mean%')) as verdict

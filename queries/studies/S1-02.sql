@@ -1,5 +1,5 @@
--- Workers help where the loop waits for data, and only there. How long it waits is recorded with every step. Compared are
--- cells of a sweep that differ in the workers and in nothing else.
+-- Workers help where the loop waits for data, and only there. How long it waits is recorded with every step. This row
+-- compares cells of a sweep that differ only in the workers.
 -- /// study
 -- title = "Loader workers"
 -- study = "time by number of workers"

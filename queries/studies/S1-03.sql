@@ -25,7 +25,7 @@ select 'best accuracy', a.run, a.model, f.gpu, a.batch_size, f.gpus, concat_ws('
 from accuracies as a join fitting as f using (run) where a.best_accuracy is not null
 order by all;
 
-with told_epoch as (
+with listed_epoch as (
     select c.study, c.claim, t.value as listed_time
     from cells as c, (select min(value) as value from figures where row = 'S1-04' and quantity = 'time of an epoch') as t
     where c.quantity = 'time of one epoch'
@@ -51,5 +51,5 @@ changes as (
     group by place, what
 )
 select
-    (select printf('An epoch %s takes %.2g min, 1/%.0f of table I''s %.3g', claim, study, listed_time / study, listed_time) from told_epoch)
+    (select printf('An epoch %s takes %.2g min, 1/%.0f of table I''s %.3g', claim, study, listed_time / study, listed_time) from listed_epoch)
     || coalesce((select '; at hand, ' || string_agg(change, '; ' order by place) from changes), '; no two cells at hand differ in the batch size alone') || '.' as verdict

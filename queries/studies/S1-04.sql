@@ -68,5 +68,5 @@ select
     coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance having count(*) > 0), 'No model is at chance')
     || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)', 100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error)) from memory)
     || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered)
-    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables say %.1f to %.1f', model, gb, least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
+    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables list %.1f to %.1f', model, gb, least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
     || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs, case runs when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict

@@ -1,5 +1,5 @@
 -- Faster by 40 percent is held against the study's own tables: the ratio of mean times, the mean of ratios, and the time
--- saved. Means over models say little where the slow machine takes as long for a small network as for a large one.
+-- saved. Means over models show little where the slow machine takes as long for a small network as for a large one.
 -- /// study
 -- title = "The faster machine"
 -- study = "faster by 40 % on average"
@@ -49,7 +49,7 @@ pairs_at_hand as (
     select count(*) as pairs, count(*) filter (corrected >= claimed) as holding from cells, averages where quantity = 'speed-up, at hand'
 ),
 means_at_hand as (
-    select printf('%s, %s, is %.4g times as fast', machine, setting, corrected) as told from cells where quantity = 'ratio of means, at hand'
+    select printf('%s, %s, is %.4g times as fast', machine, setting, corrected) as factor from cells where quantity = 'ratio of means, at hand'
 )
 select
     (select printf('The study''s tables give %.3f and %.3f times (ratio of means) or %.3f and %.3f (mean of ratios): %.0f %% to %.0f %% less time, ',
@@ -58,4 +58,4 @@ select
         100 * min(corrected) filter (quantity = 'time saved'), 100 * max(corrected) filter (quantity = 'time saved')) from cells)
     || (select printf(case when most < claimed then 'not %.0f %% faster' when least >= claimed then '%.0f %% faster and more' else '%.0f %% faster by some of these averages alone' end, 100 * (claimed - 1))
         || printf('; %.3g times and more holds for %d of %d pairs', claimed, holding, pairs) from averages, listed_pairs)
-    || coalesce((select '; at hand ' || join_list(list(told order by told)) || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs)) from means_at_hand, pairs_at_hand having count(*) > 0), '') || '.' as verdict
+    || coalesce((select '; at hand ' || join_list(list(factor order by factor)) || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs)) from means_at_hand, pairs_at_hand having count(*) > 0), '') || '.' as verdict

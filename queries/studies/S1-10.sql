@@ -1,5 +1,5 @@
 -- When accuracy no longer changes is a matter of what counts as a change and for how long: both are parameters. That of a
--- model that guesses does not change either, and is no convergence: such runs are told apart.
+-- model that guesses does not change either, and is no convergence: this row counts such runs separately.
 -- /// study
 -- title = "Convergence"
 -- study = "by trying numbers of epochs"
@@ -13,7 +13,7 @@
 -- epochs = { query = "training_accuracy" }
 -- health = { query = "training_health" }
 -- ///
-with chances as (  -- whatever the loss does: one that is no number leaves the accuracy where it was
+with chances as (  -- by accuracy, because a loss that is no number leaves the accuracy where it was
     select run, coalesce(accuracy <= chance_accuracy + 3 * standard_error, verdict in ('at_guessing', 'worse_than_guessing')) as is_chance from health
 )
 select 'epochs until convergence' as quantity, null as run, null as model, null as machine, null as batch_size, 'the study' as setting, unit, value as published, value as study, null::double as corrected, claim, place from published
@@ -30,5 +30,5 @@ with counts as (
 select
     printf('%d of %d runs at hand converge', converged, runs) || coalesce(printf(', after %s epochs', format_range(least, most)), '')
     || case when guessing > 0 then printf('; %d stay%s at chance, which is no convergence', guessing, case guessing when 1 then 's' else '' end) else '' end
-    || (select printf('; the study says %.0f.', published) from cells where run is null) as verdict
+    || (select printf('; the study reports %.0f.', published) from cells where run is null) as verdict
 from counts

@@ -1,8 +1,8 @@
--- nvidia-smi tells what the card has in use: the framework's reserve, the driver's context, and everyone else there. What
+-- nvidia-smi reports the memory in use on the card: the framework's reserve, the driver's context, and other processes. What
 -- the model needs is what the framework allocated. A run on a processor has no card: what its host has in use is no
 -- measure of it.
 -- /// study
--- title = "Memory as nvidia-smi tells it"
+-- title = "Memory as nvidia-smi reports it"
 -- study = "in use on the card"
 -- corrected = "most allocated, and reserved, by the framework on that card"
 -- fits = """coalesce(gpus, 1) > 0 and (
@@ -31,12 +31,12 @@ with factors as (
     select
         min(study / corrected) filter (quantity like '%allocated') as least_of_allocated, max(study / corrected) filter (quantity like '%allocated') as most_of_allocated,
         min(study / corrected) filter (quantity like '%reserved') as least_of_reserved, max(study / corrected) filter (quantity like '%reserved') as most_of_reserved,
-        count(*) filter (quantity like '%allocated') as devices, count(*) filter (quantity like '%allocated' and corrected is null) as untold
+        count(*) filter (quantity like '%allocated') as devices, count(*) filter (quantity like '%allocated' and corrected is null) as unrecorded
     from cells where coalesce(corrected, 1) > 0
 )
 select
     coalesce(printf('What is in use on a card is %s times what the framework allocated at its peak', format_range(least_of_allocated, most_of_allocated)),
         'What is in use is known, but not what the framework allocated')
     || coalesce(printf(', %s times what it reserved', format_range(least_of_reserved, most_of_reserved)), '')
-    || case when untold between 1 and devices - 1 then printf('; on %d of %d devices nobody told what it allocated', untold, devices) else '' end || '.' as verdict
+    || case when unrecorded between 1 and devices - 1 then printf('; on %d of %d devices no record of what it allocated', unrecorded, devices) else '' end || '.' as verdict
 from factors

@@ -1,5 +1,5 @@
--- Learning rates are compared with one optimizer, and optimizers at one learning rate, by the accuracy that they reach in
--- cells that differ in nothing else; one epoch favours the one that begins fast. A rate that suits SGD says nothing of Adam.
+-- Learning rates are compared with one optimizer, and optimizers at one learning rate, by the accuracy of
+-- cells that are alike otherwise; one epoch favors a fast start. A rate that suits SGD may not suit Adam.
 -- /// study
 -- title = "Learning rates and optimizers"
 -- study = "accuracy after one epoch"

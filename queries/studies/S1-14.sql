@@ -1,8 +1,8 @@
 -- Five networks whose cost differs many times over take 5.3 to 5.6 minutes an epoch on one machine: the GPU is not what
--- they wait for. How much of a step the GPU is busy, and how long the loop waits for data, tells what is.
+-- they wait for. How much of a step the GPU is busy, and how long the loop waits for data, shows what is.
 -- /// study
 -- title = "Why every model takes as long"
--- study = "not asked"
+-- study = "not studied"
 -- corrected = "GPU busy / window; wait for data / time of steps"
 -- fits = "steps and sweep is not null and batch_size is not null"
 -- alone = true

@@ -1,5 +1,5 @@
 -- Times of one epoch on a processor, one GPU and two. From one GPU to two is the step that costs a GPU, so its efficiency
--- (speed-up / GPUs) is told. A network that needs more arithmetic cannot be the faster one on a processor unless
+-- (speed-up / GPUs) is listed. A network that needs more arithmetic cannot be the faster one on a processor unless
 -- something else, such as the loader, sets the time.
 -- /// study
 -- title = "Time of the first epoch"
@@ -70,9 +70,9 @@ at_hand as (
     from cells as c join fitting as f using (run)
     group by all
 ),
-told as (
+sentences as (
     select concat_ws(', ', model, 'batch ' || batch_size, setting, case when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep) end) || ': ' || concat_ws(', ',
-        printf('%.3g times as fast as the processor', over_cpu), printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as told
+        printf('%.3g times as fast as the processor', over_cpu), printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as sentence
     from at_hand
     where over_cpu is not null or speedup is not null
 )
@@ -83,4 +83,4 @@ select
             || ': something else than arithmetic sets the time', '')
         from costs as a join costs as b on a.flop > b.flop and a.cpu < b.cpu
     )
-    || coalesce((select '. At hand ' || join_list(list(told order by told)) from told having count(*) > 0), '') || '.' as verdict
+    || coalesce((select '. At hand ' || join_list(list(sentence order by sentence)) from sentences having count(*) > 0), '') || '.' as verdict

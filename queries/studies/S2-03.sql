@@ -1,5 +1,5 @@
 -- The study counts one instruction, the single-precision addition, and takes it for the FLOPs. Convolutions and matrix
--- products are multiply-adds, on tensor cores or not; additions are what is left: biases, residuals, normalisation.
+-- products are multiply-adds, on tensor cores or not; additions are what is left: biases, residuals, normalization.
 -- /// study
 -- title = "FLOPs of an image, forward"
 -- study = "sum(FADD) / images"

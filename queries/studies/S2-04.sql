@@ -1,5 +1,5 @@
--- The metric's name in the study's script has one letter less and no roll-up. A collector must say so before anything
--- runs, with the nearest name that there is; `tracelab collect train --profiler ncu --metrics …` does.
+-- The metric's name in the study's script has one letter less and no roll-up. A collector must refuse it before the run
+-- and suggest the nearest known name; `tracelab collect train --profiler ncu --metrics …` does.
 -- /// study
 -- title = "The metric's name"
 -- study = "launches that hold the metric as it is spelled"

@@ -1,4 +1,4 @@
--- The study looks at the points of single kernels and says to which roof they are close. A whole model's bound is that of
+-- The study looks at the points of single kernels and names the roof that each is close to. A whole model's bound is that of
 -- the kernels that take its time: sums of FLOPs over sums of bytes, and the share of the time that is spent under each
 -- roof.
 -- /// study

@@ -1,7 +1,7 @@
--- With --set full ncu runs every kernel many times over, with caches flushed and, unless told otherwise, at base clocks:
--- its counts are right, its times are not those of training. Where a timeline of the same program is at hand, each profiled
--- launch stands beside the mean of the executions that it is found again as, one timeline at a time; a launch that is not
--- found is left out on both sides. Times at clocks that nobody told stand beside none.
+-- With --set full ncu runs every kernel many times over, with caches flushed and, by default, at base clocks: its counts
+-- are right, its times are not those of training. Where a timeline of the same program is at hand, this row compares each
+-- profiled launch with the mean of its executions on that timeline, one timeline at a time; it leaves out a launch without
+-- executions on both sides, and compares no times at unknown clocks.
 -- /// study
 -- title = "The report of ncu"
 -- study = "time of the profiled launches that are on the timeline"
@@ -22,7 +22,7 @@ timelines as (
 executions as (
     select k.*, t.ncu_run from kernels as k join timelines as t on k.run = t.run where has_valid_interval(k.start_ns, k.end_ns)
 ),
-found as (
+matched as (
     select ncu_run, run, id, sum(dur_ns) / sum(executions) as mean_ns
     from match_launches('executions', 'launches')
     where match in ('exact', 'periodic', 'shape', 'other_memory', 'function')
@@ -34,7 +34,7 @@ sums as (
 compared as (
     select l.run, l.clock_control, f.run as timeline, count(*) as launches, sum(l.exact_ns) as dur_ns, sum(f.mean_ns) as mean_ns
     from launches as l
-    join found as f on l.id = f.id
+    join matched as f on l.id = f.id
     where l.clock_control is not null and l.exact_ns is not null
     group by l.run, l.clock_control, f.run
 ),
@@ -46,7 +46,7 @@ metrics as (
 )
 select
     'time of the launches' as quantity, s.run, f.model, f.gpu as machine, f.batch_size,
-    concat_ws(', beside ', coalesce('clocks: ' || s.clock_control, 'clocks not told'), c.timeline) as setting, 'ns' as unit,
+    concat_ws(', against ', coalesce('clocks: ' || s.clock_control, 'clocks unknown'), c.timeline) as setting, 'ns' as unit,
     coalesce(c.dur_ns, s.dur_ns) as study,
     c.mean_ns as corrected,
     printf('%d of %d launches', coalesce(c.launches, s.launches), s.launches) as claim
@@ -64,15 +64,15 @@ with counts as (
     select avg(study) as metrics from cells where quantity = 'metrics of a launch'
 ),
 compared as (
-    select join_list(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as told
+    select join_list(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as sentence
     from cells
     where corrected > 0
 )
 select
     printf('%.0f metrics a launch were taken; ', metrics)
     || case
-        when told is not null then told || '.'
-        when (select bool_or(setting = 'clocks not told') from cells) then 'at which clocks is not told, so their times stand beside no timeline.'
+        when sentence is not null then sentence || '.'
+        when (select bool_or(setting = 'clocks unknown') from cells) then 'their clocks are unknown, so their times compare with no timeline.'
         else 'no timeline of the same program that has these kernels is at hand.'
     end as verdict
 from counts, compared

@@ -1,5 +1,5 @@
--- A collective waits for its partners, and ncu runs one kernel at a time: profiled, it hangs. Whoever counts on two GPUs
--- leaves communication out, or profiles one rank.
+-- A collective waits for its partners, and ncu runs one kernel at a time: profiled, it hangs. To count on two GPUs,
+-- leave communication out, or profile one rank.
 -- /// study
 -- title = "Counters on two GPUs"
 -- study = "launches profiled"

@@ -1,6 +1,6 @@
 -- FLOPs a byte and bytes a second are ratios of sums over launches, and the bytes a second are held against what the card
--- reaches: the bandwidth that `tracelab collect ceilings` measured on it. The data sheet's, or the report's own peak, stands
--- beside it as the study's; times at base clocks, or at unknown ones, are held against no measurement.
+-- reaches: the bandwidth that `tracelab collect ceilings` measured on it. The data sheet's, or the report's own peak, is
+-- the study's; times at base clocks, or at unknown ones, are held against no measurement.
 -- /// study
 -- title = "FLOPs a byte beside the bandwidth"
 -- study = "mean over kernels of FLOPs / bytes; bandwidth of the data sheet"
@@ -63,7 +63,7 @@ with wide as (
 )
 select
     string_agg(
-        printf('%s: %.1f FLOP/byte in all, where the mean over kernels says %.1f', coalesce(model, run), whole, mean)
+        printf('%s: %.1f FLOP/byte in all, where the mean over kernels is %.1f', coalesce(model, run), whole, mean)
         || case
             when of_measured is not null then printf(', at %.3g GB/s, which is %.3g %% of what the card reaches', gb_per_s, 100 * of_measured)
             when measured is not null then printf(', at %.3g GB/s and at clocks other than those of the measured %.3g GB/s', gb_per_s, measured)

@@ -22,13 +22,13 @@ together as (
 own_terms as (
     select
         any_value(model) as model, any_value(machine) as machine, any_value(batch_size) as batch_size, any_value(gpus) as gpus,
-        max(value) filter (quantity = 'kernel concurrency') as said,
+        max(value) filter (quantity = 'kernel concurrency') as printed,
         max(value) filter (quantity = 'time of two kernels') / max(value) filter (quantity = 'time of kernels') as ratio,
         any_value(claim) filter (claim is not null) as claim, any_value(place) as place
     from published
 )
 select 'kernel concurrency' as quantity, null as run, model, machine, batch_size, gpus, 'the study''s terms' as setting, 'ratio' as unit,
-    said as published, said as study, ratio as corrected, claim, place
+    printed as published, printed as study, ratio as corrected, claim, place
 from own_terms
 union all
 select 'kernel concurrency', c.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', c.rank, c.device), 'ratio', null,
@@ -41,14 +41,14 @@ order by all;
 
 select
     (select printf('The study''s own terms give %.6g %%, ', 100 * corrected) || case
-        when abs(corrected - published) <= 1e-6 * corrected then 'as it says'
+        when abs(corrected - published) <= 1e-6 * corrected then 'as it prints'
         when round(100 * corrected) = round(100 * published) then printf('which it rounds to %.3g %%', 100 * published)
-        else printf('not the %.3g %% that it says', 100 * published)
+        else printf('not the %.3g %% that it prints', 100 * published)
     end from cells where run is null)
     || coalesce((
         select case
             when count(*) filter (study > corrected * 1.01 + 1e-9) > 0 then printf(
-                '; of %d devices at hand the most that runs at once is %.6g %%, where all devices taken together say up to %.6g %%', count(*), 100 * max(corrected), 100 * max(study))
+                '; of %d devices at hand the most that runs at once is %.6g %%, where all devices taken together reach up to %.6g %%', count(*), 100 * max(corrected), 100 * max(study))
             else printf('; of %d devices at hand the most that runs at once is %.6g %%', count(*), 100 * max(corrected))
         end
         from cells

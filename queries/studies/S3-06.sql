@@ -1,5 +1,5 @@
 -- Whether copies hide behind kernels depends on the card's copy engines; the study has the field's name, and no figure.
--- Both stand here, the capability and what was used of it.
+-- This row shows both, the capability and how much of it was used.
 -- /// study
 -- title = "Overlap of copies and kernels"
 -- study = "a field's name"
@@ -14,7 +14,7 @@
 select
     'overlap of copies and kernels' as quantity, o.run, f.model, f.gpu as machine, f.batch_size, f.gpus, printf('rank %d, GPU %d', o.rank, o.device) as setting,
     'ratio' as unit, o.hidden_ratio as study, o.compute_overlap_ratio as corrected,
-    coalesce(any_value(d.async_engines) || ' copy engines', 'copy engines not told') as claim
+    coalesce(any_value(d.async_engines) || ' copy engines', 'copy engines unknown') as claim
 from copying as o
 join fitting as f using (run)
 left join devices as d on o.run = d.run and o.rank = d.rank and o.device = d.device

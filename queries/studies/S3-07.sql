@@ -1,10 +1,10 @@
 -- The kernel whose share falls with the batch is NCCL's broadcast, which the study takes for the copy of data from the
 -- host. Under DataParallel it carries the parameters from the first GPU to the others, once a step: as many bytes and as
--- much time whatever the batch; its share falls because the rest grows. What comes from the host are the copies, which
+-- much time for every batch size; its share falls because the rest grows. What comes from the host are the copies, which
 -- grow with the batch.
 -- /// study
 -- title = "Share of broadcasts"
--- study = "time of broadcasts / time of all kernels, copies and fills"
+-- study = "time of broadcasts / time of all kernels, copies and memsets"
 -- corrected = "bytes of a step: the parameters', device to device"
 -- fits = "kernels and run in (select run from kernels where regexp_matches(name, '(?i)nccl.*broadcast'))"
 -- capture = "tracelab collect sweep S3"
@@ -18,7 +18,7 @@ with broadcasts as (
         s.*, d.devices, f.gpu as machine, f.gpus,
         concat_ws(', ', s.layout, nullif(s.variant, '')) as setting,
         coalesce(s.step_bytes / d.devices, s.parameter_bytes) as moved_bytes,
-        concat(case when s.step_bytes is not null then 'as the recording says' else 'as the model''s size says' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source
+        concat(case when s.step_bytes is not null then 'as recorded' else 'from the model''s size' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source
     from shares as s
     join (
         select run, count(distinct (rank, device)) / count(distinct rank) as devices  -- of a process: its steps are counted
@@ -49,10 +49,10 @@ with activity as (
 times as (
     select run, study, corrected from cells where starts_with(quantity, 'time of a step')
 ),
-carried as (  -- where only the model's size tells the bytes, that they stay the same tells nothing
+carried as (  -- bytes from the model's size stay the same by construction
     select c.run, c.study, c.corrected, c.corrected = f.parameter_bytes as is_parameters
     from cells as c join fitting as f using (run)
-    where contains(c.quantity, 'device to device') and starts_with(c.claim, 'as the recording says')
+    where contains(c.quantity, 'device to device') and starts_with(c.claim, 'as recorded')
 ),
 copied as (
     select run, study, corrected from cells where contains(quantity, 'from the host') and corrected > 0
@@ -78,6 +78,6 @@ select
         (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity', 100 * min(study), 100 * max(study)) from activity)
     )
     || (select case count(*)
-        when 0 then '. No recording says how many bytes a broadcast carries'
+        when 0 then '. No recording has the bytes of a broadcast'
         else printf('. Of %d recording%s with the bytes of broadcasts, %d ha%s exactly the parameters'', from GPU to GPU', count(*), case count(*) when 1 then '' else 's' end, count(*) filter (is_parameters), case count(*) filter (is_parameters) when 1 then 's' else 've' end)
     end from carried) || '.' as verdict

@@ -1,9 +1,9 @@
--- The memory experiment recorded calls that ask for devices and their properties, none that allocates, copies or launches;
--- the log itself says that no kernel was profiled. It is the start of the process, the same for every model and batch.
+-- The memory experiment recorded calls that query devices and their properties, none that allocates, copies or launches;
+-- the log itself reports that no kernel was profiled. It is the start of the process, the same for every model and batch.
 -- /// study
 -- title = "API calls of the memory experiment"
 -- study = "time of a call / time of all calls"
--- corrected = "time of calls that allocate, copy, fill or launch / time of all calls"
+-- corrected = "time of calls that allocate, copy, set or launch / time of all calls"
 -- fits = "api_calls or run in (select run from summaries where kind = 'api_calls')"
 -- capture = "tracelab collect sweep S3 --match '*nsys*'"
 -- example = ["generated/nvprof"]
@@ -33,11 +33,11 @@ select 'kernels', f.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'count', nu
 from fitting as f
 order by quantity, run, study desc, setting;
 
-with told as (
+with logs as (
     select
         s.run,
         coalesce(sum(s.corrected), 0) as work,
-        sum(s.study) filter (regexp_matches(s.setting, '(?i)device|init|version|getproc')) as asking,
+        sum(s.study) filter (regexp_matches(s.setting, '(?i)device|init|version|getproc')) as querying,
         arg_max(s.setting, s.study) as first,
         max(s.study) as most,
         any_value(k.corrected) as kernels
@@ -47,6 +47,6 @@ with told as (
     group by s.run
 )
 select
-    printf('%d of %d runs at hand recorded the start of the process alone: no kernel, and no call that allocates, copies or launches', count(*) filter (kernels = 0 and work = 0 and asking > 0.5), count(*))
-    || coalesce(printf(' (%.1f %% of the calls'' time is %s)', 100 * max(most) filter (kernels = 0 and work = 0 and asking > 0.5), any_value(first) filter (kernels = 0 and work = 0 and asking > 0.5)), '') || '.' as verdict
-from told
+    printf('%d of %d runs at hand recorded the start of the process alone: no kernel, and no call that allocates, copies or launches', count(*) filter (kernels = 0 and work = 0 and querying > 0.5), count(*))
+    || coalesce(printf(' (%.1f %% of the calls'' time is %s)', 100 * max(most) filter (kernels = 0 and work = 0 and querying > 0.5), any_value(first) filter (kernels = 0 and work = 0 and querying > 0.5)), '') || '.' as verdict
+from logs

@@ -37,7 +37,7 @@ left join published as p on true
 group by all
 order by f.model, f.batch_size, l.run, l.annotation;
 
-select string_agg(told, '; ' order by told) || '.' as verdict
+select string_agg(sentence, '; ' order by sentence) || '.' as verdict
 from (
-    select printf('%s: what runs while it is open takes %.3g ms, what it launched %.3g ms', setting, sum(study) / 1e6, sum(corrected) / 1e6) as told from cells group by setting
+    select printf('%s: what runs while it is open takes %.3g ms, what it launched %.3g ms', setting, sum(study) / 1e6, sum(corrected) / 1e6) as sentence from cells group by setting
 )

@@ -1,7 +1,6 @@
--- A launch takes long where the queue is full: the call then waits for the GPU. Time spent launching says as little of the
--- GPU's work as it says of the calls' cost; the number, the mean, the longest of a hundred and the queue's depth tell them
--- apart. The study's window is the backward pass; a share of another window (`--window` of the collector; without one a whole
--- recording) is no share of that one, so each is told by itself. What is no launch stands beside it by name.
+-- A launch takes long where the queue is full: the call then waits for the GPU. Time spent launching shows neither the GPU's
+-- work nor the calls' cost; the number, the mean, the longest of a hundred and the queue's depth distinguish the two. The study's window is the backward pass; a share of another window (`--window` of the collector; without one a whole
+-- recording) is no share of that one, so each window is listed by itself, and other calls by name.
 -- /// study
 -- title = "Share of launch calls"
 -- study = "time of launch calls / time of all API calls"

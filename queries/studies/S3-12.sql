@@ -1,5 +1,5 @@
 -- A kernel's share of the time rises when its own time grows faster than the rest, or when the rest, as the broadcast of
--- parameters, does not grow at all. Its time for a sample tells which.
+-- parameters, does not grow at all. Its time per sample shows which.
 -- /// study
 -- title = "Share of max-pool backward"
 -- study = "time of max-pool backward / time of all GPU activity"

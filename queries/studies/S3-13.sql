@@ -29,7 +29,7 @@ where c.counted_from <> 'model' and c.flop is not null
 order by all;
 
 with means as (
-    select setting, corrected / nullif(study, 0) as factor, study is not null as is_told, study = 0 as is_nothing from cells where quantity = 'mean count of a kernel'
+    select setting, corrected / nullif(study, 0) as factor, study is not null as is_counted, study = 0 as is_nothing from cells where quantity = 'mean count of a kernel'
 ),
 doubles as (
     select count(*) as logs, count(*) filter (is_nothing) as empty from means where setting = 'flop_count_dp'

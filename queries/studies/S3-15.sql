@@ -1,4 +1,4 @@
--- The order of the models is right, and follows from their layers; no profiler is needed to tell it. What the study counted
+-- The order of the models is right, and follows from their layers; no profiler is needed to find it. What the study counted
 -- orders them one way at one batch size, and another way at another: models are compared at one, on one machine.
 -- /// study
 -- title = "Complexity of the models"
@@ -28,11 +28,11 @@ equals as (
     select machine, batch_size, study, string_agg(model, ' = ' order by model) as names, count(*) as models from cells where quantity = 'mean count of a kernel' group by machine, batch_size, study
 ),
 counted as (
-    select printf('at batch %d%s ', batch_size, coalesce(' on ' || machine, '')) || string_agg(names, ' > ' order by study desc) as told
+    select printf('at batch %d%s ', batch_size, coalesce(' on ' || machine, '')) || string_agg(names, ' > ' order by study desc) as sentence
     from equals
     group by machine, batch_size
     having sum(models) > 1
 )
 select
     (select printf('%s by FLOPs, %.0f times between the ends', right_one, span) from ordered)
-    || coalesce((select '; by the study''s counter ' || join_list(list(told order by told)) from counted having count(*) > 0), '; no two models at hand were counted on one machine at one batch size') || '.' as verdict
+    || coalesce((select '; by the study''s counter ' || join_list(list(sentence order by sentence)) from counted having count(*) > 0), '; no two models at hand were counted on one machine at one batch size') || '.' as verdict

@@ -1,9 +1,9 @@
 -- 12.4 s with a kernel in a recording of ten minutes mean a GPU that waits nearly all the time; the study looks at shares
--- within these 12.4 s. Copies and fills do not make a GPU busy: the time that they fill alone is told beside it. Of the study
--- only the profiler's time limit is known, so its window is the recording; at hand it is that of each device's activity.
+-- within these 12.4 s. Copies and memsets do not make a GPU busy: this row lists the time that they take alone. Of the
+-- study only the profiler's time limit is known, so its window is the recording; at hand it is each device's activity.
 -- /// study
 -- title = "How busy the GPU is"
--- study = "not looked at"
+-- study = "not studied"
 -- corrected = "time with a kernel or a graph / first to last activity of the device"
 -- fits = "kernels or graph_launches"
 -- alone = true
@@ -17,7 +17,7 @@ select 'busy' as quantity, null as run, k.model, k.machine, k.batch_size, k.gpus
 from published as k join published as t on k.quantity = 'time of kernels' and t.quantity = 'recorded time'
 union all
 select 'busy', g.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', g.rank, g.device), 'ratio', null, (g.compute_ns + g.exposed_comm_ns) / nullif(g.window_ns, 0),
-    printf('of %d ns; copies and fills alone %d ns', g.window_ns, g.exposed_memory_ns), null
+    printf('of %d ns; copies and memsets alone %d ns', g.window_ns, g.exposed_memory_ns), null
 from parts as g join fitting as f using (run)
 order by all;
 

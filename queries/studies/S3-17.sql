@@ -1,5 +1,5 @@
--- Recordings of several GB could not be opened in the visual profiler. Here they are read piece by piece into columns, and
--- asked in SQL; the memory that it takes does not depend on their size.
+-- Recordings of several GB could not be opened in the visual profiler. Here a reader streams them into columns for
+-- SQL queries; the memory that it takes does not depend on their size.
 -- /// study
 -- title = "Size of recordings"
 -- study = "a viewer that must hold all"

@@ -1,5 +1,5 @@
--- Under DataParallel a step sees the same samples whatever the number of GPUs, so the accuracy stays; the batch size
--- changes the number of steps. One figure for each cell is no repetition: how far chance strays is told beside it.
+-- Under DataParallel a step sees the same samples for every number of GPUs, so the accuracy stays; the batch size
+-- changes the number of steps. One figure for each cell is no repetition: the verdict lists the spread of repeats too.
 -- /// study
 -- title = "Accuracy by GPUs and batch size"
 -- study = "accuracy at the end"

@@ -1,5 +1,5 @@
 -- Two GPUs are slower at small batches because scattering, gathering and the broadcast of parameters cost the same
--- whatever the batch; from some batch size on the arithmetic that they share out is worth more. That batch size is
+-- for every batch size; from some batch size on the arithmetic that they share out is worth more. That batch size is
 -- computed. That time rises again at 100 is no matter of powers of two: it is measured.
 -- /// study
 -- title = "Training time by GPUs and batch size"

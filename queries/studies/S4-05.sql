@@ -1,4 +1,4 @@
--- What was planned and never ran is told as such: a cell of the sweep with the status not_run, not a missing point.
+-- A cell that was planned and never ran has the status not_run in the sweep; it is not a missing point.
 -- /// study
 -- title = "Runs on three GPUs"
 -- study = "none"

@@ -1,8 +1,8 @@
--- That more than three GPUs slow training down is said, and no run had more than two. DataParallel and
--- DistributedDataParallel stand side by side here, for the former's costs grow with the GPUs and the latter's hardly do.
+-- The study claims that more than three GPUs slow training down, but no run had more than two. This row compares
+-- DataParallel and DistributedDataParallel: the former's costs grow with the GPUs and the latter's hardly do.
 -- /// study
 -- title = "More than three GPUs"
--- study = "said, not measured"
+-- study = "claimed, not measured"
 -- corrected = "speed-up by GPUs, DataParallel and DDP"
 -- fits = "steps and status = 'ok' and sweep is not null and batch_size is not null"
 -- capture = "tracelab collect sweep S4"

@@ -57,7 +57,7 @@ def test_broadcasts_are_told_of_each_machine_apart(tmp_path: Path) -> None:
         "net, Tesla K80: from batch 4 to 64 broadcasts go from 10.0 % to 40.0 % of the activity, a step's take 16.00 "
         "times as long, and 4.0 times as much comes from the host; net, Tesla P40: from batch 2 to 128 broadcasts go "
         "from 80.0 % to 20.0 % of the activity, a step's take 1.60 times as long, and 6.4 times as much comes from the "
-        "host. No recording says how many bytes a broadcast carries."
+        "host. No recording has the bytes of a broadcast."
     )
 
 
@@ -93,8 +93,8 @@ def test_bytes_of_a_broadcast_count_where_the_recording_tells_them(tmp_path: Pat
 @pytest.mark.parametrize(
     ("overlap_ns", "said", "words"),
     [
-        (6_756_760_920, 0.0, "54.6 %, not the 0 % that it says"),
-        (6_756_760_920, 0.546, "54.6 %, as it says"),
+        (6_756_760_920, 0.0, "54.6 %, not the 0 % that it prints"),
+        (6_756_760_920, 0.546, "54.6 %, as it prints"),
         (675_774, 0.0, "0.00546079 %, which it rounds to 0 %"),
     ],
 )

@@ -20,7 +20,7 @@ def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
         "memcpys": [{"device": 0, "stream": 8, "start_ns": 90, "dur_ns": 60, "direction": "HtoD", "size_bytes": 1}],
     }
     (busy,) = cells(of_tables("S3-16", tmp_path, tables), run="r")
-    assert (busy["corrected"], busy["claim"]) == (120 / 200, "of 200 ns; copies and fills alone 50 ns")
+    assert (busy["corrected"], busy["claim"]) == (120 / 200, "of 200 ns; copies and memsets alone 50 ns")
 
 
 def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> None:
@@ -84,7 +84,7 @@ def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
 def test_table_four_tells_of_the_memory_that_no_other_table_has(tmp_path: Path) -> None:
     assert of_tables("S1-07", tmp_path, {"runs": [{}]}).verdict == (
         "No model is at chance; the shares of memory are right within 0.83 points (vgg16_bn: 90 % printed, 89.2 %); "
-        "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables say 2.3 to "
+        "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables list 2.3 to "
         "2.7."
     )
 

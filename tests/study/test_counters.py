@@ -31,12 +31,12 @@ def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_pa
     answer = of_tables("S2-07", tmp_path, counted("none", "t1", "t2"))
     found = {cell["setting"]: (cell["study"], cell["corrected"], cell["claim"]) for cell in cells(answer, unit="ns")}
     assert found == {
-        "clocks: none, beside t1": (30, 20, "1 of 2 launches"),
-        "clocks: none, beside t2": (30, 20, "1 of 2 launches"),
+        "clocks: none, against t1": (30, 20, "1 of 2 launches"),
+        "clocks: none, against t2": (30, 20, "1 of 2 launches"),
     }
     assert answer.verdict == (
-        "1 metrics a launch were taken; of net (clocks: none, beside t1) 1 of 2 launches took 1.5 times the time of "
-        "the same kernels; of net (clocks: none, beside t2) 1 of 2 launches took 1.5 times the time of the same "
+        "1 metrics a launch were taken; of net (clocks: none, against t1) 1 of 2 launches took 1.5 times the time of "
+        "the same kernels; of net (clocks: none, against t2) 1 of 2 launches took 1.5 times the time of the same "
         "kernels."
     )
 
@@ -44,7 +44,7 @@ def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_pa
 @pytest.mark.parametrize(
     ("clocks", "timelines", "setting", "told"),
     [
-        (None, ["t1"], "clocks not told", "at which clocks is not told, so their times stand beside no timeline."),
+        (None, ["t1"], "clocks unknown", "their clocks are unknown, so their times compare with no timeline."),
         ("base", [], "clocks: base", "no timeline of the same program that has these kernels is at hand."),
     ],
 )
@@ -89,4 +89,4 @@ def test_bytes_a_second_are_held_against_what_the_card_reaches(
         40,
         "corrected: measured in limits",
     )
-    assert answer.verdict == f"net: 3.0 FLOP/byte in all, where the mean over kernels says 3.0{told}"
+    assert answer.verdict == f"net: 3.0 FLOP/byte in all, where the mean over kernels is 3.0{told}"

@@ -129,7 +129,7 @@ def test_pinning_is_told_of_gpus_and_of_processors_apart(tmp_path: Path) -> None
     assert told("S1-01", store_of(tmp_path, *gpu, *cpu)).verdict == (
         "At hand on Tesla K80 steps take 2 times as long unpinned, 2 times on average of 1 pair, and nothing is copied "
         "to a GPU; on a processor steps take 1 times as long unpinned, 1 times on average of 1 pair, and nothing is "
-        "copied to a GPU; the study says 1.4 times on average."
+        "copied to a GPU; the study reports 1.4 times on average."
     )
 
 
@@ -196,8 +196,8 @@ def test_a_loss_that_ends_above_a_guess_is_no_learning_however_far_it_fell(tmp_p
 @pytest.mark.parametrize(
     ("accuracy", "verdict"),
     [
-        (0.1, "0 of 1 runs at hand converge; 1 stays at chance, which is no convergence; the study says 100."),
-        (0.9, "1 of 1 runs at hand converge, after 1 epochs; the study says 100."),
+        (0.1, "0 of 1 runs at hand converge; 1 stays at chance, which is no convergence; the study reports 100."),
+        (0.9, "1 of 1 runs at hand converge, after 1 epochs; the study reports 100."),
     ],
 )
 def test_a_run_at_chance_has_not_converged(tmp_path: Path, accuracy: float, verdict: str) -> None:
@@ -215,11 +215,11 @@ def test_a_run_at_chance_has_not_converged(tmp_path: Path, accuracy: float, verd
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (128, "1 took as many as the formula says."),
-        (640, "0 took as many as the formula says, 1 fewer: an epoch cut short."),
+        (128, "1 took as many as the formula predicts."),
+        (640, "0 took as many as the formula predicts, 1 fewer: an epoch cut short."),
         (
             64,
-            "0 took as many as the formula says, 1 more: the data set is not the size told, or an epoch passes over it "
+            "0 took as many as the formula predicts, 1 more: the data set has another size than recorded, or an epoch passes over it "
             "more than once.",
         ),
     ],

@@ -111,7 +111,7 @@ def test_kernels_of_two_devices_at_once_are_no_concurrency_of_a_device(tmp_path:
     assert found == [("rank 0, GPU 0", 1, 10 / 190), ("rank 0, GPU 1", 1, 0)]
     assert answer.verdict == (
         "The study's own terms give 0.00546079 %, which it rounds to 0 %; of 2 devices at hand the most that runs at "
-        "once is 5.26316 %, where all devices taken together say up to 100 %."
+        "once is 5.26316 %, where all devices taken together reach up to 100 %."
     )
 
 
@@ -159,7 +159,7 @@ def test_a_broadcast_carries_the_parameters_whatever_the_batch(tmp_path: Path) -
     }
     assert answer.verdict == (
         "net: from batch 4 to 64 broadcasts go from 69.2 % to 12.3 % of the activity, a step's take 1.00 times as "
-        "long, and 16.0 times as much comes from the host. No recording says how many bytes a broadcast carries."
+        "long, and 16.0 times as much comes from the host. No recording has the bytes of a broadcast."
     )
 
 
