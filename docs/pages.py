@@ -213,7 +213,7 @@ def _build_studies() -> str:
     ]
     states = _compute_row_states()
     for study in spec.studies():
-        rows = spec.of_study(study)
+        rows = spec.select_rows(study)
         table = [
             (
                 f"[{row.id}](#{row.id.lower()})",
@@ -225,7 +225,7 @@ def _build_studies() -> str:
             for row in rows
         ]
         heading = ("row", "title", "state", "alone", "example")
-        parts += [f"## {study}", f"{session.cited(study)}.", _markdown_table(heading, table)]
+        parts += [f"## {study}", f"{session.format_citation(study)}.", _markdown_table(heading, table)]
         for row in rows:
             queries = ", ".join(f"[{each.query}](queries/{each.query}.md)" for each in row.answers.values())
             facts = [
@@ -242,8 +242,8 @@ def _build_studies() -> str:
 def _compute_row_states() -> dict[str, str]:
     """Return the state of each row on the runs that ship with tracelab."""
     rows = list(spec.rows().values())
-    with study_runs() as store, session.opened(store) as con:
-        return {each.row.id: each.state for each in evaluate.states(con, rows)}
+    with study_runs() as store, session.open_session(store) as con:
+        return {each.row.id: each.state for each in evaluate.row_states(con, rows)}
 
 
 def _help_block(arguments: list[str]) -> str:

@@ -23,5 +23,5 @@ def shared_store(folder: Path, name: str, fill: Callable[[Path], object]) -> Pat
 
 def study_examples(folder: Path) -> Path:
     """Return the store of the example runs of all rows of the studies."""
-    paths = example.paths_of(list(spec.rows().values()))
+    paths = example.example_paths(list(spec.rows().values()))
     return shared_store(folder, "studies", lambda store: pipeline.ingest(paths, store))

@@ -5,20 +5,20 @@ from pathlib import Path
 
 from tests.build import build_store
 from tracelab.study import example, session, spec
-from tracelab.study.evaluate import Answer, answered
+from tracelab.study.evaluate import Answer, evaluate_row
 
 Cell = Mapping[str, object]
 Tables = Mapping[str, Sequence[Mapping[str, object]]]
 
 
 def of_tables(row: str, folder: Path, tables: Tables, *runs: str) -> Answer:
-    with session.opened(build_store(folder / "lab", tables)) as con:
-        return answered(con, spec.find(row), runs)
+    with session.open_session(build_store(folder / "lab", tables)) as con:
+        return evaluate_row(con, spec.find(row), runs)
 
 
 def of_example(row: str) -> Answer:
-    with example.store_of([spec.find(row)]) as store, session.opened(store) as con:
-        return answered(con, spec.find(row))
+    with example.example_store([spec.find(row)]) as store, session.open_session(store) as con:
+        return evaluate_row(con, spec.find(row))
 
 
 def cells(answer: Answer, **wanted: object) -> list[Cell]:

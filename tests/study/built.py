@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.build import build_store
 from tracelab.study import session, spec
-from tracelab.study.evaluate import Answer, answered
+from tracelab.study.evaluate import Answer, evaluate_row
 
 Run = dict[str, object]
 Rows = dict[str, list[Run]]
@@ -17,10 +17,10 @@ P40: Run = K80 | {"gpu": "Tesla P40"}
 
 def told(row: str, store: Path | None, *changes: str) -> Answer:
     """The row's answer, after changes to what was published."""
-    with session.opened(store) as con:
+    with session.open_session(store) as con:
         for change in changes:
             con.execute(change)
-        return answered(con, spec.find(row))
+        return evaluate_row(con, spec.find(row))
 
 
 def trained(run: Run, step_ns: int = 1000, **step: object) -> Rows:

@@ -10,7 +10,7 @@ from tests.build import build_store
 from tests.study.asking import Tables, cells, of_example, of_tables
 from tracelab.resources import DATA
 from tracelab.study import session, spec
-from tracelab.study.evaluate import states
+from tracelab.study.evaluate import row_states
 
 
 def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def together(*parts: Tables) -> Tables:
 
 
 def state(row: str, folder: Path, tables: Tables) -> tuple[str, int]:
-    with session.opened(build_store(folder / "lab", tables)) as con:
-        (found,) = states(con, [spec.find(row)])
+    with session.open_session(build_store(folder / "lab", tables)) as con:
+        (found,) = row_states(con, [spec.find(row)])
     return found.state, len(found.runs)
 
 

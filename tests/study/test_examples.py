@@ -10,13 +10,13 @@ from tests.stores import study_examples
 from tracelab import schema
 from tracelab.errors import NoDataError
 from tracelab.study import figure, session, spec
-from tracelab.study.evaluate import CAPTURE, FIGURES, answered, states, unanswered
+from tracelab.study.evaluate import CAPTURE, FIGURES, evaluate_row, missing_run_hint, row_states
 
 
 @pytest.fixture(scope="module")
 def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session over the examples of all rows, read into memory: each query opens some 270 files otherwise."""
-    with session.opened(study_examples(shared_stores)) as opened:
+    with session.open_session(study_examples(shared_stores)) as opened:
         for table in schema.TABLES:
             opened.execute(f"create temp table {table.name} as from {table.name}")
         yield opened
@@ -24,25 +24,25 @@ def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.parametrize("row", spec.rows().values(), ids=list(spec.rows()))
 def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: spec.Row) -> None:
-    (state,) = states(con, [row])
+    (state,) = row_states(con, [row])
     if state.state == CAPTURE:
         with pytest.raises(NoDataError) as caught:
-            answered(con, row)
-        assert (str(caught.value), row.capture in str(caught.value)) == (unanswered(row), True)
+            evaluate_row(con, row)
+        assert (str(caught.value), row.capture in str(caught.value)) == (missing_run_hint(row), True)
         return
-    answer = answered(con, row)
+    answer = evaluate_row(con, row)
     cells = answer.cells.to_pylist()
     assert [cell for cell in cells if cell["quantity"] is None] == []
     assert any(cell[name] is not None for cell in cells for name in FIGURES)
-    assert (answer.verdict[-1], "NULL" in answer.verdict, "do not tell" in answer.verdict) == (".", False, False)
+    assert (answer.verdict[-1], "NULL" in answer.verdict, "not enough" in answer.verdict) == (".", False, False)
 
 
 def test_runs_at_hand_answer_all_rows_but_those_that_need_a_gpu(con: duckdb.DuckDBPyConnection) -> None:
-    lacking = {state.row.id for state in states(con, list(spec.rows().values())) if not state.runs}
+    lacking = {state.row.id for state in row_states(con, list(spec.rows().values())) if not state.runs}
     assert lacking <= {"S0-11"}
 
 
 @pytest.mark.parametrize("row", ["S0-07", "S1-08", "S2-03", "S2-06", "S3-07", "S3-13", "S4-02"])
 def test_a_figure_is_drawn_of_the_cells(con: duckdb.DuckDBPyConnection, row: str) -> None:
-    drawn = figure.figure(answered(con, spec.find(row)))
+    drawn = figure.draw_row(evaluate_row(con, spec.find(row)))
     assert any(axes.lines or axes.collections for axes in drawn.axes)

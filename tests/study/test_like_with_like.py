@@ -219,8 +219,8 @@ def test_a_run_at_chance_has_not_converged(tmp_path: Path, accuracy: float, verd
         (640, "0 took as many as the formula predicts, 1 fewer: an epoch cut short."),
         (
             64,
-            "0 took as many as the formula predicts, 1 more: the data set has another size than recorded, or an epoch passes over it "
-            "more than once.",
+            "0 took as many as the formula predicts, 1 more: the data set has another size than recorded, or an "
+            "epoch passes over it more than once.",
         ),
     ],
 )

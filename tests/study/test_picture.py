@@ -20,7 +20,7 @@ def panels(chart: Chart, cells: list[Mapping[str, object]]) -> dict[str, Axes]:
     """The panels of a figure of these cells, by their titles."""
     filled = [{"quantity": "q", "unit": "ratio", "run": f"r{place}"} | dict(cell) for place, cell in enumerate(cells)]
     answer = Answer(replace(spec.find("S4-02"), chart=chart), (), pa.Table.from_pylist(filled, SCHEMA), "v.")
-    return {axes.get_title(loc="left"): axes for axes in figure.figure(answer).axes if axes.get_visible()}
+    return {axes.get_title(loc="left"): axes for axes in figure.draw_row(answer).axes if axes.get_visible()}
 
 
 def joined(axes: Axes) -> list[list[float]]:

@@ -81,7 +81,7 @@ def test_a_chart_names_an_answer_or_columns_of_the_cells() -> None:
         ('-- fits = "kernels"\n-- colour = "red"\n', "unknown key 'colour'"),
         ('-- fits = "kernels"\n-- chart = { kind = "pie", x = "run" }\n', "chart needs x, and a kind"),
         ('-- as = "S9-02"\n', "`as` needs the id of a row beside it"),
-        ('-- fits = "kernels"\n-- [answers]\n-- shares = "nccl_share"\n', "answers needs a table of questions"),
+        ('-- fits = "kernels"\n-- [answers]\n-- shares = "nccl_share"\n', "answers needs a table of queries"),
     ],
 )
 def test_a_header_that_is_wrong_is_told_with_its_place(tmp_path: Path, more: str, told: str) -> None:
@@ -113,17 +113,17 @@ def test_a_row_as_one_that_is_as_another_and_a_row_without_sql_are_refused(tmp_p
 
 
 def test_a_row_and_a_study_are_found_in_any_case_and_a_misspelt_one_is_answered_with_the_nearest() -> None:
-    assert (spec.find("s2-03").id, len(spec.of_study("s4")), len(spec.of_study(None))) == ("S2-03", 7, 59)
+    assert (spec.find("s2-03").id, len(spec.select_rows("s4")), len(spec.select_rows(None))) == ("S2-03", 7, 59)
     with pytest.raises(UsageError, match="did you mean 'S2-03'"):
         spec.find("S2-3")
     with pytest.raises(UsageError, match="list S2"):
         spec.find("S2")
     with pytest.raises(UsageError, match="no study 'S9'"):
-        spec.of_study("S9")
+        spec.select_rows("S9")
 
 
 def test_a_study_is_cited_with_the_repository_of_its_logs_where_it_has_one() -> None:
-    assert session.cited("S2") == "Y. Zheng, New York University, 2024: ImageNet Analysis"
-    assert session.cited("S3").endswith(
+    assert session.format_citation("S2") == "Y. Zheng, New York University, 2024: ImageNet Analysis"
+    assert session.format_citation("S3").endswith(
         "on High Performance Computing Systems; logs: github.com/pranshu777/imagenet, commit d897087"
     )

@@ -10,7 +10,7 @@ import pytest
 from tests.build import build_store
 from tracelab.resources import DATA
 from tracelab.study import example, session, spec
-from tracelab.study.evaluate import Answer, answered
+from tracelab.study.evaluate import Answer, evaluate_row
 
 Cell = Mapping[str, object]
 
@@ -19,12 +19,12 @@ STEP = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_
 
 
 def of_store(row: str, store: Path | None) -> Answer:
-    with session.opened(store) as con:
-        return answered(con, spec.find(row))
+    with session.open_session(store) as con:
+        return evaluate_row(con, spec.find(row))
 
 
 def of_example(row: str) -> Answer:
-    with example.store_of([spec.find(row)]) as store:
+    with example.example_store([spec.find(row)]) as store:
         return of_store(row, store)
 
 

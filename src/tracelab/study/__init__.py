@@ -1,6 +1,6 @@
-"""Published studies beside the data at hand: each row of a study is a file of SQL, each figure a line of a table.
+"""Compare published studies with recorded runs: each row of a study is a SQL file, each figure a CSV line.
 
 `data/studies/` holds the figures with their places, `queries/studies/` a file a row: both formulas, what to capture,
-the questions of the library that it draws on, SQL that lays published, study's and corrected figure side by side, and
-SQL that gives the verdict. Nothing here knows a row by name.
+the library queries that it uses, SQL for the cells (published, study's and corrected figure) and SQL for the verdict.
+No code here depends on a particular row.
 """

@@ -1,4 +1,4 @@
-"""A row answered: the runs that fit, the library's answers over them, the figures side by side, and the verdict."""
+"""Evaluate a row of a study: its runs, the library queries over them, its cells and its verdict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError
 from tracelab.query import execute, library
-from tracelab.study.spec import Asked, Row
+from tracelab.study.spec import QueryCall, Row
 
 CELLS: dict[str, str] = {
     "quantity": "varchar",
@@ -27,9 +27,9 @@ CELLS: dict[str, str] = {
     "claim": "varchar",
     "place": "varchar",
 }
-"""Columns of a row's cells: which cell, then what was published, the study's method on the data at hand, and the figure
-as it should be. `status` is that of a run that failed: its figures are those until then. What the SQL of a row does not
-give is NULL."""
+"""Columns of a row's cells: the identity of the cell, the published figure, the study's method on the data at hand, and
+the corrected figure. `status` is that of a failed run, whose figures end at the failure. Columns that a row's SQL does
+not select are NULL."""
 
 FIGURES = ("published", "study", "corrected")
 ANSWERED, PUBLISHED, CAPTURE = "answered", "published", "needs capture"
@@ -37,7 +37,7 @@ ANSWERED, PUBLISHED, CAPTURE = "answered", "published", "needs capture"
 
 @dataclass(frozen=True)
 class Answer:
-    """A row with its cells and its verdict; `charted` is the library's answer that its chart draws."""
+    """A row with its cells and its verdict; `charted` holds the results of its library queries, for its chart."""
 
     row: Row
     runs: tuple[str, ...]
@@ -48,58 +48,58 @@ class Answer:
 
 @dataclass(frozen=True)
 class State:
-    """How far a row is: answered from runs in the store, from published figures alone, or by nothing yet."""
+    """Whether a row has runs in the store, published figures alone, or nothing yet."""
 
     row: Row
     state: str
     runs: tuple[str, ...]
 
 
-def states(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], runs: Sequence[str] = ()) -> list[State]:
-    """How far each row is."""
-    return [State(row, _state(row, found), found) for row in rows for found in [_fitting(con, row, runs)]]
+def row_states(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], runs: Sequence[str] = ()) -> list[State]:
+    """Return the state of each row."""
+    return [State(row, _state(row, fitting), fitting) for row in rows for fitting in [_matching_runs(con, row, runs)]]
 
 
 def _state(row: Row, runs: tuple[str, ...]) -> str:
     return ANSWERED if runs else PUBLISHED if row.alone else CAPTURE
 
 
-def answered(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str] = ()) -> Answer:
-    """Answer a row from the runs named, else from all that fit; NoDataError says what to capture, and how."""
-    found = _fitting(con, row, runs)
-    if not found and not row.alone:
-        raise NoDataError(unanswered(row))
-    with _laid_out(con, row, found):
-        with _alone(con, runs):
-            charted = {name: _asked(con, name, asked, found) for name, asked in row.answers.items()}
+def evaluate_row(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str] = ()) -> Answer:
+    """Evaluate a row from the named runs, or from all that fit; NoDataError names the command that records one."""
+    fitting = _matching_runs(con, row, runs)
+    if not fitting and not row.alone:
+        raise NoDataError(missing_run_hint(row))
+    with _input_tables(con, row, fitting):
+        with _restrict_cells(con, runs):
+            charted = {name: _run_query(con, name, call, fitting) for name, call in row.answers.items()}
         statements = [statement.query for statement in con.extract_statements(row.sql)]
         if len(statements) != 2:  # noqa: PLR2004  the cells, and the verdict
             raise TracelabError(f"{row.id}: its file holds {len(statements)} statements; it needs cells and a verdict")
-        cells = _cells(con, row, statements[0])
+        cells = _conform_cells(con, row, statements[0])
         con.register("cells", cells)
-        told = next((told for (told,) in con.execute(statements[1]).fetchall()), None)
-    return Answer(row, found, cells, str(told or "The data at hand do not tell."), charted)
+        verdict = next((text for (text,) in con.execute(statements[1]).fetchall()), None)
+    return Answer(row, fitting, cells, str(verdict or "The data at hand are not enough for a verdict."), charted)
 
 
-def unanswered(row: Row) -> str:
-    """What is missing for a row, and the commands that record and store it."""
+def missing_run_hint(row: Row) -> str:
+    """Return an error text for a row without runs, with the commands that record one."""
     return (
         f"{row.id} ({row.title}) has no run that fits; record one with `{row.capture}` and ingest its folder, "
         f"or see `tracelab study show {row.id} --example`"
     )
 
 
-def _fitting(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> tuple[str, ...]:
-    """The runs that a row is about."""
+def _matching_runs(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> tuple[str, ...]:
+    """Return the runs that a row's `fits` selects."""
     if row.fits is None:
         return ()
-    found = con.sql(f"select run from recorded where {row.fits} order by run").fetchall()
-    return tuple(str(run) for (run,) in found if not runs or run in runs)
+    fitting = con.sql(f"select run from recorded where {row.fits} order by run").fetchall()
+    return tuple(str(run) for (run,) in fitting if not runs or run in runs)
 
 
 @contextmanager
-def _laid_out(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> Iterator[None]:
-    """The row's published figures as `published`, its runs as `fitting`; what it registers is gone afterwards."""
+def _input_tables(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> Iterator[None]:
+    """Create `published` (the row's figures) and `fitting` (its runs), and unregister the row's tables afterwards."""
     con.execute("create or replace temp table fitting as from recorded where run in (select unnest(?))", [list(runs)])
     con.execute("create or replace temp table published as from figures where row = ?", [row.id])
     try:
@@ -110,11 +110,11 @@ def _laid_out(con: duckdb.DuckDBPyConnection, row: Row, runs: Sequence[str]) -> 
 
 
 @contextmanager
-def _alone(con: duckdb.DuckDBPyConnection, runs: Sequence[str]) -> Iterator[None]:
-    """Let questions about sweeps see the runs named and no others; without names, all.
+def _restrict_cells(con: duckdb.DuckDBPyConnection, runs: Sequence[str]) -> Iterator[None]:
+    """Restrict queries about sweeps to the named runs; without names, use all.
 
-    Some of their answers (a crossover, say) name no run to choose by. They all ask the view `cells`, and a temporary
-    table of that name hides it.
+    Some of their results (such as a crossover) name no run to filter by. All of them read the view `cells`, which a
+    temporary table of that name hides.
     """
     if not runs:
         yield
@@ -126,28 +126,28 @@ def _alone(con: duckdb.DuckDBPyConnection, runs: Sequence[str]) -> Iterator[None
         con.execute("drop table temp.cells")
 
 
-def _asked(con: duckdb.DuckDBPyConnection, name: str, asked: Asked, runs: Sequence[str]) -> pa.Table:
-    """The library's answer as a relation of that name: rows of the runs that fit, and no others."""
-    question = library.find(asked.query)
-    values = dict(asked.values)
-    if any(param.name == "run" for param in question.params) and len(runs) < 2:  # noqa: PLR2004  only one, or none
+def _run_query(con: duckdb.DuckDBPyConnection, name: str, call: QueryCall, runs: Sequence[str]) -> pa.Table:
+    """Run a library query, keep the rows of fitting runs, and register them as a relation of that name."""
+    query = library.find(call.query)
+    values = dict(call.values)
+    if any(param.name == "run" for param in query.params) and len(runs) < 2:  # noqa: PLR2004  only one, or none
         values["run"] = runs[0] if runs else ""
-    whole: pa.Table = con.sql(question.sql.rstrip(";"), params=execute.bind(question, values)).to_arrow_table()
-    if "run" in whole.column_names:
-        con.register("whole", whole)
-        whole = con.sql("from whole where run in (select run from fitting)").to_arrow_table()
-        con.unregister("whole")
-    con.register(name, whole)
-    return whole
+    result: pa.Table = con.sql(query.sql.rstrip(";"), params=execute.bind(query, values)).to_arrow_table()
+    if "run" in result.column_names:
+        con.register("unfiltered", result)
+        result = con.sql("from unfiltered where run in (select run from fitting)").to_arrow_table()
+        con.unregister("unfiltered")
+    con.register(name, result)
+    return result
 
 
-def _cells(con: duckdb.DuckDBPyConnection, row: Row, sql: str) -> pa.Table:
-    """The cells in the order and types of `CELLS`."""
-    con.register("given", con.sql(sql).to_arrow_table())
-    given = [str(name) for (name, *_) in con.sql("describe given").fetchall()]
-    con_columns = ", ".join(f"{name if name in given else 'null'}::{kind} as {name}" for name, kind in CELLS.items())
-    if wrong := [name for name in given if name not in CELLS]:
+def _conform_cells(con: duckdb.DuckDBPyConnection, row: Row, sql: str) -> pa.Table:
+    """Return the cells in the order and types of `CELLS`."""
+    con.register("selected", con.sql(sql).to_arrow_table())
+    selected = [str(name) for (name, *_) in con.sql("describe selected").fetchall()]
+    columns = ", ".join(f"{name if name in selected else 'null'}::{kind} as {name}" for name, kind in CELLS.items())
+    if wrong := [name for name in selected if name not in CELLS]:
         raise TracelabError(f"{row.id}: its cells have a column {wrong[0]!r}; they can have {', '.join(CELLS)}")
-    cells: pa.Table = con.sql(f"select {con_columns} from given").to_arrow_table()
-    con.unregister("given")
+    cells: pa.Table = con.sql(f"select {columns} from selected").to_arrow_table()
+    con.unregister("selected")
     return cells

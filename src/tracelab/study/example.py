@@ -1,4 +1,4 @@
-"""Examples of rows: small runs that ship with tracelab, ingested into a store for the time being."""
+"""Ingest the example data of rows, which ships with tracelab, into a temporary store."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from tracelab.study.spec import Row
 
 
 @contextmanager
-def store_of(rows: Sequence[Row]) -> Iterator[Path | None]:
-    """A store of the examples that these rows name; none where all of them need published figures alone."""
-    paths = paths_of(rows)
+def example_store(rows: Sequence[Row]) -> Iterator[Path | None]:
+    """Create a temporary store of the rows' examples; yield None where all of them need published figures alone."""
+    paths = example_paths(rows)
     if not paths:
         if missing := [row.id for row in rows if not row.alone]:
             raise NoDataError(f"no example data of {', '.join(missing)} ships with tracelab")
@@ -26,21 +26,21 @@ def store_of(rows: Sequence[Row]) -> Iterator[Path | None]:
         yield store
 
 
-def paths_of(rows: Sequence[Row]) -> list[Path]:
+def example_paths(rows: Sequence[Row]) -> list[Path]:
     """Return the files and folders of the examples that these rows name."""
     return list(dict.fromkeys(path for row in rows for path in _paths(row)))
 
 
-def told(row: Row) -> str:
-    """What the example of a row is, in a sentence."""
+def describe_example(row: Row) -> str:
+    """Describe the example data of a row in a sentence."""
     names = [path.relative_to(DATA).as_posix() for path in _paths(row)]
     generated = [name for name in names if name.startswith("generated/")]
     recorded = [name for name in names if name not in generated]
     parts = [
-        *([f"{', '.join(recorded)} (recorded on a processor)"] if recorded else []),
+        *([f"{', '.join(recorded)} (recorded on a CPU)"] if recorded else []),
         *([f"{', '.join(generated)} (generated; no GPU was involved)"] if generated else []),
     ]
-    return f"From example data, not from your runs: {'; '.join(parts)}." if parts else "Of published figures alone."
+    return f"From example data, not from your runs: {'; '.join(parts)}." if parts else "From published figures alone."
 
 
 def _paths(row: Row) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A row's figure: published, study's and corrected figures side by side, small multiples by quantity and series."""
+"""Draw a row's chart: published, study's and corrected figures, in small multiples by quantity and series."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -35,52 +35,52 @@ _COLORS = {"published": color(7), "study": color(1), "corrected": color(0)}
 _FILLS = _COLORS | {"published": "white"}
 _MARKS = {"published": "D", "study": "o", "corrected": "o"}
 _UNTIL = "until the run failed"
-_TELLING = ("model", "setting", "gpus", "batch_size", "machine")
-"""Columns that tell one line of a panel from another; the machine where no other does."""
+_LINE_COLUMNS = ("model", "setting", "gpus", "batch_size", "machine")
+"""Columns that distinguish the lines of a panel, in this order."""
 _SHAPES = "os^vP*X"
-"""One for each line; with the dashes, of which there are more by one, no two of many lines are alike."""
+"""Markers of lines; there is one more dash pattern, so that combinations repeat late."""
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 3)), (0, (4, 1, 1, 1, 1, 1)), (0, (8, 2, 1, 2)))
 _HOLLOW = {"markerfacecolor": "white"}
-"""How a figure of a run that failed is drawn; its status stands beside it."""
+"""Marker style of a failed run."""
 _SCALED = {"ns": Quantity.DURATION, "bytes": Quantity.BYTES}
 
 
-def figure(answer: Answer) -> Figure:
-    """Draw the row's chart; NoDataError where no figure is at hand."""
+def draw_row(answer: Answer) -> Figure:
+    """Draw the row's chart; raise NoDataError without figures."""
     chart = answer.row.chart
     if chart is None:
-        raise UsageError(f"{answer.row.id} has no figure; `tracelab study show {answer.row.id}` gives its numbers")
+        raise UsageError(f"{answer.row.id} has no figure; `tracelab study show {answer.row.id}` shows its numbers")
     if chart.answer is not None:
-        question = library.find(answer.row.answers[chart.answer].query)
-        return plot.figure(answer.charted[chart.answer], question)
+        query = library.find(answer.row.answers[chart.answer].query)
+        return plot.figure(answer.charted[chart.answer], query)
     cells = [cell for cell in answer.cells.to_pylist() if any(_is_shown(cell, name, chart) for name in FIGURES)]
     if not cells:
-        raise NoDataError(f"{answer.row.id} has no figure to draw; `tracelab study show {answer.row.id}` says why")
+        raise NoDataError(f"{answer.row.id} has no figure to draw; `tracelab study show {answer.row.id}` shows why")
     with mpl.rc_context(STYLE):
-        return _drawn(answer, cells, chart)
+        return _draw_panels(answer, cells, chart)
 
 
-def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
-    panels = _panels(cells, chart)
+def _draw_panels(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
+    panels = _group_panels(cells, chart)
     ordered = sorted(panels.items(), key=lambda panel: not any(cell["published"] is not None for cell in panel[1]))
-    shown = ordered[:MOST_PANELS]  # those with published figures first: they are what the others stand beside
+    shown = ordered[:MOST_PANELS]  # those with published figures first: the others compare with them
     columns = min(_COLUMNS, len(shown))
     lines = -(-len(shown) // columns)
     drawn = Figure(figsize=(max(3.4 * columns, 5.2), 2.7 * lines + 1.1), layout="constrained")
     grid = drawn.subplots(lines, columns, squeeze=False)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_visible(False)
-    said = shorten_distinctly([escape_controls(part) for title, _ in shown for part in title], _TITLE * _TITLE_LINES)
+    titles = shorten_distinctly([escape_controls(part) for title, _ in shown for part in title], _TITLE * _TITLE_LINES)
     for (title, members), axes in zip(shown, grid.flat, strict=False):
-        _panel(axes, members, chart)
-        axes.set_title("\n".join(_titled(said[escape_controls(part)]) for part in title if part))
+        _draw_panel(axes, members, chart)
+        axes.set_title("\n".join(_wrap_title(titles[escape_controls(part)]) for part in title if part))
         axes.set_ylabel(_unit(members))
     members_shown = [cell for _, members in shown for cell in members]
-    told = [name for name in FIGURES if any(_is_shown(cell, name, chart) for cell in members_shown)]
-    handles = [Line2D([], [], linestyle="none", label=_WORDS[name], **_style(name)) for name in told]
+    drawn_names = [name for name in FIGURES if any(_is_shown(cell, name, chart) for cell in members_shown)]
+    handles = [Line2D([], [], linestyle="none", label=_WORDS[name], **_style(name)) for name in drawn_names]
     handles += [
         Line2D([], [], linestyle="none", label=f"{_WORDS[name]}, {_UNTIL}", **_style(name) | _HOLLOW)
-        for name in told
+        for name in drawn_names
         if any(cell["status"] and _is_shown(cell, name, chart) for cell in members_shown)
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -90,8 +90,8 @@ def _drawn(answer: Answer, cells: Sequence[Cell], chart: Chart) -> Figure:
     return drawn
 
 
-def _panels(cells: Sequence[Cell], chart: Chart) -> dict[tuple[str, str], list[Cell]]:
-    """The cells by quantity and series; what is published for all series stands in each of its quantity's panels."""
+def _group_panels(cells: Sequence[Cell], chart: Chart) -> dict[tuple[str, str], list[Cell]]:
+    """Group the cells by quantity and series; figures published for all series join each panel of their quantity."""
     panels: dict[tuple[str, str], list[Cell]] = {}
     if chart.by is None:
         for cell in cells:
@@ -108,8 +108,8 @@ def _panels(cells: Sequence[Cell], chart: Chart) -> dict[tuple[str, str], list[C
     return panels
 
 
-def _titled(text: str) -> str:
-    """A title's part on as many lines as it takes."""
+def _wrap_title(text: str) -> str:
+    """Wrap a part of a title."""
     return "\n".join(map(drawable, textwrap.wrap(text, _TITLE)))
 
 
@@ -117,10 +117,10 @@ def _style(name: str) -> dict[str, Any]:
     return {"color": _COLORS[name], "marker": _MARKS[name], "markerfacecolor": _FILLS[name], "markersize": 5}
 
 
-def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
-    """One panel: places along x, in their order, with up to three figures each."""
+def _draw_panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
+    """Draw a panel: places along x, in order, with up to three figures each."""
     places = sorted({_place(cell, chart.x) for cell in cells})[:MOST_PLACES]
-    lines = _lines(cells, chart) if chart.kind == "line" else {}
+    lines = _group_lines(cells, chart) if chart.kind == "line" else {}
     shapes = {id(cell): shape for members, shape in zip(lines.values(), cycle(_SHAPES)) for cell in members}
     for offset, name in enumerate(FIGURES):
         shift = 0.0 if chart.kind == "line" else (offset - 1) * 0.18
@@ -128,16 +128,16 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
             if _is_shown(cell, name, chart) and _place(cell, chart.x) in places:
                 spot = (places.index(_place(cell, chart.x)) + shift, cell[name] / _size(cells))
                 shape = {"marker": shapes[id(cell)]} if id(cell) in shapes and name != "published" else {}
-                _mark(axes, spot, cell, _style(name) | shape)
+                _draw_point(axes, spot, cell, _style(name) | shape)
                 if chart.kind == "bars":
-                    base = _base(cells, _size(cells), chart)
+                    base = _bar_base(cells, _size(cells), chart)
                     axes.vlines(*spot[:1], base, spot[1], color=_COLORS[name], linewidth=2.5, alpha=0.55)
-    _join(axes, lines, chart, places, _size(cells))
+    _draw_lines(axes, lines, chart, places, _size(cells))
     if chart.log:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif all((cell[name] or 0) >= 0 for cell in cells for name in FIGURES):
-        room = 1.1 + (_ROOM_A_NAME * min(len(lines), _MOST_NAMED) if len(lines) > 1 else 0)  # for what names the lines
+        room = 1.1 + (_ROOM_A_NAME * min(len(lines), _MOST_NAMED) if len(lines) > 1 else 0)  # for the legend
         axes.set_ylim(0, room * max(_values(cells), default=1.0) / _size(cells) or 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     slanted = max((len(label) for _, label in places), default=0) > 6  # noqa: PLR2004  else labels run into each other
@@ -154,8 +154,8 @@ def _panel(axes: Axes, cells: Sequence[Cell], chart: Chart) -> None:
     axes.grid(axis="y")
 
 
-def _mark(axes: Axes, spot: tuple[float, float], cell: Cell, style: dict[str, Any]) -> None:
-    """A figure where it belongs; that of a run that failed is hollow, and its status stands beside it."""
+def _draw_point(axes: Axes, spot: tuple[float, float], cell: Cell, style: dict[str, Any]) -> None:
+    """Draw a figure; that of a failed run is hollow and labeled with its status."""
     axes.plot(
         *[[place] for place in spot], zorder=3, linestyle="none", **(style | _HOLLOW if cell["status"] else style)
     )
@@ -164,12 +164,12 @@ def _mark(axes: Axes, spot: tuple[float, float], cell: Cell, style: dict[str, An
         axes.annotate(text, spot, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)
 
 
-def _join(
+def _draw_lines(
     axes: Axes, lines: Mapping[str, Sequence[Cell]], chart: Chart, places: Sequence[tuple[float, str]], size: float
 ) -> None:
-    """Lines through the cells that differ in x alone, repeats as their mean; several are told apart by their dashes.
+    """Draw lines through the cells that differ in x alone, repeats as their mean, each with its own dashes.
 
-    A run that failed is on none, for its figure is no measure of what it would have been.
+    Failed runs are on no line, because their figures end at the failure.
     """
     for members, dashes in zip(lines.values(), cycle(_DASHES)):
         for name in ("study", "corrected"):
@@ -181,28 +181,28 @@ def _join(
                 means = [(x, sum(points[x]) / len(points[x])) for x in sorted(points)]
                 axes.plot(*zip(*means, strict=True), color=_COLORS[name], linewidth=1.2, alpha=0.8, linestyle=dashes)
     if len(lines) > 1:
-        said = shorten_distinctly(lines, _LABEL)
+        labels = shorten_distinctly(lines, _LABEL)
         handles = [
             Line2D([], [], color="black", linewidth=0.8, linestyle=dashes, marker=shape, markersize=3.5, label=label)
-            for label, dashes, shape in zip(map(drawable, said.values()), cycle(_DASHES), cycle(_SHAPES))
+            for label, dashes, shape in zip(map(drawable, labels.values()), cycle(_DASHES), cycle(_SHAPES))
         ]
         more = len(handles) - _MOST_NAMED
         rest = [Line2D([], [], linestyle="none", label=f"and {more} more")] if more > 0 else []
         axes.legend(handles=[*handles[:_MOST_NAMED], *rest], fontsize=5.5, handlelength=3.5)
 
 
-def _lines(cells: Sequence[Cell], chart: Chart) -> dict[str, list[Cell]]:
-    """The cells of runs by what tells their line from the others of the panel, in words."""
+def _group_lines(cells: Sequence[Cell], chart: Chart) -> dict[str, list[Cell]]:
+    """Group the cells of runs by the label of their line in the panel."""
     ours = [cell for cell in cells if any(_is_shown(cell, name, chart) for name in ("study", "corrected"))]
-    telling: list[str] = []
-    for column in _TELLING:  # a column that tells no more than those before it is left out
-        more = {tuple(cell[each] for each in (*telling, column)) for cell in ours}
+    columns: list[str] = []
+    for column in _LINE_COLUMNS:  # skip a column that separates no more cells
+        more = {tuple(cell[each] for each in (*columns, column)) for cell in ours}
         if column not in (chart.x, chart.by) and len(more) > len(
-            {tuple(cell[each] for each in telling) for cell in ours}
+            {tuple(cell[each] for each in columns) for cell in ours}
         ):
-            telling.append(column)
+            columns.append(column)
     words = [
-        tuple(part for each in telling if cell[each] is not None for part in _text(cell, each).split(", "))
+        tuple(part for each in columns if cell[each] is not None for part in _text(cell, each).split(", "))
         for cell in ours
     ]
     shared = set.intersection(*map(set, words)) if len(set(words)) > 1 else set()
@@ -216,15 +216,15 @@ def _is_shown(cell: Cell, name: str, chart: Chart) -> bool:
     return cell[name] is not None and cell[chart.x] is not None and (not chart.log or cell[name] > 0)
 
 
-def _base(cells: Sequence[Cell], size: float, chart: Chart) -> float:
-    """Where bars begin: at 0, on a logarithmic axis below the smallest."""
+def _bar_base(cells: Sequence[Cell], size: float, chart: Chart) -> float:
+    """Return the base of bars: 0, or below the smallest figure on a logarithmic axis."""
     if not chart.log:
         return 0.0
     return min(value for value in _values(cells) if value > 0) / size / 3
 
 
 def _place(cell: Cell, x: str) -> tuple[float, str]:
-    """Where along x: by its value, or by its name."""
+    """Return the sort key and the label along x."""
     value = cell[x]
     return (float(value), f"{value:,}") if isinstance(value, int) else (0.0, escape_controls(str(value)))
 

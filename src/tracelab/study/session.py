@@ -1,4 +1,4 @@
-"""The desk of a study: a session over a store, with the published figures and the runs that fit laid beside it."""
+"""Open a session over a store, with the published figures and the recorded runs as tables."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ _FIGURE_COLUMNS = {
     "claim": "varchar",
     "place": "varchar",
 }
-"""One published figure: of which row, of what, of which cell; `claim` in our words where the study gives no number."""
+"""One published figure: its row, quantity and cell; `claim` is a paraphrase where the study has no number."""
 _SOURCE_COLUMNS = dict.fromkeys(("study", "authors", "institution", "year", "title", "logs"), "varchar")
 _MODEL_COLUMNS = {"model": "varchar", "parameters": "bigint", "image_size": "bigint", "flop": "bigint"}
 
-_RECORDED = """
+_RECORDED_SQL = """
 create temp table recorded as
 with described as (
     select
@@ -50,53 +50,53 @@ select
     {tables}
 from described as d
 """
-"""A row is a run, with what it is (a name may tell model and batch size) and which tables have rows of it."""
+"""A row is a run, with its model and batch size (from its name where not recorded) and a flag per table with rows."""
 
 
 @contextmanager
-def opened(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a session; without a store over nothing, for some rows need published figures alone."""
+def open_session(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a session; without a store over an empty one, because some rows need published figures alone."""
     with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
-        root = store if store is not None else _nothing(Path(folder))
+        root = store if store is not None else _empty_store(Path(folder))
         with session.connect(root) as con, integrity.explain_read_errors(root), session.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-            _lay_out(con)
+            _create_tables(con)
             yield con
 
 
-def cited(study: str) -> str:
-    """Who said it, and where, and in which repository the logs are: Y. Zheng, New York University, 2024: ImageNet …"""
+def format_citation(study: str) -> str:
+    """Format a study's source and its repository of logs: Y. Zheng, New York University, 2024: ImageNet …"""
     with duckdb.connect() as con:
-        con.execute(_table("sources", FIGURES / "sources.csv", _SOURCE_COLUMNS))
-        found = con.execute(
+        con.execute(_csv_table_sql("sources", FIGURES / "sources.csv", _SOURCE_COLUMNS))
+        source = con.execute(
             "select concat_ws('; logs: ', concat_ws(', ', authors, institution, year) || ': ' || title, logs) "
             "from sources where study = ?",
             [study],
         ).fetchone()
-    return str(found[0]) if found else study
+    return str(source[0]) if source else study
 
 
-def _lay_out(con: duckdb.DuckDBPyConnection) -> None:
+def _create_tables(con: duckdb.DuckDBPyConnection) -> None:
     paths = sorted(FIGURES.glob("S*.csv"))
-    con.execute(_table("figures", paths, _FIGURE_COLUMNS))
-    con.execute(_table("models", FIGURES / "models.csv", _MODEL_COLUMNS))
+    con.execute(_csv_table_sql("figures", paths, _FIGURE_COLUMNS))
+    con.execute(_csv_table_sql("models", FIGURES / "models.csv", _MODEL_COLUMNS))
     filled = (
         f"d.run in (select run from {name}) as {name}"
         for name in (table.name for table in schema.TABLES)
         if name != "runs"
     )
-    con.execute(_RECORDED.format(tables=",\n    ".join(filled)))
+    con.execute(_RECORDED_SQL.format(tables=",\n    ".join(filled)))
 
 
-def _table(name: str, paths: Path | Sequence[Path], columns: dict[str, str]) -> str:
+def _csv_table_sql(name: str, paths: Path | Sequence[Path], columns: dict[str, str]) -> str:
     listed = [paths] if isinstance(paths, Path) else paths
     files = ", ".join("'" + path.as_posix().replace("'", "''") + "'" for path in listed)
     types = ", ".join(f"'{column}': '{kind}'" for column, kind in columns.items())
     return f"create temp table {name} as from read_csv([{files}], header = true, columns = {{{types}}})"
 
 
-def _nothing(root: Path) -> Path:
-    """A store without a source: every view is there and empty."""
+def _empty_store(root: Path) -> Path:
+    """Create a store without rows, so that every view exists."""
     folder = root / "sources" / "run=none"
     folder.mkdir(parents=True)
     empty: pa.Table = schema.BY_NAME["sources"].rows([])

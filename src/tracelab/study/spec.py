@@ -1,4 +1,4 @@
-"""The rows of the studies: each a file in queries/studies, read into frozen values; the folder is the registry."""
+"""Parse the rows of the studies from queries/studies; the folder is the registry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ _KEYS = (*_TEXTS, "fits", "alone", "example", "chart", "answers", "as")
 
 @dataclass(frozen=True)
 class Chart:
-    """How the study's figure is drawn: `x` and `by` are columns of the cells, a panel for each quantity and `by`.
+    """Chart of a row: `x` and `by` are columns of the cells, with a panel for each quantity and `by`.
 
-    With `answer` one of the row's answers is drawn as its question is.
+    With `answer` the chart is that of one of the row's library queries.
     """
 
     kind: ChartKind = "bars"
@@ -32,8 +32,8 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question of the library that a row draws on, with its values."""
+class QueryCall:
+    """A call of a library query, with its parameter values."""
 
     query: str
     values: Mapping[str, Value]
@@ -41,11 +41,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, table or figure of a study: everything its file says.
+    """One measurement, table or figure of a study, as its file defines it.
 
     `study` and `corrected` are the two formulas; `fits` is SQL that picks runs, `capture` the command that records one.
-    A row that is `alone` has a verdict without runs: the published figures suffice. `sql` lays out the cells, then
-    makes the verdict of them.
+    A row that is `alone` has a verdict without runs: the published figures suffice. `sql` selects the cells, then
+    the verdict from them.
     """
 
     id: str
@@ -59,36 +59,36 @@ class Row:
     alone: bool = False
     example: tuple[str, ...] = ()
     chart: Chart | None = None
-    answers: Mapping[str, Asked] = field(default_factory=dict)
+    answers: Mapping[str, QueryCall] = field(default_factory=dict)
 
     @property
     def of(self) -> str:
-        """The study it belongs to."""
+        """Id of the study."""
         return self.id.partition("-")[0]
 
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by their ids."""
+    """Return all rows by id."""
     return {path.stem: parse(path) for path in sorted((QUERIES / "studies").glob("*.sql"))}
 
 
 @cache
 def studies() -> tuple[str, ...]:
-    """The ids of the studies."""
+    """Return the ids of the studies."""
     return tuple(dict.fromkeys(row.of for row in rows().values()))
 
 
 def find(name: str) -> Row:
-    """The row of an id, however it is capitalised."""
+    """Return the row of an id, in any case."""
     if name.upper() not in rows():
         hint = f"; `tracelab study list {name.upper()}` lists its rows" if name.upper() in studies() else ""
         raise UsageError(suggest_name("row", name.upper(), list(rows())) + hint)
     return rows()[name.upper()]
 
 
-def of_study(name: str | None) -> list[Row]:
-    """The rows of a study, or the one row of that id; without a name all."""
+def select_rows(name: str | None) -> list[Row]:
+    """Return the rows of a study, or the one row of that id; without a name, all rows."""
     if name is None:
         return list(rows().values())
     if name.upper() in rows():
@@ -99,11 +99,11 @@ def of_study(name: str | None) -> list[Row]:
 
 
 def parse(path: Path) -> Row:
-    """Read the file of a row; a header that is not as it must be is a UsageError with file and line."""
-    found = spec.split_header(path, "study")
-    fields, sql, place = found.fields, found.sql, f"{path}:{found.first_line}"
+    """Parse the file of a row; an invalid header raises UsageError with file and line."""
+    parts = spec.split_header(path, "study")
+    fields, sql, place = parts.fields, parts.sql, f"{path}:{parts.first_line}"
     if "as" in fields:
-        fields, sql = _as_another(path, place, fields, sql)
+        fields, sql = _inherit_header(path, place, fields, sql)
     if wrong := [key for key in fields if key not in _KEYS]:
         raise UsageError(f"{place}: unknown key {wrong[0]!r}; the header of a row has {', '.join(_KEYS)}")
     if lacking := [key for key in _TEXTS if not isinstance(fields.get(key), str)]:
@@ -115,7 +115,7 @@ def parse(path: Path) -> Row:
     texts = cast("dict[str, str]", fields)
     return Row(
         id=path.stem,
-        prose=found.prose,
+        prose=parts.prose,
         sql=sql,
         fits=texts.get("fits"),
         alone=fields.get("alone") is True,
@@ -126,8 +126,8 @@ def parse(path: Path) -> Row:
     )
 
 
-def _as_another(path: Path, place: str, fields: Mapping[str, Any], sql: str) -> tuple[dict[str, Any], str]:
-    """The header and the SQL of the row that one is `as`, with what it says otherwise itself."""
+def _inherit_header(path: Path, place: str, fields: Mapping[str, Any], sql: str) -> tuple[dict[str, Any], str]:
+    """Return the header and the SQL of the row named by `as`, with the row's own keys on top."""
     other = path.with_name(f"{fields['as']}.sql")
     if sql or not other.is_file():
         raise UsageError(f"{place}: `as` needs the id of a row beside it, and no SQL of its own")
@@ -148,10 +148,10 @@ def _chart(place: str, entry: object) -> Chart | None:
     return chart
 
 
-def _answers(place: str, entry: object) -> dict[str, Asked]:
+def _answers(place: str, entry: object) -> dict[str, QueryCall]:
     if not isinstance(entry, dict) or not all(isinstance(each, dict) and "query" in each for each in entry.values()):
-        raise UsageError(f'{place}: answers needs a table of questions, as shares = {{ query = "nccl_share" }}')
+        raise UsageError(f'{place}: answers needs a table of queries, as shares = {{ query = "nccl_share" }}')
     return {
-        name: Asked(each["query"], {key: value for key, value in each.items() if key != "query"})
+        name: QueryCall(each["query"], {key: value for key, value in each.items() if key != "query"})
         for name, each in entry.items()
     }

@@ -1,4 +1,4 @@
-"""A row as people read it: what was published, both formulas, the figures side by side, and the verdict."""
+"""Format an evaluated row as text: published figures, both formulas, cells and verdict."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ from tracelab.study.evaluate import CAPTURE, FIGURES, Answer, State
 _WIDEST = 110
 _MOST_CELLS = 40
 _DIGITS = 6
-"""Of a figure: 5.46079e-05 is not 0 %."""
+"""Significant digits of a figure; 5.46079e-05 must not become 0 %."""
 _AS_DIGITS = 1e15
 _LISTED = ("row", "state", "runs", "title", "capture")
 _INDENT = "  "
 
 
-def figure(value: float | None, unit: str | None) -> str:
-    """One figure with its unit: 62.62 ms, 0.00546079 %, 1,428,376,960 flop."""
+def format_figure(value: float | None, unit: str | None) -> str:
+    """Format a figure with its unit: 62.62 ms, 0.00546079 %, 1,428,376,960 flop."""
     if value is None:
         return ""
     match unit:
@@ -38,27 +38,27 @@ def figure(value: float | None, unit: str | None) -> str:
     return f"{_number(value)} {unit}"
 
 
-def lines(answer: Answer, source: str, width: int | None) -> Iterator[str]:
-    """The text of one row answered."""
+def answer_lines(answer: Answer, source: str, width: int | None) -> Iterator[str]:
+    """Yield the lines of an evaluated row."""
     wide = min(width or _WIDEST, _WIDEST)
     row = answer.row
     yield f"{row.id}  {row.title}"
-    yield from _wrapped(source, wide)
+    yield from _wrapped_lines(source, wide)
     yield ""
-    yield from _wrapped(row.prose, wide)
+    yield from _wrapped_lines(row.prose, wide)
     yield ""
-    yield from _named([("study", row.study), ("corrected", row.corrected), ("runs", _runs(answer.runs))], wide)
+    yield from _labeled_lines([("study", row.study), ("corrected", row.corrected), ("runs", _runs(answer.runs))], wide)
     yield ""
     cells = answer.cells.to_pylist()
-    yield from table_lines(_readable(cells[:_MOST_CELLS]), width=width, color=False)
+    yield from table_lines(_text_table(cells[:_MOST_CELLS]), width=width, color=False)
     if len(cells) > _MOST_CELLS:
-        yield f"… {len(cells) - _MOST_CELLS:,} more; --format csv gives all"
+        yield f"… {len(cells) - _MOST_CELLS:,} more; --format csv writes all"
     yield ""
-    yield from _named([("verdict", answer.verdict)], wide)
+    yield from _labeled_lines([("verdict", answer.verdict)], wide)
 
 
-def listed(states: Sequence[State]) -> pa.Table:
-    """The rows with their states, for every format."""
+def states_table(states: Sequence[State]) -> pa.Table:
+    """Return a table of the rows and their states."""
     return pa.Table.from_pylist(
         [
             {
@@ -74,39 +74,39 @@ def listed(states: Sequence[State]) -> pa.Table:
     )
 
 
-def counted(states: Sequence[State]) -> str:
-    """How many rows are how far, in a sentence."""
+def summarize_states(states: Sequence[State]) -> str:
+    """Count the rows by state in a sentence."""
     counts: dict[str, int] = {}
     for each in states:
         counts[each.state] = counts.get(each.state, 0) + 1
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    hint = "; `tracelab study show ROW` says what to record" if CAPTURE in counts else ""
-    return f"{len(states)} rows: {told}{hint}"
+    parts = ", ".join(f"{count} {state}" for state, count in counts.items())
+    hint = "; `tracelab study show ROW` shows what to record" if CAPTURE in counts else ""
+    return f"{len(states)} rows: {parts}{hint}"
 
 
-def whole(answer: Answer) -> pa.Table:
-    """The cells with row and verdict, exact, for programs."""
+def cells_table(answer: Answer) -> pa.Table:
+    """Return the exact cells with row and verdict, for programs."""
     count = answer.cells.num_rows
     table: pa.Table = answer.cells.append_column("verdict", pa.array([answer.verdict] * count, pa.string()))
     return table.add_column(0, "row", pa.array([answer.row.id] * count, pa.string()))
 
 
-def _readable(cells: Sequence[dict[str, Any]]) -> pa.Table:
-    """The cells with figures as text; columns in which nothing stands are left out."""
-    shown = [
-        {name: figure(value, cell["unit"]) if name in FIGURES else value for name, value in cell.items()}
+def _text_table(cells: Sequence[dict[str, Any]]) -> pa.Table:
+    """Return the cells with figures as text, without empty columns."""
+    rows = [
+        {name: format_figure(value, cell["unit"]) if name in FIGURES else value for name, value in cell.items()}
         for cell in cells
     ]
     names = [
         name
-        for name in (shown[0] if shown else {"quantity": None})
-        if name != "unit" and any(cell[name] not in (None, "") for cell in shown)
+        for name in (rows[0] if rows else {"quantity": None})
+        if name != "unit" and any(cell[name] not in (None, "") for cell in rows)
     ]
-    return pa.table({name: _column([cell[name] for cell in shown]) for name in names})
+    return pa.table({name: _text_column([cell[name] for cell in rows]) for name in names})
 
 
-def _column(values: Sequence[Any]) -> list[Any]:
-    """The values; where one is missing as text, for a cell that does not apply is empty to people."""
+def _text_column(values: Sequence[Any]) -> list[Any]:
+    """Return the values, as text where one is missing, so that it prints as an empty cell."""
     if None not in values:
         return list(values)
     return ["" if value is None else f"{value:,}" if isinstance(value, int) else value for value in values]
@@ -127,7 +127,7 @@ def _runs(runs: Sequence[str]) -> str:
     return f"{', '.join(runs[:most])}{more}"
 
 
-def _named(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+def _labeled_lines(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     longest = max(len(name) for name, _ in pairs)
     for name, text in pairs:
         first, *rest = textwrap.wrap(escape_controls(text), max(width - longest - 4, 30), break_on_hyphens=False) or [
@@ -137,7 +137,7 @@ def _named(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
         yield from (f"{_INDENT}{'':<{longest}}  {line}" for line in rest)
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
+def _wrapped_lines(text: str, width: int) -> Iterator[str]:
     yield from textwrap.wrap(
         escape_controls(" ".join(text.split())),
         max(width, 40),
