@@ -11,9 +11,12 @@
 -- [answers]
 -- runtime = { query = "sweep_runtime" }
 -- ///
-select 'CPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.cpu_self_step_ns as study, q.step_ns as corrected
+select 'CPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.cpu_self_step_ns as study,
+    q.step_ns as corrected
 from runtime as q join fitting as f using (run)
 where q.cpu_self_step_ns is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-select printf('The sum of self times is %.2g to %.2g times the time on the clock.', min(study / corrected), max(study / corrected)) as verdict from cells where corrected > 0
+select printf('The sum of self times is %.2g to %.2g times the time on the clock.', min(study / corrected),
+    max(study / corrected)) as verdict from cells where corrected > 0

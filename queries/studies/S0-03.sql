@@ -1,5 +1,5 @@
--- The sum of kernels' times adds up all devices of a process, counts kernels that run side by side twice, and counts waiting in
--- a collective as work. The time in which a device runs anything avoids the first two.
+-- The sum of kernels' times adds up all devices of a process, counts kernels that run side by side twice, and counts
+-- waiting in a collective as work. The time in which a device runs anything avoids the first two.
 -- /// study
 -- title = "GPU time"
 -- study = "sum of the times of all kernels, copies and memsets of a process, of a step"
@@ -11,7 +11,9 @@
 -- [answers]
 -- runtime = { query = "sweep_runtime" }
 -- ///
-select 'GPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.gpu_sum_step_ns as study, q.gpu_busy_step_ns as corrected
+select 'GPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.gpu_sum_step_ns as study,
+    q.gpu_busy_step_ns as corrected
 from runtime as q join fitting as f using (run)
 where q.gpu_sum_step_ns is not null
 order by q.model, q.batch_size, f.gpus, q.run;

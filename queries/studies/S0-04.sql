@@ -11,7 +11,9 @@
 -- [answers]
 -- calls = { query = "sweep_calls" }
 -- ///
-select 'calls of ops' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'count' as unit, coalesce(q.op_calls_per_epoch, q.op_calls) as study, q.op_calls_per_step as corrected
+select 'calls of ops' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'count' as unit,
+    coalesce(q.op_calls_per_epoch, q.op_calls) as study, q.op_calls_per_step as corrected
 from calls as q join fitting as f using (run)
 where q.op_calls is not null
 order by q.model, q.batch_size, f.gpus, q.run;
@@ -20,16 +22,20 @@ with counted as (
     from cells where study > 0 and corrected > 0
 ),
 changes as (
-    select 1 as place, 'A larger batch makes' as what, 'the batch size' as axis, at_most.study / at_least.study as of_epoch, at_most.corrected / at_least.corrected as of_step
+    select 1 as place, 'A larger batch makes' as what, 'the batch size' as axis,
+        at_most.study / at_least.study as of_epoch, at_most.corrected / at_least.corrected as of_step
     from line_ends('counted', 'fitting', 'batch_size')
     union all
     select 2, 'More GPUs make', 'GPUs', at_most.study / at_least.study, at_most.corrected / at_least.corrected
     from line_ends('counted', 'fitting', 'gpus')
 ),
 sentences as (
-    select place, printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
-        format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*), case count(*) when 1 then '' else 's' end, axis) as change
+    select place,
+        printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
+        format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*), case count(*)
+            when 1 then '' else 's' end, axis) as change
     from changes
     group by place, what, axis
 )
-select coalesce(string_agg(change, '. ' order by place), 'No two cells differ in the batch size alone, or in GPUs alone') || '.' as verdict from sentences
+select coalesce(string_agg(change, '. ' order by place),
+    'No two cells differ in the batch size alone, or in GPUs alone') || '.' as verdict from sentences

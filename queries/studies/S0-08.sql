@@ -15,21 +15,29 @@
 with images as (
     select value, place from published where quantity = 'images'
 )
-select 'iterations, batch 2048, 1/10 of the data' as quantity, null as run, 'resnet152' as model, 'A100' as machine, 2048 as batch_size, g.gpus, 'CIFAR-100' as setting, 'count' as unit,
-    p.value as published, ceil(i.value / 2048) as study, ceil(ceil(5000.0 / g.gpus) / 2048) as corrected, p.claim, p.place
+select 'iterations, batch 2048, 1/10 of the data' as quantity, null as run, 'resnet152' as model, 'A100' as machine,
+    2048 as batch_size, g.gpus, 'CIFAR-100' as setting, 'count' as unit,
+    p.value as published, ceil(i.value / 2048) as study, ceil(ceil(5000.0 / g.gpus) / 2048) as corrected, p.claim,
+        p.place
 from published as p, images as i, (values (1), (2), (4)) as g(gpus)
 where p.quantity = 'iterations of an epoch'
 union all
-select 'iterations', q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')), 'count', null, q.iterations, q.expected_iterations, printf('%d images', q.dataset_size), null
+select 'iterations', q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')),
+    'count', null, q.iterations, q.expected_iterations, printf('%d images', q.dataset_size), null
 from speed as q join fitting as f using (run)
 where q.iterations is not null and q.expected_iterations is not null
 order by all;
 
 select
-    (select 'The study''s cell takes ' || string_agg(printf('%d iteration%s on %d GPU%s', corrected::bigint, case when corrected = 1 then '' else 's' end, gpus, case when gpus > 1 then 's' else '' end), ', ' order by gpus) from cells where run is null)
+    (select 'The study''s cell takes ' || string_agg(printf('%d iteration%s on %d GPU%s', corrected::bigint, case
+        when corrected = 1 then '' else 's' end, gpus, case when gpus > 1 then 's' else '' end), ', ' order by gpus)
+        from cells where run is null)
     || coalesce((
-        select printf('; of %d runs at hand %d took as many as the formula predicts', count(*), count(*) filter (study = corrected))
-            || case when count(*) filter (study < corrected) > 0 then printf(', %d fewer: an epoch cut short', count(*) filter (study < corrected)) else '' end
-            || case when count(*) filter (study > corrected) > 0 then printf(', %d more: the data set has another size than recorded, or an epoch passes over it more than once', count(*) filter (study > corrected)) else '' end
+        select printf('; of %d runs at hand %d took as many as the formula predicts', count(*),
+            count(*) filter (study = corrected))
+            || case when count(*) filter (study < corrected) > 0 then printf(', %d fewer: an epoch cut short',
+                count(*) filter (study < corrected)) else '' end
+            || case
+                when count(*) filter (study > corrected) > 0 then printf(', %d more: the data set has another size than recorded, or an epoch passes over it more than once', count(*) filter (study > corrected)) else '' end
         from cells where run is not null having count(*) > 0
     ), '') || '.' as verdict

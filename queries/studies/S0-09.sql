@@ -11,27 +11,35 @@
 -- [answers]
 -- marginals = { query = "sweep_marginals" }
 -- ///
-select 'effect of the batch size' as quantity, null as run, q.model, q.batch_size, q.processors as gpus, concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'elasticity' as unit, null as study, q.batch_elasticity as corrected
+select 'effect of the batch size' as quantity, null as run, q.model, q.batch_size, q.processors as gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'elasticity' as unit, null as study,
+    q.batch_elasticity as corrected
 from marginals as q where q.batch_elasticity is not null
 union all
-select 'effect of the GPUs', null, q.model, q.batch_size, q.processors, concat_ws(', ', q.layout, nullif(q.variant, '')), 'elasticity', null, q.gpus_elasticity
+select 'effect of the GPUs', null, q.model, q.batch_size, q.processors,
+    concat_ws(', ', q.layout, nullif(q.variant, '')), 'elasticity', null, q.gpus_elasticity
 from marginals as q where q.gpus_elasticity is not null
 order by all;
 
 with lines as (  -- of marginals that share sweep, layout and variant, nothing but the batch size differs, the machine neither
     select
-        coalesce(model, 'one model') as model, case when contains(layout, 'CPU') then 'a processor' else 'GPUs' end as kind,
+        coalesce(model, 'one model') as model, case when contains(layout, 'CPU') then 'a processor' else 'GPUs'
+            end as kind,
         arg_min(batch_elasticity, batch_size) as batch_first, arg_max(batch_elasticity, batch_size) as batch_last,
         arg_min(gpus_elasticity, batch_size) as gpus_first, arg_max(gpus_elasticity, batch_size) as gpus_last,
-        arg_min(batch_elasticity - gpus_elasticity, batch_size) as first_lead, arg_max(batch_elasticity - gpus_elasticity, batch_size) as last_lead
+        arg_min(batch_elasticity - gpus_elasticity, batch_size) as first_lead,
+            arg_max(batch_elasticity - gpus_elasticity, batch_size) as last_lead
     from marginals
     group by sweep, model, layout, variant
     having count(batch_elasticity) + count(gpus_elasticity) > 0
 ),
 models as (
     select printf('%s on %s: ', model, kind) || concat_ws(', ',
-        'a larger batch gives ' || format_range(min(batch_first), max(batch_first)) || ' at the smallest and ' || format_range(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
-        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end || format_range(min(gpus_first), max(gpus_first)) || ' and ' || format_range(min(gpus_last), max(gpus_last))) as effect
+        'a larger batch gives ' || format_range(min(batch_first), max(batch_first)) || ' at the smallest and '
+            || format_range(min(batch_last), max(batch_last)) || ' at the largest batch sizes',
+        case kind when 'GPUs' then 'more GPUs give ' else 'more processes give ' end
+            || format_range(min(gpus_first), max(gpus_first)) || ' and '
+            || format_range(min(gpus_last), max(gpus_last))) as effect
     from lines
     group by model, kind
 )

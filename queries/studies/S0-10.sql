@@ -1,5 +1,5 @@
--- Readers of a scaling study expect its efficiency, and how much of the time communication takes where nothing hides it.
--- Weak scaling keeps the batch of one process, strong scaling the batch over all processes.
+-- Readers of a scaling study expect its efficiency, and how much of the time communication takes where nothing hides
+-- it. Weak scaling keeps the batch of one process, strong scaling the batch over all processes.
 -- /// study
 -- title = "Scaling"
 -- study = "not reported"
@@ -12,14 +12,17 @@
 -- scaling = { query = "sweep_scaling" }
 -- parts = { query = "gpu_breakdown" }
 -- ///
-select 'efficiency' as quantity, s.run, s.model, f.gpu as machine, s.batch_size, f.gpus, concat_ws(', ', s.layout, s.scaling) as setting, 'ratio' as unit, null as study, s.efficiency_ratio as corrected
+select 'efficiency' as quantity, s.run, s.model, f.gpu as machine, s.batch_size, f.gpus,
+    concat_ws(', ', s.layout, s.scaling) as setting, 'ratio' as unit, null as study, s.efficiency_ratio as corrected
 from scaling as s join fitting as f using (run) where s.efficiency_ratio is not null and s.base_run <> s.run
 union all
-select 'exposed communication', g.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'ratio', sum(g.comm_ns) / nullif(sum(g.window_ns), 0), sum(g.exposed_comm_ns) / nullif(sum(g.window_ns), 0)
+select 'exposed communication', g.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'ratio',
+    sum(g.comm_ns) / nullif(sum(g.window_ns), 0), sum(g.exposed_comm_ns) / nullif(sum(g.window_ns), 0)
 from parts as g join fitting as f using (run) where g.comm_ns > 0
 group by g.run, f.model, f.gpu, f.batch_size, f.gpus
 order by all;
 
 select
-    coalesce((select printf('Efficiency goes from %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'efficiency' having count(*) > 0), 'No two numbers of GPUs are at hand')
+    coalesce((select printf('Efficiency goes from %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
+        from cells where quantity = 'efficiency' having count(*) > 0), 'No two numbers of GPUs are at hand')
     || coalesce((select printf('; communication takes up to %.3g %% of the window, and up to %.3g %% with nothing beside it', 100 * max(study), 100 * max(corrected)) from cells where quantity = 'exposed communication' having count(*) > 0), '') || '.' as verdict

@@ -1,5 +1,5 @@
--- A data sheet's bandwidth cannot be reached; what can is measured on the machine, by copies and sums over arrays that no
--- cache holds.
+-- A data sheet's bandwidth cannot be reached; what can is measured on the machine, by copies and sums over arrays that
+-- no cache holds.
 -- /// study
 -- title = "Platform"
 -- study = "from the data sheet"
@@ -10,7 +10,8 @@
 -- example = ["smoke"]
 -- chart = { x = "machine" }
 -- ///
-select 'memory bandwidth' as quantity, c.run, c.device_name as machine, c.metric as setting, 'GB/s' as unit, p.value as published, p.value as study, max(c.best) as corrected, any_value(p.place) as place
+select 'memory bandwidth' as quantity, c.run, c.device_name as machine, c.metric as setting, 'GB/s' as unit,
+    p.value as published, p.value as study, max(c.best) as corrected, any_value(p.place) as place
 from ceilings as c
 left join published as p on p.quantity = 'memory bandwidth' and contains(c.device_name, p.machine)
 where c.run in (select run from fitting) and c.metric in ('dram_copy', 'dram_triad')
@@ -20,5 +21,8 @@ select quantity, null, machine, 'the study', unit, value, value, null, place fro
 order by all;
 
 select
-    coalesce((select string_agg(distinct printf('%s reaches %.4g GB/s%s', machine, best, coalesce(printf(' of %.4g', spec), '')), '; ') from (select machine, max(corrected) as best, max(published) as spec from cells where corrected is not null group by machine)),
-        printf('No ceiling was measured; %d figures are the data sheets''', (select count(*) from cells))) || '.' as verdict
+    coalesce((select string_agg(distinct printf('%s reaches %.4g GB/s%s', machine, best,
+        coalesce(printf(' of %.4g', spec), '')), '; ') from (select machine, max(corrected) as best,
+        max(published) as spec from cells where corrected is not null group by machine)),
+        printf('No ceiling was measured; %d figures are the data sheets''', (select count(*) from cells)))
+            || '.' as verdict

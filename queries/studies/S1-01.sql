@@ -1,6 +1,6 @@
--- The study has pinned memory switched off cost 40 % of the time on average, and 60 % for VGG16-BN, and calls it PyTorch's
--- default; `pin_memory` of a DataLoader is False by default. What pinning changes is the bandwidth of copies to
--- the GPU; the time of a step changes by as much as it waits for them.
+-- The study has pinned memory switched off cost 40 % of the time on average, and 60 % for VGG16-BN, and calls it
+-- PyTorch's default; `pin_memory` of a DataLoader is False by default. What pinning changes is the bandwidth of copies
+-- to the GPU; the time of a step changes by as much as it waits for them.
 -- /// study
 -- title = "Pinned memory"
 -- study = "time unpinned / time pinned"
@@ -18,26 +18,35 @@ with pairs as (
     from effects as e join fitting as f on e.this_run = f.run
     where e.base_run in (select run from fitting)
 )
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
+    null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time unpinned / pinned', e.this_run, e.model, e.machine, e.batch_size, e.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+select 'time unpinned / pinned', e.this_run, e.model, e.machine, e.batch_size, e.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
+    1 / nullif(e.step_factor, 0), null, null, null
 from pairs as e where e.step_factor is not null
 union all
-select 'bandwidth to the GPU', e.this_run, e.model, e.machine, e.batch_size, e.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'GB/s', null, e.base_h2d_gb_per_s, e.h2d_gb_per_s, concat_ws(' → ', e.base_h2d_memory, e.h2d_memory), null
+select 'bandwidth to the GPU', e.this_run, e.model, e.machine, e.batch_size, e.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'GB/s', null, e.base_h2d_gb_per_s,
+    e.h2d_gb_per_s, concat_ws(' → ', e.base_h2d_memory, e.h2d_memory), null
 from pairs as e where e.h2d_gb_per_s is not null
 order by all;
 
 with machines as (  -- a processor copies nothing to a GPU: its pairs show nothing about pinning
     select
-        machine, avg(study) filter (unit = 'x') as mean, min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs,
+        machine, avg(study) filter (unit = 'x') as mean, min(study) filter (unit = 'x') as least,
+            max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs,
         avg(study) filter (unit = 'GB/s') as unpinned, avg(corrected) filter (unit = 'GB/s') as pinned
     from cells where run is not null group by machine
 )
 select
     coalesce(
         'At hand ' || (select join_list(list(
-            printf('on %s steps take %s times as long unpinned, %.3g times on average of %d pair%s', machine, format_range(least, most), mean, pairs, case pairs when 1 then '' else 's' end)
-            || coalesce(printf(', copies to the GPU reach %.3g GB/s unpinned and %.3g pinned', unpinned, pinned), ', and nothing is copied to a GPU')
+            printf('on %s steps take %s times as long unpinned, %.3g times on average of %d pair%s', machine,
+                format_range(least, most), mean, pairs, case pairs when 1 then '' else 's' end)
+            || coalesce(printf(', copies to the GPU reach %.3g GB/s unpinned and %.3g pinned', unpinned, pinned),
+                ', and nothing is copied to a GPU')
             order by machine)) from machines where pairs > 0),
         'No pair of cells that differ in pinning alone is at hand')
-    || printf('; the study reports %.3g times on average.', (select published from cells where setting like 'mean%')) as verdict
+    || printf('; the study reports %.3g times on average.', (select published from cells
+        where setting like 'mean%')) as verdict

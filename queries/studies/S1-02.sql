@@ -12,12 +12,17 @@
 -- [answers]
 -- effects = { query = "setting_effect", setting = "workers" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
+    null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time with fewer / with more workers', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+select 'time with fewer / with more workers', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
+    1 / nullif(e.step_factor, 0), null, null, null
 from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
 union all
-select 'waiting for data', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'ratio', null, e.base_data_wait_ratio, e.data_wait_ratio, 'study: fewer workers', null
+select 'waiting for data', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'ratio', null,
+    e.base_data_wait_ratio, e.data_wait_ratio, 'study: fewer workers', null
 from effects as e join fitting as f on e.this_run = f.run where e.data_wait_ratio is not null
 order by all;
 
@@ -25,14 +30,17 @@ with machines as (  -- a mean over unlike machines would be of none
     select
         coalesce(machine, case gpus when 0 then 'a processor' else 'a GPU' end) as machine,
         avg(study) filter (unit = 'ratio') as fewer, avg(corrected) filter (unit = 'ratio') as more,
-        min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs
+        min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most,
+            count(*) filter (unit = 'x') as pairs
     from cells where run is not null group by 1
 )
 select
     coalesce((
         select 'At hand ' || string_agg(
-            printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells', machine, format_range(least, most), pairs, case pairs when 1 then '' else 's' end)
-            || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more', 100 * fewer, 100 * more), ''),
+            printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells', machine,
+                format_range(least, most), pairs, case pairs when 1 then '' else 's' end)
+            || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more',
+                100 * fewer, 100 * more), ''),
             '; ' order by machine)
         from machines where pairs > 0
     ), 'No pair of cells that differ in workers alone is at hand; where no effect is seen, nothing waited for data or something else did') || '.' as verdict

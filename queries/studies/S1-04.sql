@@ -1,5 +1,5 @@
--- Table I: time, accuracy and memory of five models, fine-tuned on CIFAR-10 for one epoch on a P100. An accuracy of one in
--- as many as there are classes is a failed training, and no point of a comparison; a share of memory is GB over the
+-- Table I: time, accuracy and memory of five models, fine-tuned on CIFAR-10 for one epoch on a P100. An accuracy of one
+-- in as many as there are classes is a failed training, and no point of a comparison; a share of memory is GB over the
 -- card's.
 -- /// study
 -- title = "Table I"
@@ -25,20 +25,30 @@ at_hand as (
     join fitting as f using (run)
     left join accuracies as a using (run)
 )
-select 'time of an epoch' as quantity, null as run, p.model, p.machine, null as batch_size, p.gpus, 'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, null as claim, p.place
+select 'time of an epoch' as quantity, null as run, p.model, p.machine, null as batch_size, p.gpus,
+    'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected,
+    null as claim, p.place
 from published as p where p.quantity = 'time of an epoch'
 union all
-select 'accuracy', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, case p.setting when 'cifar10' then 0.1 else 0.01 end, 'corrected: guessing', p.place
+select 'accuracy', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, case p.setting
+    when 'cifar10' then 0.1 else 0.01 end, 'corrected: guessing', p.place
 from published as p where p.quantity = 'accuracy'
 union all
-select 'share of memory', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, g.value / card.gb, g.value || ' of ' || card.gb || ' GB', p.place
-from published as p join published as g on p.model = g.model and g.quantity = 'memory used' cross join card where p.quantity = 'share of memory'
+select 'share of memory', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value,
+    g.value / card.gb, g.value || ' of ' || card.gb || ' GB', p.place
+from published as p
+join published as g on p.model = g.model and g.quantity = 'memory used' cross join card
+    where p.quantity = 'share of memory'
 union all
-select 'time of an epoch', run, model, machine, batch_size, gpus, dataset, 'min', null, null, epoch_ns / 60e9, null, null from at_hand where epoch_ns is not null
+select 'time of an epoch', run, model, machine, batch_size, gpus, dataset, 'min', null, null, epoch_ns / 60e9, null,
+    null from at_hand where epoch_ns is not null
 union all
-select 'accuracy', run, model, machine, batch_size, gpus, dataset, 'ratio', null, last_accuracy, case dataset when 'cifar10' then 0.1 when 'cifar100' then 0.01 end, 'corrected: guessing', null from at_hand where last_accuracy is not null
+select 'accuracy', run, model, machine, batch_size, gpus, dataset, 'ratio', null, last_accuracy, case dataset
+    when 'cifar10' then 0.1 when 'cifar100' then 0.01 end, 'corrected: guessing', null from at_hand
+    where last_accuracy is not null
 union all
-select 'share of memory', m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset, 'ratio', null, null, max(m.of_total_ratio), null, null
+select 'share of memory', m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset, 'ratio', null, null,
+    max(m.of_total_ratio), null, null
 from memory as m join fitting as f using (run) where m.of_total_ratio is not null and m.device is not null
 group by m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset
 order by all;
@@ -65,8 +75,13 @@ epochs as (
     from cells where quantity = 'time of an epoch' and run is not null
 )
 select
-    coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance having count(*) > 0), 'No model is at chance')
-    || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)', 100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error)) from memory)
+    coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance
+        having count(*) > 0), 'No model is at chance')
+    || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)',
+        100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error))
+        from memory)
     || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered)
-    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables list %.1f to %.1f', model, gb, least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
-    || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs, case runs when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict
+    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables list %.1f to %.1f', model, gb,
+        least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
+    || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs, case runs
+        when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict

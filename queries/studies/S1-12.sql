@@ -1,5 +1,5 @@
--- Learning rates are compared with one optimizer, and optimizers at one learning rate, by the accuracy of
--- cells that are alike otherwise; one epoch favors a fast start. A rate that suits SGD may not suit Adam.
+-- Learning rates are compared with one optimizer, and optimizers at one learning rate, by the accuracy of cells that
+-- are alike otherwise; one epoch favors a fast start. A rate that suits SGD may not suit Adam.
 -- /// study
 -- title = "Learning rates and optimizers"
 -- study = "accuracy after one epoch"
@@ -27,15 +27,20 @@ with effects as (
 pairs as (
     select e.*, f.gpu as machine, f.gpus from effects as e join fitting as f on e.this_run = f.run
 )
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
+    null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time ratio', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'x', null, 1 / nullif(e.step_factor, 0), null, e.layout, null
+select 'time ratio', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'x', null,
+    1 / nullif(e.step_factor, 0), null, e.layout, null
 from pairs as e where e.step_factor is not null
 union all
-select 'best accuracy', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'ratio', null, e.base_best_accuracy, e.best_accuracy, e.layout || '; study: the cell compared with', null
+select 'best accuracy', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'ratio', null,
+    e.base_best_accuracy, e.best_accuracy, e.layout || '; study: the cell compared with', null
 from pairs as e where e.best_accuracy is not null
 order by all;
 
 select
-    coalesce((select join_list(list(printf('%s: %.3g %% against %.3g %%', concat_ws(', ', model, setting), 100 * corrected, 100 * study) order by model, setting, run)) from cells where quantity = 'best accuracy'),
-        'No pair of cells that differ in the learning rate alone, or in the optimizer alone, is at hand') || '.' as verdict
+    coalesce((select join_list(list(printf('%s: %.3g %% against %.3g %%', concat_ws(', ', model, setting),
+        100 * corrected, 100 * study) order by model, setting, run)) from cells where quantity = 'best accuracy'),
+        'No pair of cells that differ in the learning rate alone, or in the optimizer alone, is at hand')
+            || '.' as verdict

@@ -11,15 +11,21 @@
 -- [answers]
 -- effects = { query = "setting_effect", setting = "precision" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
+    null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'time in the base / in the other precision', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null, 1 / nullif(e.step_factor, 0), null, null, null
+select 'time in the base / in the other precision', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
+    1 / nullif(e.step_factor, 0), null, null, null
 from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
 union all
-select 'memory', e.this_run, e.model, f.gpu, e.batch_size, f.gpus, concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'bytes', null, e.base_allocated_bytes, e.allocated_bytes, 'study: the cell compared with', null
+select 'memory', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'bytes', null,
+    e.base_allocated_bytes, e.allocated_bytes, 'study: the cell compared with', null
 from effects as e join fitting as f on e.this_run = f.run where e.allocated_bytes is not null
 order by all;
 
 select
-    coalesce((select join_list(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study) order by model, setting)) from cells where run is not null and quantity like 'time%'),
+    coalesce((select join_list(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study)
+        order by model, setting)) from cells where run is not null and quantity like 'time%'),
         'No pair of cells that differ in precision alone is at hand') || '.' as verdict

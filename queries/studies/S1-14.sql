@@ -14,18 +14,25 @@
 -- runtime = { query = "sweep_runtime" }
 -- ///
 with times as (
-    select f.model, f.value, m.flop from figures as f join models as m using (model) where f.row = 'S1-04' and f.quantity = 'time of an epoch'
+    select f.model, f.value, m.flop
+    from figures as f join models as m using (model) where f.row = 'S1-04' and f.quantity = 'time of an epoch'
 )
-select 'time of an epoch' as quantity, null as run, model, 'P100' as machine, null as batch_size, null as gpus, 'the study' as setting, 'min' as unit, value as published, value as study, null::double as corrected, printf('%.3g GFLOP an image', flop / 1e9) as claim, 'table I' as place from times
+select 'time of an epoch' as quantity, null as run, model, 'P100' as machine, null as batch_size, null as gpus,
+    'the study' as setting, 'min' as unit, value as published, value as study, null::double as corrected,
+    printf('%.3g GFLOP an image', flop / 1e9) as claim, 'table I' as place from times
 union all
-select 'waiting for data', q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')), 'ratio', null, null, q.data_wait_ratio, null, null
+select 'waiting for data', q.run, q.model, f.gpu, q.batch_size, f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')), 'ratio', null, null, q.data_wait_ratio, null, null
 from speed as q join fitting as f using (run) where q.data_wait_ratio is not null
 union all
-select 'GPU busy', r.run, r.model, f.gpu, r.batch_size, f.gpus, concat_ws(', ', r.layout, nullif(r.variant, '')), 'ratio', null, null, r.of_window_ratio, null, null
+select 'GPU busy', r.run, r.model, f.gpu, r.batch_size, f.gpus, concat_ws(', ', r.layout, nullif(r.variant, '')),
+    'ratio', null, null, r.of_window_ratio, null, null
 from runtime as r join fitting as f using (run) where r.of_window_ratio is not null
 order by all;
 
 select
     (select printf('FLOPs differ %.0f times between the models, times %.2f times: something else than the GPU sets the time', max(m.flop) / min(m.flop), max(c.study) / min(c.study)) from cells as c join models as m using (model) where c.run is null)
-    || coalesce((select printf('; at hand the loop waits %.3g %% to %.3g %% of its time for data', 100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'waiting for data' having count(*) > 0), '')
-    || coalesce((select printf(', GPUs are busy %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'GPU busy' having count(*) > 0), '') || '.' as verdict
+    || coalesce((select printf('; at hand the loop waits %.3g %% to %.3g %% of its time for data', 100 * min(corrected),
+        100 * max(corrected)) from cells where quantity = 'waiting for data' having count(*) > 0), '')
+    || coalesce((select printf(', GPUs are busy %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
+        from cells where quantity = 'GPU busy' having count(*) > 0), '') || '.' as verdict

@@ -1,6 +1,6 @@
--- Times of one epoch on a processor, one GPU and two. From one GPU to two is the step that costs a GPU, so its efficiency
--- (speed-up / GPUs) is listed. A network that needs more arithmetic cannot be the faster one on a processor unless
--- something else, such as the loader, sets the time.
+-- Times of one epoch on a processor, one GPU and two. From one GPU to two is the step that costs a GPU, so its
+-- efficiency (speed-up / GPUs) is listed. A network that needs more arithmetic cannot be the faster one on a processor
+-- unless something else, such as the loader, sets the time.
 -- /// study
 -- title = "Time of the first epoch"
 -- study = "time with fewer / time with more processors"
@@ -27,9 +27,11 @@ at_hand as (
     join fitting as f using (run)
 ),
 pairs as (
-    select null as run, model, machine, null::bigint as batch_size, gpus, 'published' as setting, speedup, gpus_factor, place from published_pairs
+    select null as run, model, machine, null::bigint as batch_size, gpus, 'published' as setting, speedup, gpus_factor,
+        place from published_pairs
     union all
-    select run, model, machine, batch_size, gpus, setting, speedup_factor, processor_factor, null from at_hand where base_run <> run
+    select run, model, machine, batch_size, gpus, setting, speedup_factor, processor_factor, null
+    from at_hand where base_run <> run
 ),
 first_epochs as (  -- as long as on the slowest rank
     select run, max(dur_ns) / 1e9 as seconds
@@ -37,18 +39,24 @@ first_epochs as (  -- as long as on the slowest rank
     group by run, epoch
     qualify row_number() over (partition by run order by epoch) = 1
 )
-select 'first epoch' as quantity, null as run, model, machine, null as batch_size, gpus, 'published' as setting, unit, value as published, null as study, null as corrected, claim, place
+select 'first epoch' as quantity, null as run, model, machine, null as batch_size, gpus, 'published' as setting, unit,
+    value as published, null as study, null as corrected, claim, place
 from published
 union all
-select case when t.iterations < t.expected_iterations then 'first epoch, cut short' else 'first epoch' end, e.run, f.model, f.gpu, f.batch_size, f.gpus,
-    concat_ws(', ', t.layout, nullif(t.variant, '')), 's', null, e.seconds, null, coalesce(printf('%d of %d iterations', t.iterations, t.expected_iterations), printf('%d iterations', t.iterations)), null
+select case when t.iterations < t.expected_iterations then 'first epoch, cut short' else 'first epoch' end, e.run,
+    f.model, f.gpu, f.batch_size, f.gpus,
+    concat_ws(', ', t.layout, nullif(t.variant, '')), 's', null, e.seconds, null,
+        coalesce(printf('%d of %d iterations', t.iterations, t.expected_iterations),
+        printf('%d iterations', t.iterations)), null
 from first_epochs as e join fitting as f using (run) join speed as t using (run)
 union all
-select 'speed-up over the processor', run, model, machine, batch_size, gpus, setting, 'x', null, over_cpu_factor, null, null, null from at_hand where gpus > 0 and over_cpu_factor is not null
+select 'speed-up over the processor', run, model, machine, batch_size, gpus, setting, 'x', null, over_cpu_factor, null,
+    null, null from at_hand where gpus > 0 and over_cpu_factor is not null
 union all
 select 'speed-up', run, model, machine, batch_size, gpus, setting, 'x', null, speedup, null, null, place from pairs
 union all
-select 'efficiency', run, model, machine, batch_size, gpus, setting, 'ratio', null, null, speedup / gpus_factor, null, place from pairs where gpus_factor is not null
+select 'efficiency', run, model, machine, batch_size, gpus, setting, 'ratio', null, null, speedup / gpus_factor, null,
+    place from pairs where gpus_factor is not null
 order by all;
 
 with times as (
@@ -66,21 +74,29 @@ published_two as (
 at_hand as (
     select f.sweep, c.machine, c.model, c.batch_size, c.setting,
         avg(c.study) filter (c.quantity = 'speed-up over the processor') as over_cpu,
-        avg(c.study) filter (c.quantity = 'speed-up') as speedup, avg(c.corrected) filter (c.quantity = 'efficiency') as efficiency
+        avg(c.study) filter (c.quantity = 'speed-up') as speedup,
+            avg(c.corrected) filter (c.quantity = 'efficiency') as efficiency
     from cells as c join fitting as f using (run)
     group by all
 ),
 sentences as (
-    select concat_ws(', ', model, 'batch ' || batch_size, setting, case when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep) end) || ': ' || concat_ws(', ',
-        printf('%.3g times as fast as the processor', over_cpu), printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as sentence
+    select concat_ws(', ', model, 'batch ' || batch_size, setting, case
+        when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep) end)
+        || ': ' || concat_ws(', ',
+        printf('%.3g times as fast as the processor', over_cpu),
+            printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as sentence
     from at_hand
     where over_cpu is not null or speedup is not null
 )
 select
-    (select string_agg(printf('Two GPUs make %s %.3f times as fast, an efficiency of %.0f %%', model, speedup, 100 * efficiency), '. ' order by model) from published_two)
+    (select string_agg(printf('Two GPUs make %s %.3f times as fast, an efficiency of %.0f %%', model, speedup,
+        100 * efficiency), '. ' order by model) from published_two)
     || (
-        select coalesce('. On the processor ' || string_agg(printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model, a.flop / b.flop), '; ')
+        select coalesce('. On the processor '
+            || string_agg(printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model,
+            a.flop / b.flop), '; ')
             || ': something else than arithmetic sets the time', '')
         from costs as a join costs as b on a.flop > b.flop and a.cpu < b.cpu
     )
-    || coalesce((select '. At hand ' || join_list(list(sentence order by sentence)) from sentences having count(*) > 0), '') || '.' as verdict
+    || coalesce((select '. At hand ' || join_list(list(sentence order by sentence)) from sentences having count(*) > 0),
+        '') || '.' as verdict

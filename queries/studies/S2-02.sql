@@ -16,13 +16,15 @@ select
 from published as p
 join models as m using (model)
 union all
-select 'FLOPs of an image', r.model, r.image_size || ' pixels, run ' || r.run, 'flop', p.value, p.value, r.flop_per_sample, null, null
+select 'FLOPs of an image', r.model, r.image_size || ' pixels, run ' || r.run, 'flop', p.value, p.value,
+    r.flop_per_sample, null, null
 from fitting as r
 join published as p on r.model = p.model and p.quantity = 'FLOPs of an image'
 order by all;
 
 select
     string_agg(printf('%s: %.0f times more FLOPs than estimated', model, corrected / study), '; ' order by model)
-    || printf('; the parameters are right within %.1f %%.', (select 100 * max(abs(study / corrected - 1)) from cells where quantity = 'parameters')) as verdict
+    || printf('; the parameters are right within %.1f %%.', (select 100 * max(abs(study / corrected - 1)) from cells
+        where quantity = 'parameters')) as verdict
 from cells
 where quantity = 'FLOPs of an image' and setting = 'study'

@@ -19,16 +19,19 @@ known as (
 ),
 ranked as (
     select
-        k.run, w.name, w.place, k.metric, k.launches, levenshtein(w.name, regexp_replace(k.metric, '\.(sum|avg|min|max)$', '')) as distance,
+        k.run, w.name, w.place, k.metric, k.launches, levenshtein(w.name,
+            regexp_replace(k.metric, '\.(sum|avg|min|max)$', '')) as distance,
         sum(case when k.metric = w.name then k.launches else 0 end) over (partition by k.run) as exact
     from known as k
     cross join wanted as w
     qualify row_number() over (partition by k.run order by distance, k.metric) = 1
 )
-select 'launches' as quantity, run, metric as setting, 'count' as unit, exact as study, launches as corrected, name as claim, place
+select 'launches' as quantity, run, metric as setting, 'count' as unit, exact as study, launches as corrected,
+    name as claim, place
 from ranked
 order by run;
 
 select
-    printf('No launch of %d runs holds %s; the nearest name, %s, is in %d launches.', count(*) filter (study = 0), any_value(claim), any_value(setting), sum(corrected)::bigint) as verdict
+    printf('No launch of %d runs holds %s; the nearest name, %s, is in %d launches.', count(*) filter (study = 0),
+        any_value(claim), any_value(setting), sum(corrected)::bigint) as verdict
 from cells

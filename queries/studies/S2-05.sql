@@ -1,5 +1,5 @@
--- The study adds up the third column of every line with the word sum. awk prints whole numbers in full and others with six
--- digits, takes 1,234,567 for 1, and would add up any other line with that word, a kernel's name too.
+-- The study adds up the third column of every line with the word sum. awk prints whole numbers in full and others with
+-- six digits, takes 1,234,567 for 1, and would add up any other line with that word, a kernel's name too.
 -- /// study
 -- title = "The script that adds up"
 -- study = "awk '{ n += $3 } END { print n / 256 }'"
@@ -24,11 +24,13 @@ sums as (
     group by all
 )
 select 'as awk prints it' as quantity, s.run, s.model, s.batch_size, 'flop' as unit, p.value as published,
-    case when s.exact % s.batch_size = 0 then s.exact / s.batch_size else printf('%.6g', s.exact / s.batch_size)::double end as study, s.exact / s.batch_size as corrected, p.place
+    case when s.exact % s.batch_size = 0 then s.exact / s.batch_size else printf('%.6g', s.exact / s.batch_size)::double
+        end as study, s.exact / s.batch_size as corrected, p.place
 from sums as s
 left join published as p using (model)
 union all
-select 'thousands separators', s.run, s.model, s.batch_size, 'flop', null, printf('%.6g', s.before_the_comma / s.batch_size)::double, s.exact / s.batch_size, null
+select 'thousands separators', s.run, s.model, s.batch_size, 'flop', null,
+    printf('%.6g', s.before_the_comma / s.batch_size)::double, s.exact / s.batch_size, null
 from sums as s
 order by all;
 

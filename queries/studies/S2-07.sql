@@ -1,7 +1,7 @@
--- With --set full ncu runs every kernel many times over, with caches flushed and, by default, at base clocks: its counts
--- are right, its times are not those of training. Where a timeline of the same program is at hand, this row compares each
--- profiled launch with the mean of its executions on that timeline, one timeline at a time; it leaves out a launch without
--- executions on both sides, and compares no times at unknown clocks.
+-- With --set full ncu runs every kernel many times over, with caches flushed and, by default, at base clocks: its
+-- counts are right, its times are not those of training. Where a timeline of the same program is at hand, this row
+-- compares each profiled launch with the mean of its executions on that timeline, one timeline at a time; it leaves out
+-- a launch without executions on both sides, and compares no times at unknown clocks.
 -- /// study
 -- title = "The report of ncu"
 -- study = "time of the profiled launches that are on the timeline"
@@ -20,7 +20,8 @@ timelines as (
     where r.run in (select run from kernels) and f.run in (select run from launches where clock_control is not null)
 ),
 executions as (
-    select k.*, t.ncu_run from kernels as k join timelines as t on k.run = t.run where has_valid_interval(k.start_ns, k.end_ns)
+    select k.*, t.ncu_run
+    from kernels as k join timelines as t on k.run = t.run where has_valid_interval(k.start_ns, k.end_ns)
 ),
 matched as (
     select ncu_run, run, id, sum(dur_ns) / sum(executions) as mean_ns
@@ -29,10 +30,12 @@ matched as (
     group by ncu_run, run, id
 ),
 sums as (
-    select run, clock_control, count(*) as launches, complete_sum(exact_ns) as dur_ns from launches group by run, clock_control
+    select run, clock_control, count(*) as launches, complete_sum(exact_ns) as dur_ns
+    from launches group by run, clock_control
 ),
 compared as (
-    select l.run, l.clock_control, f.run as timeline, count(*) as launches, sum(l.exact_ns) as dur_ns, sum(f.mean_ns) as mean_ns
+    select l.run, l.clock_control, f.run as timeline, count(*) as launches, sum(l.exact_ns) as dur_ns,
+        sum(f.mean_ns) as mean_ns
     from launches as l
     join matched as f on l.id = f.id
     where l.clock_control is not null and l.exact_ns is not null
@@ -46,7 +49,8 @@ metrics as (
 )
 select
     'time of the launches' as quantity, s.run, f.model, f.gpu as machine, f.batch_size,
-    concat_ws(', against ', coalesce('clocks: ' || s.clock_control, 'clocks unknown'), c.timeline) as setting, 'ns' as unit,
+    concat_ws(', against ', coalesce('clocks: ' || s.clock_control, 'clocks unknown'), c.timeline) as setting,
+        'ns' as unit,
     coalesce(c.dur_ns, s.dur_ns) as study,
     c.mean_ns as corrected,
     printf('%d of %d launches', coalesce(c.launches, s.launches), s.launches) as claim
@@ -64,7 +68,8 @@ with counts as (
     select avg(study) as metrics from cells where quantity = 'metrics of a launch'
 ),
 compared as (
-    select join_list(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run), setting, claim, study / corrected) order by model, run, setting)) as sentence
+    select join_list(list(printf('of %s (%s) %s took %.3g times the time of the same kernels', coalesce(model, run),
+        setting, claim, study / corrected) order by model, run, setting)) as sentence
     from cells
     where corrected > 0
 )
@@ -72,7 +77,8 @@ select
     printf('%.0f metrics a launch were taken; ', metrics)
     || case
         when sentence is not null then sentence || '.'
-        when (select bool_or(setting = 'clocks unknown') from cells) then 'their clocks are unknown, so their times compare with no timeline.'
+        when (select bool_or(setting = 'clocks unknown')
+            from cells) then 'their clocks are unknown, so their times compare with no timeline.'
         else 'no timeline of the same program that has these kernels is at hand.'
     end as verdict
 from counts, compared

@@ -13,8 +13,10 @@
 -- ///
 select
     'cells' as quantity, s.sweep as setting, 'count' as unit, p.value as published, s.ok as study, s.runs as corrected,
-    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end, case when s.oom > 0 then s.oom || ' out of memory' end,
-        case when s.failed > 0 then s.failed || ' failed' end, case when s.profiler > 0 then s.profiler || ' without a recording' end,
+    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end, case when s.oom > 0 then s.oom
+        || ' out of memory' end,
+        case when s.failed > 0 then s.failed || ' failed' end, case when s.profiler > 0 then s.profiler
+            || ' without a recording' end,
         case when s.not_run > 0 then s.not_run || ' not run' end) as claim,
     p.place
 from statuses as s
@@ -22,4 +24,5 @@ left join published as p on true
 where s.sweep in (select sweep from fitting)
 order by s.sweep;
 
-select printf('%d of %d cells ended well; the others are kept with their status.', sum(study)::bigint, sum(corrected)::bigint) as verdict from cells
+select printf('%d of %d cells ended well; the others are kept with their status.', sum(study)::bigint,
+    sum(corrected)::bigint) as verdict from cells

@@ -1,6 +1,6 @@
--- The visual profiler prints two times and 0 %. Kernels of different devices run at once in every data-parallel program,
--- and are no concurrency on a device: the time in which two run is taken of each device on its own, and both terms are
--- shown.
+-- The visual profiler prints two times and 0 %. Kernels of different devices run at once in every data-parallel
+-- program, and are no concurrency on a device: the time in which two run is taken of each device on its own, and both
+-- terms are shown.
 -- /// study
 -- title = "Kernel concurrency"
 -- study = "time with two kernels on any device / time with one on any device"
@@ -17,21 +17,25 @@ with merged as (
     select run, source, rank, 0 as device, start_ns, end_ns from kernels where run in (select run from fitting)
 ),
 together as (
-    select run, rank, sum(concurrent_ns) as concurrent_ns, sum(busy_ns) as busy_ns from concurrency('merged') group by run, rank
+    select run, rank, sum(concurrent_ns) as concurrent_ns, sum(busy_ns) as busy_ns
+    from concurrency('merged') group by run, rank
 ),
 own_terms as (
     select
-        any_value(model) as model, any_value(machine) as machine, any_value(batch_size) as batch_size, any_value(gpus) as gpus,
+        any_value(model) as model, any_value(machine) as machine, any_value(batch_size) as batch_size,
+            any_value(gpus) as gpus,
         max(value) filter (quantity = 'kernel concurrency') as printed,
         max(value) filter (quantity = 'time of two kernels') / max(value) filter (quantity = 'time of kernels') as ratio,
         any_value(claim) filter (claim is not null) as claim, any_value(place) as place
     from published
 )
-select 'kernel concurrency' as quantity, null as run, model, machine, batch_size, gpus, 'the study''s terms' as setting, 'ratio' as unit,
+select 'kernel concurrency' as quantity, null as run, model, machine, batch_size, gpus, 'the study''s terms' as setting,
+    'ratio' as unit,
     printed as published, printed as study, ratio as corrected, claim, place
 from own_terms
 union all
-select 'kernel concurrency', c.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', c.rank, c.device), 'ratio', null,
+select 'kernel concurrency', c.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', c.rank, c.device),
+    'ratio', null,
     t.concurrent_ns / nullif(t.busy_ns, 0), c.concurrency_ratio,
     printf('%d of %d ns', c.concurrent_ns, c.busy_ns), null
 from apart as c

@@ -1,5 +1,5 @@
--- The profiler's rule fires below a size that is not public. Here the size is a parameter: 64 KiB, and where ceilings were
--- measured also the size at which a copy reaches half of the link's bandwidth.
+-- The profiler's rule fires below a size that is not public. Here the size is a parameter: 64 KiB, and where ceilings
+-- were measured also the size at which a copy reaches half of the link's bandwidth.
 -- /// study
 -- title = "Copies too small"
 -- study = "a rule without a figure"
@@ -26,6 +26,7 @@ where l.run in (select run from fitting) and l.metric like 'h2d%half'
 order by all;
 
 select
-    printf('Of the copies to the GPU up to %.0f %% are small, and take up to %.1f %% of the copies'' time.', 100 * max(study), 100 * max(corrected)) as verdict
+    printf('Of the copies to the GPU up to %.0f %% are small, and take up to %.1f %% of the copies'' time.',
+        100 * max(study), 100 * max(corrected)) as verdict
 from cells
 where unit = 'ratio'

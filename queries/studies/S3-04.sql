@@ -1,7 +1,8 @@
 -- The profiler reports the bandwidth of slow copies and the share of the copies' time that they take: 17.4 % of the
 -- copies' time, which the study reads as memory copy time used up. Both terms are needed, and a peak to call slow: here
--- half of what copies from pinned memory reached when the machine was measured (`tracelab collect ceilings`), where it was
--- on that card; else half of the fastest size of copy from the host in the same run, which names no copy slow where all are.
+-- half of what copies from pinned memory reached when the machine was measured (`tracelab collect ceilings`), where it
+-- was on that card; else half of the fastest size of copy from the host in the same run, which names no copy slow where
+-- all are.
 -- /// study
 -- title = "Slow copies"
 -- study = "share of the time, without the bandwidth it goes with"
@@ -33,27 +34,33 @@ rated as (
 sums as (
     select
         run, rank, device, peak, origin,
-        coalesce(sum(dur_ns) filter (is_slow), 0) as slow_ns, sum(dur_ns) as all_ns, sum(timed_bytes) filter (is_slow) as slow_bytes
+        coalesce(sum(dur_ns) filter (is_slow), 0) as slow_ns, sum(dur_ns) as all_ns,
+            sum(timed_bytes) filter (is_slow) as slow_bytes
     from rated
     group by run, rank, device, peak, origin
 ),
 devices_rated as (
-    select s.*, f.model, f.gpu, f.batch_size, f.gpus, concat('rank ', s.rank, coalesce(', GPU ' || s.device, '')) as place
+    select s.*, f.model, f.gpu, f.batch_size, f.gpus, concat('rank ', s.rank,
+        coalesce(', GPU ' || s.device, '')) as place
     from sums as s join fitting as f using (run)
 )
 select
-    'share of the time that is slow' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting, unit, value as published,
+    'share of the time that is slow' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
+        unit, value as published,
     null::double as study, null::double as corrected, claim, place
 from published
 union all
 select 'share of the time that is slow', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'ratio', null,
-    s.slow_ns / nullif(s.all_ns, 0), s.slow_ns / nullif(s.all_ns, 0), printf('%d of %d ns', s.slow_ns::bigint, s.all_ns::bigint), null
+    s.slow_ns / nullif(s.all_ns, 0), s.slow_ns / nullif(s.all_ns, 0),
+        printf('%d of %d ns', s.slow_ns::bigint, s.all_ns::bigint), null
 from devices_rated as s
 union all
-select 'bandwidth of the slow copies', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null, s.slow_bytes / nullif(s.slow_ns, 0), null, null
+select 'bandwidth of the slow copies', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null,
+    s.slow_bytes / nullif(s.slow_ns, 0), null, null
 from devices_rated as s
 union all
-select 'peak that slow is half of', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null, s.peak, s.origin, null
+select 'peak that slow is half of', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null, s.peak,
+    s.origin, null
 from devices_rated as s
 order by all;
 
@@ -65,11 +72,15 @@ with known as (
 )
 select
     coalesce((
-        select printf('At hand slow copies take %.3g %% to %.3g %% of the copies'' time, at ', 100 * min(corrected), 100 * max(corrected))
+        select printf('At hand slow copies take %.3g %% to %.3g %% of the copies'' time, at ', 100 * min(corrected),
+            100 * max(corrected))
         from cells where quantity = 'share of the time that is slow' and run is not null having count(*) > 0
     ) || (
-        select coalesce(printf('%.3g to %.3g GB/s', min(corrected), max(corrected)), 'no bandwidth, for there are none') from cells where quantity = 'bandwidth of the slow copies'
+        select coalesce(printf('%.3g to %.3g GB/s', min(corrected), max(corrected)), 'no bandwidth, for there are none')
+        from cells where quantity = 'bandwidth of the slow copies'
     ) || (
-        select case measured when devices then ', by the measured peak of the link' when 0 then ', by the fastest copies of the run: no link was measured' else printf(', on %d of %d devices by the measured peak of the link', measured, devices) end from known
+        select case measured when devices then ', by the measured peak of the link'
+            when 0 then ', by the fastest copies of the run: no link was measured'
+            else printf(', on %d of %d devices by the measured peak of the link', measured, devices) end from known
     ), 'No copy is at hand')
     || printf('; 17.4 %% in the study are a share of the copies'' time, not of the program''s.') as verdict

@@ -1,7 +1,7 @@
 -- The kernel whose share falls with the batch is NCCL's broadcast, which the study takes for the copy of data from the
--- host. Under DataParallel it carries the parameters from the first GPU to the others, once a step: as many bytes and as
--- much time for every batch size; its share falls because the rest grows. What comes from the host are the copies, which
--- grow with the batch.
+-- host. Under DataParallel it carries the parameters from the first GPU to the others, once a step: as many bytes and
+-- as much time for every batch size; its share falls because the rest grows. What comes from the host are the copies,
+-- which grow with the batch.
 -- /// study
 -- title = "Share of broadcasts"
 -- study = "time of broadcasts / time of all kernels, copies and memsets"
@@ -18,28 +18,36 @@ with broadcasts as (
         s.*, d.devices, f.gpu as machine, f.gpus,
         concat_ws(', ', s.layout, nullif(s.variant, '')) as setting,
         coalesce(s.step_bytes / d.devices, s.parameter_bytes) as moved_bytes,
-        concat(case when s.step_bytes is not null then 'as recorded' else 'from the model''s size' end, coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source
+        concat(case when s.step_bytes is not null then 'as recorded' else 'from the model''s size' end,
+            coalesce('; parameters ' || format('{:,}', s.parameter_bytes), '')) as bytes_source
     from shares as s
     join (
-        select run, count(distinct (rank, device)) / count(distinct rank) as devices  -- of a process: its steps are counted
+        select run,
+            count(distinct (rank, device)) / count(distinct rank) as devices  -- of a process: its steps are counted
         from kernels where regexp_matches(name, '(?i)broadcast') group by run
     ) as d using (run)
     join fitting as f using (run)
     where s.share = 'broadcast' and s.calls > 0
 ),
 from_host as (
-    select m.run, sum(m.size_bytes) as size_bytes from memcpys as m where m.direction = 'HtoD' and m.run in (select run from fitting) group by m.run
+    select m.run, sum(m.size_bytes) as size_bytes
+    from memcpys as m where m.direction = 'HtoD' and m.run in (select run from fitting) group by m.run
 )
-select 'share of the GPU activity' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting, unit, value as published, null::double as study, null::double as corrected, claim, place
+select 'share of the GPU activity' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
+    unit, value as published, null::double as study, null::double as corrected, claim, place
 from published
 union all
-select 'share of the GPU activity', run, model, machine, batch_size, gpus, setting, 'ratio', null, of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
+select 'share of the GPU activity', run, model, machine, batch_size, gpus, setting, 'ratio', null,
+    of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
 union all
-select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, setting, 'ns', null, null, step_ns / devices, null, null from broadcasts
+select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, setting, 'ns', null, null,
+    step_ns / devices, null, null from broadcasts
 union all
-select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, setting, 'bytes', null, null, moved_bytes, bytes_source, null from broadcasts
+select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, setting, 'bytes', null,
+    null, moved_bytes, bytes_source, null from broadcasts
 union all
-select 'bytes of a step, from the host', b.run, b.model, b.machine, b.batch_size, b.gpus, b.setting, 'bytes', null, null, h.size_bytes / nullif(b.recorded_steps, 0), null, null
+select 'bytes of a step, from the host', b.run, b.model, b.machine, b.batch_size, b.gpus, b.setting, 'bytes', null,
+    null, h.size_bytes / nullif(b.recorded_steps, 0), null, null
 from broadcasts as b join from_host as h using (run)
 order by all;
 
@@ -71,11 +79,14 @@ lines as (
 select
     coalesce(
         (select join_list(list(
-            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', label, least, most, 100 * first, 100 * last)
-            || coalesce(printf(', a step''s take %.2f times as long', time_factor), '') || coalesce(printf(', carry %.2f times the bytes', bytes_factor), '')
+            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', label, least, most,
+                100 * first, 100 * last)
+            || coalesce(printf(', a step''s take %.2f times as long', time_factor), '')
+                || coalesce(printf(', carry %.2f times the bytes', bytes_factor), '')
             || coalesce(printf(', and %.1f times as much comes from the host', host_factor), '')
             order by label)) from lines),
-        (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity', 100 * min(study), 100 * max(study)) from activity)
+        (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity',
+            100 * min(study), 100 * max(study)) from activity)
     )
     || (select case count(*)
         when 0 then '. No recording has the bytes of a broadcast'

@@ -1,5 +1,6 @@
--- The memory experiment recorded calls that query devices and their properties, none that allocates, copies or launches;
--- the log itself reports that no kernel was profiled. It is the start of the process, the same for every model and batch.
+-- The memory experiment recorded calls that query devices and their properties, none that allocates, copies or
+-- launches; the log itself reports that no kernel was profiled. It is the start of the process, the same for every
+-- model and batch.
 -- /// study
 -- title = "API calls of the memory experiment"
 -- study = "time of a call / time of all calls"
@@ -22,13 +23,16 @@ shares as (
     from calls
     qualify row_number() over (partition by run order by dur_ns desc, name) <= 12 or is_work
 )
-select 'share of the calls'' time' as quantity, s.run, f.model, f.gpu as machine, f.batch_size, f.gpus, s.name as setting, 'ratio' as unit,
-    p.value as published, s.share as study, case when s.is_work then s.share end as corrected, s.calls || ' calls' as claim, p.place
+select 'share of the calls'' time' as quantity, s.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
+    s.name as setting, 'ratio' as unit,
+    p.value as published, s.share as study, case when s.is_work then s.share end as corrected, s.calls
+        || ' calls' as claim, p.place
 from shares as s
 join fitting as f using (run)
 left join published as p on s.name = p.quantity and f.model = p.model and f.gpu like '%' || p.machine || '%'
 union all
-select 'kernels', f.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'count', null, null, (select count(*) from kernels as k where k.run = f.run),
+select 'kernels', f.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'count', null, null,
+    (select count(*) from kernels as k where k.run = f.run),
     (select any_value(message) from diagnostics as d where d.run = f.run and d.code = 'no_kernels'), null
 from fitting as f
 order by quantity, run, study desc, setting;
@@ -48,5 +52,7 @@ with logs as (
 )
 select
     printf('%d of %d runs at hand recorded the start of the process alone: no kernel, and no call that allocates, copies or launches', count(*) filter (kernels = 0 and work = 0 and querying > 0.5), count(*))
-    || coalesce(printf(' (%.1f %% of the calls'' time is %s)', 100 * max(most) filter (kernels = 0 and work = 0 and querying > 0.5), any_value(first) filter (kernels = 0 and work = 0 and querying > 0.5)), '') || '.' as verdict
+    || coalesce(printf(' (%.1f %% of the calls'' time is %s)',
+        100 * max(most) filter (kernels = 0 and work = 0 and querying > 0.5),
+        any_value(first) filter (kernels = 0 and work = 0 and querying > 0.5)), '') || '.' as verdict
 from logs

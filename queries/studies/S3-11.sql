@@ -1,6 +1,7 @@
--- A launch takes long where the queue is full: the call then waits for the GPU. Time spent launching shows neither the GPU's
--- work nor the calls' cost; the number, the mean, the longest of a hundred and the queue's depth distinguish the two. The study's window is the backward pass; a share of another window (`--window` of the collector; without one a whole
--- recording) is no share of that one, so each window is listed by itself, and other calls by name.
+-- A launch takes long where the queue is full: the call then waits for the GPU. Time spent launching shows neither the
+-- GPU's work nor the calls' cost; the number, the mean, the longest of a hundred and the queue's depth distinguish the
+-- two. The study's window is the backward pass; a share of another window (`--window` of the collector; without one a
+-- whole recording) is no share of that one, so each window is listed by itself, and other calls by name.
 -- /// study
 -- title = "Share of launch calls"
 -- study = "time of launch calls / time of all API calls"
@@ -14,18 +15,22 @@
 -- queues = { query = "launch_latency" }
 -- ///
 with windows as (
-    select run, gpu, gpus, concat_ws(', ', layout_of(case when gpus > 0 then 'gpu' when gpus = 0 then 'cpu' end, case when gpus > 0 then gpus else world_size end, parallelism), coalesce('window ' || tags['window'], 'whole recording')) as setting
+    select run, gpu, gpus, concat_ws(', ', layout_of(case when gpus > 0 then 'gpu' when gpus = 0 then 'cpu' end, case
+        when gpus > 0 then gpus else world_size end, parallelism),
+        coalesce('window ' || tags['window'], 'whole recording')) as setting
     from fitting
 ),
 parts as (
-    select s.*, w.gpu as machine, w.gpus, w.setting from shares as s join windows as w using (run) where s.of_api_sum_ratio is not null
+    select s.*, w.gpu as machine, w.gpus, w.setting
+    from shares as s join windows as w using (run) where s.of_api_sum_ratio is not null
 ),
 launches as (
     select * from parts where share = 'launch'
 ),
 others as (  -- the two that take most of what is left
     select * from parts
-    where share <> 'launch' and not regexp_matches(share, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)') and dur_ns > 0
+    where share <> 'launch' and not regexp_matches(share, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)')
+        and dur_ns > 0
     qualify row_number() over (partition by run order by dur_ns desc, share) <= 2
 ),
 longest as (
@@ -35,20 +40,27 @@ longest as (
         and regexp_matches(name, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)')
     group by run
 )
-select 'share of the calls'' time' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting, unit, value as published, null::double as study, null::double as corrected, claim, place from published
+select 'share of the calls'' time' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
+    unit, value as published, null::double as study, null::double as corrected, claim, place from published
 union all
-select 'share of the calls'' time', run, model, machine, batch_size, gpus, setting, 'ratio', null, of_api_sum_ratio, null, printf('%d launches', calls), null from launches
+select 'share of the calls'' time', run, model, machine, batch_size, gpus, setting, 'ratio', null, of_api_sum_ratio,
+    null, printf('%d launches', calls), null from launches
 union all
-select 'share of another call', run, model, machine, batch_size, gpus, concat_ws(', ', setting, share), 'ratio', null, null, of_api_sum_ratio, printf('%d calls', calls), null from others
+select 'share of another call', run, model, machine, batch_size, gpus, concat_ws(', ', setting, share), 'ratio', null,
+    null, of_api_sum_ratio, printf('%d calls', calls), null from others
 union all
-select 'launches of a step', run, model, machine, batch_size, gpus, setting, 'count', null, null, calls_per_step, null, null from launches where calls_per_step is not null
+select 'launches of a step', run, model, machine, batch_size, gpus, setting, 'count', null, null, calls_per_step, null,
+    null from launches where calls_per_step is not null
 union all
-select 'time of a launch', run, model, machine, batch_size, gpus, setting || ', mean', 'ns', null, null, dur_ns / nullif(calls, 0), null, null from launches where calls > 0
+select 'time of a launch', run, model, machine, batch_size, gpus, setting || ', mean', 'ns', null, null,
+    dur_ns / nullif(calls, 0), null, null from launches where calls > 0
 union all
-select 'time of a launch', l.run, l.model, l.machine, l.batch_size, l.gpus, l.setting || ', 99th percentile', 'ns', null, null, p.dur_ns, null, null
+select 'time of a launch', l.run, l.model, l.machine, l.batch_size, l.gpus, l.setting || ', 99th percentile', 'ns',
+    null, null, p.dur_ns, null, null
 from launches as l join longest as p using (run)
 union all
-select 'launches waiting at once', q.run, l.model, l.machine, l.batch_size, l.gpus, l.setting, 'count', null, null, max(q.max_queue_depth), null, null
+select 'launches waiting at once', q.run, l.model, l.machine, l.batch_size, l.gpus, l.setting, 'count', null, null,
+    max(q.max_queue_depth), null, null
 from queues as q join launches as l using (run) group by q.run, l.model, l.machine, l.batch_size, l.gpus, l.setting
 order by all;
 
@@ -66,15 +78,18 @@ with of_runs as (
 ),
 of_windows as (
     select
-        recorded, count(*) as runs, min(share) as least, max(share) as most, min(mean_ns) as least_ns, max(mean_ns) as most_ns,
+        recorded, count(*) as runs, min(share) as least, max(share) as most, min(mean_ns) as least_ns,
+            max(mean_ns) as most_ns,
         max(longest_ns) as longest_ns, max(waiting) as waiting, mode(other) as other
     from of_runs
     group by recorded
 )
 select
     string_agg(
-        printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs, case runs when 1 then '' else 's' end, recorded, format_range(100 * least, 100 * most))
-        || coalesce(printf(', %s µs each on average, 99 of 100 at most %.3g µs', format_range(least_ns / 1e3, most_ns / 1e3), longest_ns / 1e3), '')
+        printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs, case runs when 1 then ''
+            else 's' end, recorded, format_range(100 * least, 100 * most))
+        || coalesce(printf(', %s µs each on average, 99 of 100 at most %.3g µs',
+            format_range(least_ns / 1e3, most_ns / 1e3), longest_ns / 1e3), '')
         || coalesce(printf(', up to %d wait at once', waiting::bigint), '')
         || coalesce(printf('; most of the rest is %s', other), ''),
         '. ' order by recorded <> 'window backward', recorded) || '.' as verdict

@@ -1,5 +1,5 @@
--- Two GPUs are slower at small batches because scattering, gathering and the broadcast of parameters cost the same
--- for every batch size; from some batch size on the arithmetic that they share out is worth more. That batch size is
+-- Two GPUs are slower at small batches because scattering, gathering and the broadcast of parameters cost the same for
+-- every batch size; from some batch size on the arithmetic that they share out is worth more. That batch size is
 -- computed. That time rises again at 100 is no matter of powers of two: it is measured.
 -- /// study
 -- title = "Training time by GPUs and batch size"
@@ -13,19 +13,31 @@
 -- scaling = { query = "sweep_scaling" }
 -- crossovers = { query = "sweep_crossover" }
 -- ///
-select 'time on more GPUs / on the fewest' as quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, 'the study, 2 GPUs' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select 'time on more GPUs / on the fewest' as quantity, null as run, p.model, null as machine, p.batch_size, p.gpus,
+    'the study, 2 GPUs' as setting, p.unit, p.value as published, null::double as study, null::double as corrected,
+    p.claim, p.place from published as p
 union all
-select 'time on more GPUs / on the fewest', s.run, s.model, f.gpu, s.batch_size, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')), 'x', null, 1 / nullif(s.speedup_factor, 0), null, null, null
+select 'time on more GPUs / on the fewest', s.run, s.model, f.gpu, s.batch_size, f.gpus,
+    concat_ws(', ', s.layout, nullif(s.variant, '')), 'x', null, 1 / nullif(s.speedup_factor, 0), null, null, null
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.speedup_factor is not null
 union all
-select 'efficiency', s.run, s.model, f.gpu, s.batch_size, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')), 'ratio', null, null, s.efficiency_ratio, null, null
+select 'efficiency', s.run, s.model, f.gpu, s.batch_size, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')),
+    'ratio', null, null, s.efficiency_ratio, null, null
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.efficiency_ratio is not null
 union all
-select 'crossover batch size', null, c.model, null, null, c.base_processors, concat_ws(', ', c.layout, nullif(c.variant, '')), 'count', null, null, coalesce(c.estimated_batch_size, c.crossover_batch_size), null, null
+select 'crossover batch size', null, c.model, null, null, c.base_processors,
+    concat_ws(', ', c.layout, nullif(c.variant, '')), 'count', null, null,
+    coalesce(c.estimated_batch_size, c.crossover_batch_size), null, null
 from crossovers as c where c.model in (select model from fitting)
 order by all;
 
 select
-    coalesce((select string_agg(printf('%s, %s: faster from a batch of about %.3g on', coalesce(model, 'one model'), setting, corrected), '; ' order by model, setting) from cells where quantity = 'crossover batch size' and corrected is not null),
-        (select printf('More GPUs are %s at every batch size at hand', case when min(study) > 1 then 'slower' when max(study) < 1 then 'faster' else 'now faster, now slower' end) from cells where study is not null having count(*) > 0),
-        'No two numbers of GPUs are at hand') || coalesce((select printf('; efficiency is %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'efficiency' having count(*) > 0), '') || '.' as verdict
+    coalesce((select string_agg(printf('%s, %s: faster from a batch of about %.3g on', coalesce(model, 'one model'),
+        setting, corrected), '; ' order by model, setting) from cells where quantity = 'crossover batch size'
+        and corrected is not null),
+        (select printf('More GPUs are %s at every batch size at hand', case when min(study) > 1 then 'slower'
+            when max(study) < 1 then 'faster' else 'now faster, now slower' end) from cells where study is not null
+            having count(*) > 0),
+        'No two numbers of GPUs are at hand') || coalesce((select printf('; efficiency is %.3g %% to %.3g %%',
+            100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'efficiency' having count(*) > 0),
+            '') || '.' as verdict

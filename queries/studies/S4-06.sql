@@ -12,25 +12,34 @@
 -- [answers]
 -- health = { query = "training_health" }
 -- ///
-select 'loss' as quantity, null as run, p.model, null as machine, null as batch_size, null as gpus, 'the study' as setting, p.unit, p.value as published, p.value as study, ln(10) as corrected, 'corrected: ln(10), a guess of ten classes' as claim, p.place
+select 'loss' as quantity, null as run, p.model, null as machine, null as batch_size, null as gpus,
+    'the study' as setting, p.unit, p.value as published, p.value as study, ln(10) as corrected,
+    'corrected: ln(10), a guess of ten classes' as claim, p.place
 from published as p
 union all
-select 'loss', h.run, h.model, f.gpu, h.batch_size, f.gpus, h.verdict, 'loss', null, h.last_loss, h.guessing_loss, printf('accuracy %s', coalesce(printf('%.3g', h.accuracy), 'unknown')), null
+select 'loss', h.run, h.model, f.gpu, h.batch_size, f.gpus, h.verdict, 'loss', null, h.last_loss, h.guessing_loss,
+    printf('accuracy %s', coalesce(printf('%.3g', h.accuracy), 'unknown')), null
 from health as h join fitting as f using (run)
 order by all;
 
 with judged as (
-    select setting as verdict, count(*) as runs, string_agg(run, ', ' order by run) as names from cells where run is not null group by setting
+    select setting as verdict, count(*) as runs, string_agg(run, ', ' order by run) as names
+    from cells where run is not null group by setting
 ),
 words(verdict, place, what, is_named) as (
-    values ('at_guessing', 1, 'with a loss of guessing', true), ('worse_than_guessing', 2, 'with a loss above that of guessing', true),
-        ('at_chance', 3, 'with the accuracy of chance', true), ('diverges', 4, 'with a loss that rises', true), ('flat', 5, 'with a loss that hardly changes', false), ('no_loss', 6, 'with a step whose loss is no number', true),
+    values ('at_guessing', 1, 'with a loss of guessing', true),
+        ('worse_than_guessing', 2, 'with a loss above that of guessing', true),
+        ('at_chance', 3, 'with the accuracy of chance', true), ('diverges', 4, 'with a loss that rises', true),
+            ('flat', 5, 'with a loss that hardly changes', false),
+            ('no_loss', 6, 'with a step whose loss is no number', true),
         ('learns', 7, 'that learn', false)
 ),
 listed as (
-    select string_agg(printf('%d %s%s', runs, coalesce(what, 'with no verdict'), case when is_named then ' (' || names || ')' else '' end), ', ' order by place) as verdicts
+    select string_agg(printf('%d %s%s', runs, coalesce(what, 'with no verdict'), case when is_named then ' (' || names
+        || ')' else '' end), ', ' order by place) as verdicts
     from judged left join words using (verdict)
 )
 select
-    (select printf('%.3g is %.2g of the loss of guessing among ten classes', study, study / corrected) from cells where run is null)
+    (select printf('%.3g is %.2g of the loss of guessing among ten classes', study, study / corrected) from cells
+        where run is null)
     || coalesce((select printf('; at hand: %s', verdicts) from listed), '') || '.' as verdict

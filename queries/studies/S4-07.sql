@@ -11,15 +11,20 @@
 -- [answers]
 -- scaling = { query = "sweep_scaling" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, null as batch_size, p.gpus, 'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
+select p.quantity, null as run, p.model, null as machine, null as batch_size, p.gpus, 'the study' as setting, p.unit,
+    p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
 union all
-select 'speed-up', s.run, s.model, f.gpu, s.batch_size, s.processors, s.parallelism, 'x', null, null, s.speedup_factor, s.scaling, null
+select 'speed-up', s.run, s.model, f.gpu, s.batch_size, s.processors, s.parallelism, 'x', null, null, s.speedup_factor,
+    s.scaling, null
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.speedup_factor is not null
 order by all;
 
 with ends as (
-    select setting, max(gpus) as most, max(corrected) filter (gpus > 3) as beyond, min(corrected) as least, max(corrected) as best from cells where run is not null group by setting
+    select setting, max(gpus) as most, max(corrected) filter (gpus > 3) as beyond, min(corrected) as least,
+        max(corrected) as best from cells where run is not null group by setting
 )
-select coalesce(string_agg(printf('%s: speed-up %.3g to %.3g on up to %d processors', setting, least, best, most), '; ' order by setting), 'No two numbers of GPUs are at hand')
-    || case when bool_or(beyond is not null) then '' else '; none has more than three GPUs, so the claim stays open' end || '.' as verdict
+select coalesce(string_agg(printf('%s: speed-up %.3g to %.3g on up to %d processors', setting, least, best, most), '; '
+    order by setting), 'No two numbers of GPUs are at hand')
+    || case when bool_or(beyond is not null) then '' else '; none has more than three GPUs, so the claim stays open' end
+        || '.' as verdict
 from ends

@@ -125,8 +125,8 @@ def test_without_torch_a_run_says_what_is_missing(run: Run, monkeypatch: pytest.
     result = run("run", "S0", "--smoke")
     assert (result.exit_code, result.stderr) == (
         1,
-        "tracelab: S0-smoke is recorded with torch, which is not installed; run `pip install 'tracelab[collect]'`, or "
-        "see `tracelab study show ROW --example`\n",
+        "tracelab: S0-smoke needs torch to be recorded; run `pip install 'tracelab[collect]'`, or see "
+        "`tracelab study show ROW --example`\n",
     )
 
 
