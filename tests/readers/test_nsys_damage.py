@@ -79,17 +79,17 @@ def test_most_of_a_file_cut_in_its_middle_is_there(tmp_path: Path, content: byte
     assert {"rows_lost"} <= lab.diagnostics()
 
 
-@pytest.mark.parametrize("page", range(3, 40, 3))
-def test_a_page_of_nonsense_costs_its_own_rows_only(tmp_path: Path, content: bytes, page: int) -> None:
+def test_a_page_of_nonsense_costs_its_own_rows_only(tmp_path: Path, content: bytes) -> None:
     size = int.from_bytes(content[16:18], "big")
-    if size * (page + 1) > len(content):
-        pytest.skip("the file has no such page")
-    lab = damaged(tmp_path, content[: size * page] + b"\xff" * size + content[size * (page + 1) :])
-    assert lab.file.status in STATUSES
-    if lab.file.status in STORED:
-        path = tmp_path / "report.sqlite"
-        for table, name in ((KERNELS, "kernels"), (CALLS, "api_calls"), (COPIES, "memcpys")):
-            assert readable(path, table) <= {row["start_ns"] for row in lab.rows(name)}
+    for page in range(3, len(content) // size, 3):
+        folder = tmp_path / str(page)
+        folder.mkdir()
+        lab = damaged(folder, content[: size * page] + b"\xff" * size + content[size * (page + 1) :])
+        assert lab.file.status in STATUSES, page
+        if lab.file.status in STORED:
+            path = folder / "report.sqlite"
+            for table, name in ((KERNELS, "kernels"), (CALLS, "api_calls"), (COPIES, "memcpys")):
+                assert readable(path, table) <= {row["start_ns"] for row in lab.rows(name)}, (page, name)
 
 
 _FLIP = st.tuples(st.floats(0, 0.999999), st.integers(0, 255))

@@ -21,6 +21,7 @@ _MAX_OUT_OF_PLACE = 64
 """Most consecutive rows of a scan out of place before the scan is abandoned."""
 
 _SEARCH_STEPS = 40
+_FIRST = -(1 << 63)
 LAST = (1 << 63) - 1
 """Largest row id: the end of a part whose end is unknown."""
 
@@ -86,7 +87,7 @@ class _DamagedTable:
 
     def at(self, row_id: int) -> Row | None:
         """Return the row with an id."""
-        return next(self._read(f"{self._query} = {row_id}"), None)
+        return next(self._read(f"{self._query} = ?", row_id), None)
 
     def following(self, first: int, last: int) -> Iterator[Row | None]:
         """Yield rows of consecutive ids while a scan finds them in place; None for a row out of place.
@@ -97,7 +98,7 @@ class _DamagedTable:
         """
         out_of_place = 0
         previous: Row | None = None
-        scanned = self._read(f"{self._query} > {first - 1} order by rowid")
+        scanned = self._read(f"{self._query} > ? order by rowid", max(first - 1, _FIRST))
         for row_id, row in zip(range(first, last + 1), scanned, strict=False):
             in_place = row[0] == row_id
             if previous:
@@ -114,7 +115,7 @@ class _DamagedTable:
     def beyond(self, row_id: int) -> Row | None:
         """Return a readable row from an id on, searched in steps that double."""
         for step in (0, *(1 << power for power in range(_SEARCH_STEPS))):
-            for row in self._read(f"{self._query} >= {row_id + step} order by rowid limit 1"):
+            for row in self._read(f"{self._query} >= ? order by rowid limit 1", min(row_id + step, LAST)):
                 return row
         return None
 
@@ -126,8 +127,9 @@ class _DamagedTable:
         last, first, count = (f"(select {number} {self._from})" for number in ("max(rowid)", "min(rowid)", "count(*)"))
         return bool(next(self._read(f"select coalesce({last} - {first} < {count}, 1)"), (1,))[0])
 
-    def _read(self, query: str) -> Iterator[Row]:
+    def _read(self, query: str, *row_ids: int) -> Iterator[Row]:
+        """Yield what SQLite can read; row ids are parameters, because parsing SQL takes longer than finding a row."""
         try:
-            yield from self._con.execute(query)
+            yield from self._con.execute(query, row_ids)
         except sqlite3.DatabaseError:
             return
