@@ -42,7 +42,7 @@ def test_a_dash_is_stdout_and_the_same_store_gives_the_same_bytes(run: Run, page
 
 def test_stdout_cannot_be_opened(run: Run) -> None:
     result = run("-o", "-", "--open")
-    assert (result.exit_code, result.stderr) == (2, "tracelab: --open needs a file; leave -o - out\n")
+    assert (result.exit_code, result.stderr) == (2, "tracelab: --open needs a file; omit -o -\n")
 
 
 def test_an_unknown_run_is_no_data(run: Run, tmp_path: Path) -> None:

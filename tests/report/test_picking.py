@@ -101,9 +101,9 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
     pick(page, "cpu")
     assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", "op_summary", "data_loader_wait"]
     links = page.run("[...document.querySelectorAll('nav li:not([hidden])')].map(each => each.textContent)")
-    assert links == ["Summary", "Health of the data", "Where the time goes", "The CPU side", "No data"]
+    assert links == ["Summary", "Health of the data", "Where the time goes", "CPU side", "No data"]
     told = page.run("document.getElementById('absent').textContent")
-    assert "nothing to show of this run" in told and "GPU time breakdown · " in told and "--run cpu" in told
+    assert "no data of this run" in told and "GPU time breakdown · " in told and "--run cpu" in told
     pick(page, "")
     assert page.run(SHOWN) == everything
     assert page.run("document.getElementById('absent').textContent") == ""

@@ -73,7 +73,7 @@ def test_each_run_has_its_own_for_when_it_is_picked(both: ReportSession) -> None
     ]
     assert QUESTION.report is not None
     written = render_findings(both, QUESTION, pa.Table.from_pylist(ROWS, SCHEMA))
-    assert re.findall(r'data-held="([^"]*)"', written) == ["1 of 2 rows", "1 of 2 rows"]
+    assert re.findall(r'data-count="([^"]*)"', written) == ["1 of 2 rows", "1 of 2 rows"]
 
 
 def test_what_is_within_the_threshold_is_said_to_be_fine(asking: ReportSession) -> None:

@@ -77,7 +77,7 @@ def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
 def said(section: Section) -> list[str]:
     """What the section says of its figures, without how to mend it and the rule."""
     told = section.body.partition("<ul class=query-findings>")[2].partition("</ul>")[0]
-    items = re.findall(r"<li[^>]*>(.*?)(?= <span class=try>|<li|$)", told)
+    items = re.findall(r"<li[^>]*>(.*?)(?= <span class=advice>|<li|$)", told)
     return [html.unescape(re.sub(r"<[^>]+>", "", item)).replace("\xa0", " ") for item in items]
 
 
@@ -112,11 +112,11 @@ def drawn(seen: tuple[Page, Path], **window: int) -> Page:
     chromium, path = seen
     chromium.open(path, **window)
     chromium.run("document.querySelector('.timeline').scrollIntoView()")
-    chromium.until("document.querySelector('.timeline-said')?.textContent")
+    chromium.until("document.querySelector('.timeline-status')?.textContent")
     return chromium
 
 
-SAID = "document.querySelector('.timeline-said').textContent"
+SAID = "document.querySelector('.timeline-status').textContent"
 SURFACE = "document.querySelector('.timeline-band canvas')"
 
 

@@ -237,12 +237,12 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     )
     count = f"{rows.formatted[_HELD][row]} of {rows.formatted[_ALL][row]} rows{group}"
     sentence = fill_sentence(finding.text, rows, row)
-    advice = f" <span class=try>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
+    advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     if is_whole:
         rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, so in <span>{count}</span>.</small>"
-        return f"<li data-say={at}>{sentence}{advice} {rule}"
+        return f"<li data-finding={at}>{sentence}{advice} {rule}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else ""
-    return f'<li data-say={at} data-held="{count}">{sentence}{own_advice}'
+    return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
 
 def _matching_rows_sql(finding: Finding, scope: str) -> str:

@@ -62,7 +62,7 @@ def _render_items(rows: list[dict[str, object]]) -> list[str]:
             )
             if part
         )
-        fix = f"<br><span class=try>{render_prose(str(first['how_to_fix']))}</span>" if first["how_to_fix"] else ""
+        fix = f"<br><span class=advice>{render_prose(str(first['how_to_fix']))}</span>" if first["how_to_fix"] else ""
         run_of = f' data-run="{escape_text(run)}"' if run else ""
         items.append(
             f"<li class={severity}{run_of}><b><span aria-hidden=true>{_SIGNS[str(severity)]}</span> {severity}</b> "

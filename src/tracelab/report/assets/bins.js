@@ -1,8 +1,8 @@
-// Bins of time as they are embedded: which one an instant is in, and what some of them hold together.
+// Embedded time bins: find the bin of an instant, and aggregate ranges of bins.
 "use strict";
 tracelab.bins = (() => {
-  // Differences added up again; what is not known stays so.
-  function undone(differences) {
+  // Add differences up again; null stays null.
+  function accumulate(differences) {
     let value = 0;
     return differences.map((by) => by === null ? null : value += by);
   }
@@ -23,10 +23,10 @@ tracelab.bins = (() => {
   }
 
   function most(values, start, end) {
-    let found = null;
-    if (values) for (let at = start; at < end; at++) if (values[at] !== null && (found === null || values[at] > found)) found = values[at];
-    return found;
+    let highest = null;
+    if (values) for (let at = start; at < end; at++) if (values[at] !== null && (highest === null || values[at] > highest)) highest = values[at];
+    return highest;
   }
 
-  return { undone, binOf, sum, most };
+  return { accumulate, binOf, sum, most };
 })();

@@ -1,13 +1,13 @@
-// Charts of the answers: each figure names rows of the table below it; lengths and places are the table's exact values.
+// Charts of query results: a figure refers to rows of the table below it, and draws their exact values.
 "use strict";
 {
-  const FIRST_PANELS = 4, TOLD_COLUMNS = 16;
-  const SPELLED = { ns: "ns", B: "bytes" };
+  const FIRST_PANELS = 4, TIP_COLUMNS = 16;
+  const UNIT_WORDS = { ns: "ns", B: "bytes" };
 
-  // A figure's rows: exact values for lengths, the cells' texts for what is read. Of rows beyond the table there are x, the
-  // columns of y, and the number of the run; a long number and a text are both text.
+  // Access a figure's rows: exact values to draw, the cells' texts to read. Rows beyond the table have x, the y columns and
+  // the number of the run; there, long numbers are text.
   function reader(table, spec) {
-    const rows = table.asAnswered, beyond = spec.beyond ?? [], runs = spec.runs ?? [];
+    const rows = table.resultRows, beyond = spec.beyond ?? [], runs = spec.runs ?? [];
     const columns = [spec.x, ...spec.y], places = columns.map((column) => column.at);
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
     const run = heads.indexOf("run");
@@ -26,22 +26,22 @@
       return number === null ? value(row, at) ?? "–" : tracelab.readable(number, columns[places.indexOf(at)].unit);
     }
     function exactOf(row, at) {
-      const unit = columns[places.indexOf(at)].unit, exact = grouped(String(value(row, at))), shown = textOf(row, at);
-      const whole = SPELLED[unit] ? `${exact} ${SPELLED[unit]}` : exact;
-      return numberOf(row, at) === null || [whole, exact].includes(shown) ? shown : `${shown} (${whole})`;
+      const unit = columns[places.indexOf(at)].unit, exact = grouped(String(value(row, at))), text = textOf(row, at);
+      const whole = UNIT_WORDS[unit] ? `${exact} ${UNIT_WORDS[unit]}` : exact;
+      return numberOf(row, at) === null || [whole, exact].includes(text) ? text : `${text} (${whole})`;
     }
     return {
       text: textOf,
       number: numberOf,
       ofRun: (row, picked) => picked === null || run < 0 || runOf(row) === picked,
-      // Every cell of a row, those that the chart shows first, with the exact value where the text rounds it.
-      told: (row, first) => {
+      // Return every cell of a row, the chart's columns first, with the exact value if the text is rounded.
+      tipRows: (row, first) => {
         if (isBeyond(row)) {
           const more = places.filter((at) => !first.includes(at) && value(row, at) !== null);
           return [...first, ...more].map((at) => [heads[at], exactOf(row, at)]);
         }
         const order = [...first, ...heads.keys()].filter((at, place, all) => all.indexOf(at) === place);
-        return order.slice(0, TOLD_COLUMNS).map((at) => {
+        return order.slice(0, TIP_COLUMNS).map((at) => {
           const cell = rows[row].cells[at];
           const exact = !cell.className && cell.title ? `${cell.textContent} (${grouped(cell.title)})` : text(cell);
           return [heads[at], exact];
@@ -66,20 +66,20 @@
       class: "drawing", role: "img", "aria-label": `${names} over ${spec.x.name}${panel.title ? ", " + panel.title : ""}`,
     }));
     let picked = null;
-    const held = () => rowsOf(panel).filter((row) => read.ofRun(row, picked));
-    const size = () => { place.style.height = tracelab.drawings.heightOf(spec, panel, held().length, place.clientWidth) + "px"; };
+    const visibleRows = () => rowsOf(panel).filter((row) => read.ofRun(row, picked));
+    const size = () => { place.style.height = tracelab.drawings.heightOf(spec, panel, visibleRows().length, place.clientWidth) + "px"; };
 
     holder.append(box);
     size();
     const option = tracelab.drawings.optionOf(spec, panel);
-    const drawn = tracelab.chart(place, () => option(spec, panel, read, picked, place.clientWidth, limits.get(panel)));
+    const chart = tracelab.chart(place, () => option(spec, panel, read, picked, place.clientWidth, limits.get(panel)));
     const show = (run) => {
       picked = run;
-      box.hidden = held().length === 0;
+      box.hidden = visibleRows().length === 0;
       if (box.hidden) return;
       size();
-      drawn.instance?.resize();
-      drawn.redraw();
+      chart.instance?.resize();
+      chart.redraw();
     };
     return { box, show };
   }
@@ -93,9 +93,9 @@
     let next = 0;
     const more = tracelab.element("button", "", { type: "button", class: "more" });
     const draw = (count) => {
-      const wanted = spec.panels.slice(next, next + count);
-      next += wanted.length;
-      panels.push(...wanted.map((panel) => drawPanel(spec, panel, read, holder, limits)));
+      const batch = spec.panels.slice(next, next + count);
+      next += batch.length;
+      panels.push(...batch.map((panel) => drawPanel(spec, panel, read, holder, limits)));
       more.hidden = next >= spec.panels.length;
       more.textContent = `Draw ${spec.panels.length - next} more charts`;
     };

@@ -1,4 +1,4 @@
-// How each kind of chart is drawn: options for ECharts, made of a panel, its figure's columns and the rows of the table.
+// ECharts options for each kind of chart, from a panel, the figure's columns and the table's rows.
 "use strict";
 tracelab.drawings = (() => {
   const BARS_AT_ONCE = 30, BAR = 22, POINTS_WORTH_A_SLIDER = 40, LEGEND_LINES = 4;
@@ -31,19 +31,19 @@ tracelab.drawings = (() => {
     if (columns.length === 1) return columns[0].name;
     const ends = columns.map((column) => column.name.split(" ").reverse());
     const differ = ends[0].findIndex((word, at) => ends.some((each) => each[at] !== word));
-    const alike = ends[0].slice(0, differ < 0 ? undefined : differ).reverse().join(" ");
-    if (columns[0].unit === "" && alike) return alike;
+    const common = ends[0].slice(0, differ < 0 ? undefined : differ).reverse().join(" ");
+    if (columns[0].unit === "" && common) return common;
     return GROUPS[columns[0].unit] ?? (columns[0].unit === "" && values.every(Number.isInteger) ? "count" : "");
   }
   const zoomColors = () => ({ textStyle: { color: tracelab.color("faint") }, borderColor: tracelab.color("line") });
 
-  // Both ends of a label: a kernel's beginning names it, and rank and GPU stand at the end.
+  // Shorten the middle of a label: a kernel's name begins it, rank and GPU end it.
   function middle(label, most) {
     const tail = Math.round(most * 0.55);
     return label.length <= most ? label : `${label.slice(0, Math.round(most) - tail - 1)}…${label.slice(-tail)}`;
   }
 
-  // The legend in as many lines as its names need, for nobody turns the pages of one on paper; and its height.
+  // Return the legend, in as many lines as its names need (paper has no paging), and its height.
   function legend(names, width) {
     const shown = names.length > 1;
     let lines = shown ? 1 : 0, taken = 0;
@@ -89,7 +89,7 @@ tracelab.drawings = (() => {
           const bar = bars[first.dataIndex];
           const inks = new Map(columns.map((column, index) => [column.at, ink(column, panel.y[index])]));
           const at = columns.map((column) => column.at);
-          return tracelab.tip(bar.label, read.told(bar.row, at).map(([name, value], place) => [name, value, inks.get(at[place])]));
+          return tracelab.tip(bar.label, read.tipRows(bar.row, at).map(([name, value], place) => [name, value, inks.get(at[place])]));
         },
       },
       series: columns.map((column, index) => ({
@@ -116,13 +116,13 @@ tracelab.drawings = (() => {
 
   function tipOfPoint(spec, series, read, { seriesIndex, dataIndex }) {
     const each = series[seriesIndex];
-    return each ? tracelab.tip(each.name, read.told(each.rows[dataIndex], [spec.y[each.y].at, spec.x.at])) : "";
+    return each ? tracelab.tip(each.name, read.tipRows(each.rows[dataIndex], [spec.y[each.y].at, spec.x.at])) : "";
   }
 
-  // A line's colour: its own, where other panels have the same line, else by its place.
+  // Return a line's color: its own if other panels have the same line, else by position.
   const inkOf = (each, index) => tracelab.color(each.ink ?? index);
 
-  // The points of a line: of several rows at one place, in a curve, their mean.
+  // Return the points of a line; in a curve, rows of the same x become their mean.
   function pointsOf(spec, each, read) {
     const points = [];
     for (const row of each.rows) {
@@ -133,22 +133,22 @@ tracelab.drawings = (() => {
     return points.map((point) => ({ ...point, y: point.rows.length > 1 ? point.rows.reduce((sum, row) => sum + y(row), 0) / point.rows.length : y(point.rows[0]) }));
   }
 
-  function saidOf(spec, each, read, point) {
+  function tipText(spec, each, read, point) {
     const column = spec.y[each.y];
-    if (point.rows.length === 1) return read.told(point.rows[0], [column.at])[0][1];
+    if (point.rows.length === 1) return read.tipRows(point.rows[0], [column.at])[0][1];
     return `${tracelab.readable(point.y, column.unit)}, the mean of ${point.rows.length} rows`;
   }
 
-  // At an instant every line tells: a step what holds there, another line what it has just there.
+  // Build the tooltip of an instant: the value that holds there of a step line, the value at exactly that x of others.
   function tipOfLines(spec, panel, series, read, near) {
     if (!near.length) return "";
-    const pointed = series[near[0].seriesIndex].points[near[0].dataIndex], at = pointed.x;
+    const nearest = series[near[0].seriesIndex].points[near[0].dataIndex], at = nearest.x;
     const holds = panel.join === "step" ? (point) => point.x <= at : (point) => point.x === at;
     const lines = series.flatMap((each, index) => {
       const point = each.points.findLast(holds);
-      return point === undefined ? [] : [[each.name, saidOf(spec, each, read, point), inkOf(each, index)]];
+      return point === undefined ? [] : [[each.name, tipText(spec, each, read, point), inkOf(each, index)]];
     });
-    return tracelab.tip(`${spec.x.name} ${read.told(pointed.rows[0], [spec.x.at])[0][1]}`, lines);
+    return tracelab.tip(`${spec.x.name} ${read.tipRows(nearest.rows[0], [spec.x.at])[0][1]}`, lines);
   }
 
   function pointOption(spec, panel, read, picked, width, limit = {}) {
@@ -191,15 +191,15 @@ tracelab.drawings = (() => {
     };
   }
 
-  // A grid: what each cell holds is the table's text; of several repeats the first that is not ok.
+  // Grid: each cell shows the table's text; of several repeats, the first that is not ok.
   function gridOption(spec, panel, read, picked) {
     const column = spec.y[panel.y[0]];
     const cells = panel.cells.map(([across, down, rows]) => {
-      const held = rows.filter((row) => read.ofRun(row, picked));
-      const shown = held.find((row) => read.text(row, column.at) !== "ok") ?? held[0];
-      return { across, down, held, shown };
-    }).filter(({ shown }) => shown !== undefined);
-    const numbers = cells.map(({ shown }) => read.number(shown, column.at)).filter((value) => value !== null);
+      const visible = rows.filter((row) => read.ofRun(row, picked));
+      const first = visible.find((row) => read.text(row, column.at) !== "ok") ?? visible[0];
+      return { across, down, visible, first };
+    }).filter(({ first }) => first !== undefined);
+    const numbers = cells.map(({ first }) => read.number(first, column.at)).filter((value) => value !== null);
     const isNumber = numbers.length > 0;
     const low = Math.min(0, ...numbers), high = Math.max(1, ...numbers);
     const axis = { type: "category", axisTick: { show: false }, splitArea: { show: false }, axisLine: { show: false } };
@@ -212,24 +212,24 @@ tracelab.drawings = (() => {
         ? { show: false, min: low, max: high, dimension: 2, inRange: { color: ["#00204c", "#31446b", "#666970", "#958f78", "#cbba69", "#ffea46"] } }
         : undefined,
       tooltip: { formatter: ({ dataIndex }) => {
-        const { across, down, held, shown } = cells[dataIndex];
-        const title = `${spec.x.name} ${panel.across[across]} · ${panel.down[down]}` + (held.length > 1 ? ` · ${held.length} rows` : "");
-        return tracelab.tip(title, read.told(shown, [column.at]));
+        const { across, down, visible, first } = cells[dataIndex];
+        const title = `${spec.x.name} ${panel.across[across]} · ${panel.down[down]}` + (visible.length > 1 ? ` · ${visible.length} rows` : "");
+        return tracelab.tip(title, read.tipRows(first, [column.at]));
       } },
       series: [{
         type: "heatmap", itemStyle: { borderColor: tracelab.color("paper"), borderWidth: 2 },
-        label: { show: true, fontSize: 11, formatter: ({ dataIndex }) => read.text(cells[dataIndex].shown, column.at) },
-        data: cells.map(({ across, down, shown }) => {
-          const value = read.number(shown, column.at);
+        label: { show: true, fontSize: 11, formatter: ({ dataIndex }) => read.text(cells[dataIndex].first, column.at) },
+        data: cells.map(({ across, down, first }) => {
+          const value = read.number(first, column.at);
           if (isNumber) return { value: [across, down, value], label: { color: (value - low) / (high - low) > 0.6 ? "#000" : "#fff" } };
-          const text = read.text(shown, column.at);
+          const text = read.text(first, column.at);
           return { value: [across, down, 0], itemStyle: { color: panel.inks[text] ?? "#bbb" }, label: { color: text === "not_run" ? "#000" : "#fff" } };
         }),
       }],
     };
   }
 
-  // The roofs as lines up to the limits of what is drawn: memory's slanted, arithmetic's flat.
+  // Draw the roofs as lines up to the limits of the chart: memory slanted, arithmetic flat.
   function roofSeries(panel, xs) {
     const { flat, slanted } = panel.roofs;
     const speed = Math.max(0, ...slanted.map((roof) => roof.speed));
@@ -257,7 +257,7 @@ tracelab.drawings = (() => {
     };
   }
 
-  // By a chart's kind, else by what its panels hold.
+  // Select by the chart's kind, else by the content of its panels.
   const OPTIONS = { roofline: rooflineOption, grid: gridOption };
   const optionOf = (spec, panel) => OPTIONS[spec.kind] ?? (panel.series ? pointOption : barOption);
 

@@ -1,4 +1,4 @@
-// What of Apache ECharts the report draws with. echarts.js is made of it, in a folder with nothing else in it:
+// The parts of Apache ECharts that the report uses. To build echarts.js from it, in an otherwise empty folder:
 //   npm install echarts@6.1.0 esbuild@0.28
 //   npx esbuild echarts.mjs --bundle --minify --format=iife --global-name=echarts --target=es2020 --legal-comments=none
 //     --define:process.env.NODE_ENV='"production"' --charset=utf8 --banner:js="$(head -n 1 echarts.js)" --outfile=echarts.js

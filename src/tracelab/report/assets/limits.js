@@ -1,17 +1,17 @@
-// What panels of a figure share: the ends of their axes, where that lets none of them shrink to nothing.
+// Axis limits that panels of a figure share, if none of them becomes too small to read.
 "use strict";
 tracelab.limits = (() => {
-  const ALIKE = 4, STEPS = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
+  const MOST_RATIO = 4, STEPS = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
   function rounded(value) {
     const power = 10 ** Math.floor(Math.log10(value));
     return power * STEPS.find((step) => step * power >= value * (1 - 1e-9));
   }
 
-  // Of each panel the largest value of an axis; undefined where a panel differs too much from another.
+  // Return the largest value of all panels; undefined if their largest values differ too much.
   function shared(values, unit) {
     const most = values.map((each) => Math.max(0, ...each)).filter((each) => each > 0);
-    const isAlike = unit === "%" || Math.max(...most) <= ALIKE * Math.min(...most);
+    const isAlike = unit === "%" || Math.max(...most) <= MOST_RATIO * Math.min(...most);
     return most.length && isAlike && !values.flat().some((value) => value < 0) ? Math.max(...most) : undefined;
   }
 
@@ -25,7 +25,7 @@ tracelab.limits = (() => {
   const upsOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.y[each.y].at, read));
   const acrossOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.x.at, read));
 
-  // The ends of an axis that some panels share, or undefined.
+  // Compute the limits of an axis that some panels share, or undefined.
   const ENDS = {
     y: (spec, panels, read) => {
       if (panels.some((panel) => panel.log?.[1])) return undefined;
@@ -41,13 +41,13 @@ tracelab.limits = (() => {
     },
   };
 
-  function groups(panels, key) {
-    const found = new Map(panels.map((panel) => [key(panel), []]));
-    for (const panel of panels) found.get(key(panel)).push(panel);
-    return [...found.values()];
+  function groupBy(panels, key) {
+    const groups = new Map(panels.map((panel) => [key(panel), []]));
+    for (const panel of panels) groups.get(key(panel)).push(panel);
+    return [...groups.values()];
   }
 
-  // By panel: the ends of its axes that it has in common with all of the same columns, or with those of its run or sweep.
+  // Map each panel to its axis limits: shared by all panels of its columns, else by those of its run or sweep.
   return (spec, read) => {
     const limits = new Map(spec.panels.map((panel) => [panel, {}]));
     if (["pairs", "roofline", "grid"].includes(spec.kind)) return limits;
@@ -57,8 +57,8 @@ tracelab.limits = (() => {
         for (const panel of panels) limits.get(panel)[axis] = ends;
         return ends !== undefined;
       };
-      for (const alike of groups(spec.panels, (panel) => panel.y.join(" "))) {
-        if (!share(alike)) groups(alike, (panel) => panel.run).forEach(share);
+      for (const group of groupBy(spec.panels, (panel) => panel.y.join(" "))) {
+        if (!share(group)) groupBy(group, (panel) => panel.run).forEach(share);
       }
     }
     return limits;

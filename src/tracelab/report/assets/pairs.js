@@ -1,4 +1,4 @@
-// Pairs: two figures of a row that are orders of magnitude apart, as dots on a logarithmic axis with a line between them.
+// Pair charts: two values of a row as dots on a logarithmic axis, with a line between them.
 "use strict";
 {
   const { legend, middle, ink, kinds } = tracelab.drawings;
@@ -21,7 +21,7 @@
     const [names, top] = legend(columns.map((column) => column.name), width);
     const line = { stroke: tracelab.color("idle"), lineWidth: 2 };
 
-    // The line of a row, and over it how many times its figures are apart, where there is room for that.
+    // Draw the line of a row, and the ratio of its values above it if there is room.
     function between(params, api) {
       const [least, most, place] = [0, 1, 2].map((at) => api.value(at));
       const [left, y] = api.coord([least, place]), [right] = api.coord([most, place]);
@@ -43,7 +43,7 @@
         axisLine: { lineStyle: { color: tracelab.color("line") } },
         axisLabel: { color: tracelab.color("ink"), interval: 0, formatter: (label) => middle(label, Math.min(46, width * 0.06)) },
       },
-      tooltip: { trigger: "item", formatter: ({ value }) => tracelab.tip(pairs[value[1]].label, read.told(pairs[value[1]].row, columns.map((column) => column.at))) },
+      tooltip: { trigger: "item", formatter: ({ value }) => tracelab.tip(pairs[value[1]].label, read.tipRows(pairs[value[1]].row, columns.map((column) => column.at))) },
       series: [
         { type: "custom", silent: true, renderItem: between, encode: { x: [0, 1], y: 2 }, data: pairs.map((pair, place) => [Math.min(...pair.spots), Math.max(...pair.spots), place]) },
         ...columns.map((column, index) => ({

@@ -1,4 +1,4 @@
-// The report's core: theme, run picker, charts that are drawn when they come near. Everything shown is set as text.
+// The report's core: theme, run selector, lazily drawn charts. All text reaches the page through textContent.
 "use strict";
 const tracelab = (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -19,12 +19,12 @@ const tracelab = (() => {
     const probe = document.createElement("span");
     probe.style.color = "var(--" + variable + ")";
     root.append(probe);
-    const found = getComputedStyle(probe).color;
+    const value = getComputedStyle(probe).color;
     probe.remove();
-    return found;
+    return value;
   }
 
-  // The unit in which the largest of the values has one to three digits before the point.
+  // Select the unit in which the largest value has one to three digits before the point.
   function scale(unit, values) {
     const scales = SCALES[unit];
     if (!scales) return [1, unit];
@@ -43,13 +43,13 @@ const tracelab = (() => {
   }
 
   function element(name, text, attributes = {}) {
-    const made = document.createElement(name);
-    if (text !== undefined) made.textContent = text;
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    return node;
   }
 
-  // What a tooltip shows: a title and lines of name, value and colour.
+  // Build a tooltip: a title, and lines of name, value and color.
   function tip(title, rows) {
     const box = element("div", undefined, { class: "tip" });
     box.append(element("strong", title));
@@ -82,24 +82,24 @@ const tracelab = (() => {
   }
 
   function chart(target, option) {
-    let drawn = null, seen = null;
+    let instance = null, drawnWidth = null;
     const redraw = () => {
-      if (!drawn) return;
-      drawn.setOption(themedOption(option()), { notMerge: true });
+      if (!instance) return;
+      instance.setOption(themedOption(option()), { notMerge: true });
     };
     whenNear(target, () => {
-      drawn = echarts.init(target, null, { renderer: "svg" });
+      instance = echarts.init(target, null, { renderer: "svg" });
       redraw();
-      seen = target.clientWidth;
+      drawnWidth = target.clientWidth;
       new ResizeObserver(() => {
-        if (target.clientWidth === seen || !target.clientWidth) return;
-        seen = target.clientWidth;
-        drawn.resize();
+        if (target.clientWidth === drawnWidth || !target.clientWidth) return;
+        drawnWidth = target.clientWidth;
+        instance.resize();
         redraw();
       }).observe(target);
     });
-    themed.push(() => { if (printing) { drawNow(target); drawn?.resize(); } redraw(); });
-    return { redraw, get instance() { return drawn; } };
+    themed.push(() => { if (printing) { drawNow(target); instance?.resize(); } redraw(); });
+    return { redraw, get instance() { return instance; } };
   }
 
   function themedOption(option) {
@@ -134,12 +134,12 @@ const tracelab = (() => {
     redrawAll();
   });
 
-  // What a run that is picked leaves of the page. Runs are named by their places in the control: names are long.
-  function pick(run, place) {
+  // Show only what concerns the selected run. Elements name runs by their position in the selector: names are long.
+  function pick(run, position) {
     const all = run === null;
     const each = (selector, isHidden) => document.querySelectorAll(selector).forEach((item) => { item.hidden = isHidden(item); });
-    const isOf = (places) => places.split(" ").includes(place);
-    if (!all) document.querySelectorAll("li[data-held]").forEach((item) => { if (isOf(item.parentElement.dataset.only)) complete(item); });
+    const isOf = (positions) => positions.split(" ").includes(position);
+    if (!all) document.querySelectorAll("li[data-count]").forEach((item) => { if (isOf(item.parentElement.dataset.only)) complete(item); });
     each("[data-run]", (item) => !all && item.dataset.run !== run);
     each("[data-only]", (item) => !isOf(item.dataset.only));
     each("[data-all]", () => !all);
@@ -153,30 +153,30 @@ const tracelab = (() => {
     });
     each("main > section:has(> article.part)", (section) => !section.querySelector("article.part:not([hidden])"));
     each("nav li", (link) => document.querySelector(link.firstElementChild.hash).hidden);
-    tellAbsent(run);
-    for (const show of picking) show(run); // and those that come while it runs: tables not opened yet
+    showAbsent(run);
+    for (const show of picking) show(run); // includes listeners added meanwhile, by tables not opened yet
   }
 
-  // A run's sentence with what to try and the rule, which are written once, in the sentence of all runs.
+  // Complete a run's finding with the advice and the rule, which only the finding of all runs contains.
   function complete(item) {
-    const whole = item.closest("article").querySelector(`[data-all] [data-say="${item.dataset.say}"]`);
+    const whole = item.closest("article").querySelector(`[data-all] [data-finding="${item.dataset.finding}"]`);
     if (!whole || item.querySelector("small")) return;
-    const advice = item.querySelector(".try") ? null : whole.querySelector(".try");
+    const advice = item.querySelector(".advice") ? null : whole.querySelector(".advice");
     const rule = whole.querySelector("small").cloneNode(true);
-    rule.querySelector("span").textContent = item.dataset.held;
+    rule.querySelector("span").textContent = item.dataset.count;
     for (const part of [advice?.cloneNode(true), rule]) if (part) item.append(" ", part);
   }
 
-  // The parts that are left out, with a way to ask why.
-  function tellAbsent(run) {
+  // List the hidden parts, and the command whose report explains why they have no data.
+  function showAbsent(run) {
     const absent = [...document.querySelectorAll("article.part[hidden] h3")].map((head) => head.textContent);
     const holder = document.getElementById("absent");
     holder.replaceChildren();
     if (!absent.length) return;
-    const told = holder.appendChild(element("details", undefined, { class: "cut" }));
+    const details = holder.appendChild(element("details", undefined, { class: "cut" }));
     const parts = absent.length === 1 ? "1 part has" : absent.length + " parts have";
-    told.append(element("summary", parts + " nothing to show of this run"), element("p", absent.join(" · ")));
-    const how = told.appendChild(element("p", "Its own report says how to capture what they need: "));
+    details.append(element("summary", parts + " no data of this run"), element("p", absent.join(" · ")));
+    const how = details.appendChild(element("p", "How to capture what they need is in the report of this run alone: "));
     how.append(element("code", "tracelab report --run " + run));
   }
 

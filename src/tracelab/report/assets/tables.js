@@ -1,4 +1,4 @@
-// Tables that sort by a click on a heading, and filter as you type; the run picker hides rows of other runs.
+// Tables: a click on a heading sorts, typing filters, and the run selector hides rows of other runs.
 "use strict";
 {
   const ROWS_WORTH_A_FILTER = 8;
@@ -6,10 +6,10 @@
   const NEXT_OF_TEXT = { none: "ascending", ascending: "descending", descending: "none" };
   const collator = new Intl.Collator("en", { numeric: true });
 
-  // A cell without a class is a number, exact in its title, or where it has none, as it stands; null for any other cell.
+  // Return the number of a cell without a class, from its title if it has one, else from its text; null for other cells.
   tracelab.numberOf = (cell) => cell.className ? null : Number((cell.title || cell.textContent).split(" ")[0].replaceAll(",", ""));
 
-  // A cell's value: a number exactly enough to sort by, a text, or null where there is none.
+  // Return a cell's value for sorting: a number, a text, or null if it is empty.
   function valueOf(cell) {
     if (!cell.className) return tracelab.numberOf(cell);
     return cell.classList.contains("u") ? null : cell.textContent;
@@ -49,25 +49,25 @@
     const box = tracelab.element("p", undefined, { class: "filter" });
     const label = box.appendChild(tracelab.element("label", "Filter "));
     const input = label.appendChild(tracelab.element("input", undefined, { type: "search", autocomplete: "off" }));
-    const told = box.appendChild(tracelab.element("span", "", { "aria-live": "polite" }));
+    const status = box.appendChild(tracelab.element("span", "", { "aria-live": "polite" }));
     const texts = rows.map((row) => row.textContent.toLowerCase());
     const at = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "run");
     let run = null;
-    const isMeant = (row) => run === null || at < 0 || row.cells[at].title === run || row.cells[at].textContent === run;
+    const isOfRun = (row) => run === null || at < 0 || row.cells[at].title === run || row.cells[at].textContent === run;
     const show = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
       rows.forEach((row, index) => {
-        row.hidden = !(isMeant(row) && words.every((word) => texts[index].includes(word)));
+        row.hidden = !(isOfRun(row) && words.every((word) => texts[index].includes(word)));
         count += !row.hidden;
       });
-      told.textContent = count === rows.length ? "" : ` ${count} of ${rows.length} rows`;
+      status.textContent = count === rows.length ? "" : ` ${count} of ${rows.length} rows`;
       summary.textContent = run === null || at < 0 ? whole : "Table: " + ofRun();
     };
     const summary = table.closest("details").querySelector("summary"), whole = summary.textContent;
     const ofRun = () => {
-      const count = rows.filter(isMeant).length;
-      if (!count) return "the rows of this run are not among those shown here";
+      const count = rows.filter(isOfRun).length;
+      if (!count) return "this table has no rows of this run";
       return `${count.toLocaleString("en")} row${count === 1 ? "" : "s"} of this run`;
     };
     input.addEventListener("input", show);
@@ -77,18 +77,18 @@
 
   for (const table of document.querySelectorAll(".data table")) {
     const rows = [...table.tBodies[0].rows];
-    table.asAnswered = rows; // charts name rows by their place in the answer, however the table is sorted
-    let made = false;
-    const make = () => {
-      if (made) return;
-      made = true;
+    table.resultRows = rows; // charts refer to rows by position in the result, in any sort order of the table
+    let isReady = false;
+    const prepare = () => {
+      if (isReady) return;
+      isReady = true;
       sortable(table, rows);
       filterable(table, rows);
     };
     const details = table.closest("details");
-    if (details.open) make();
-    else details.addEventListener("toggle", make, { once: true });
-    tracelab.onRun(make); // the filter's own comes behind it, so a picked run holds for tables not opened yet
+    if (details.open) prepare();
+    else details.addEventListener("toggle", prepare, { once: true });
+    tracelab.onRun(prepare); // registers the filter's listener, so the selection applies to tables not opened yet
   }
 
   const opened = [];

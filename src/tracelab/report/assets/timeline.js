@@ -1,14 +1,14 @@
-// The timeline: every device's bins, drawn on canvas at any zoom. Bins merge in pairs, so each figure shown is a sum of
-// whole nanoseconds; between two edges of the finest bins nothing is known, and the steps stay steps.
+// The timeline: every device's bins, drawn on canvas at any zoom. Bins merge in pairs, so each value is a sum of integer
+// nanoseconds. Nothing is interpolated within the finest bins.
 "use strict";
 (() => {
   const block = document.getElementById("json-timeline");
   if (!block) return;
   const { parts, levels, runs } = tracelab.json("timeline");
-  const { undone, binOf, sum, most } = tracelab.bins;
+  const { accumulate, binOf, sum, most } = tracelab.bins;
   const BAND = 64, TRACK = 26, LABEL = 18, AXIS = 22, LEFT = 8;
   const TRACKS = [
-    // The mean of a bin, before the most that were in flight at once: a bin hides how the mean came about.
+    // The mean of a bin in front of its maximum: equal means can have different maxima.
     { name: "kernels in flight", of: "kernel_ns", most: "max_kernels", unit: "", ink: "compute", mean: true },
     { name: "copied", of: "copy_bytes", unit: "GB/s", ink: "memory", mean: true },
     { name: "allocated memory", of: "max_allocated_bytes", unit: "B", ink: 3, mean: false },
@@ -16,9 +16,9 @@
   const FAINT = 0.35;
 
   for (const run of runs) {
-    run.edges = undone(run.edges);
+    run.edges = accumulate(run.edges);
     for (const { columns } of run.devices) {
-      for (const name of levels) if (columns[name]) columns[name] = undone(columns[name]);
+      for (const name of levels) if (columns[name]) columns[name] = accumulate(columns[name]);
     }
   }
 
@@ -39,22 +39,22 @@
     for (const [text, label, act] of buttons) {
       bar.append(Object.assign(tracelab.element("button", text, { type: "button", "aria-label": label, title: label }), { onclick: act }));
     }
-    const said = bar.appendChild(tracelab.element("span", "", { class: "timeline-said", role: "status", "aria-live": "polite" }));
+    const status = bar.appendChild(tracelab.element("span", "", { class: "timeline-status", role: "status", "aria-live": "polite" }));
     const tip = tracelab.element("div", undefined, { class: "timeline-tip", hidden: "" });
     const axis = canvas(target, AXIS + 14, "Time axis");
     const bands = run.devices.map((device) => band(target, device));
     target.append(tip);
 
-    let asked = false;
+    let isScheduled = false;
     function redraw() {
-      if (asked) return;
-      asked = true;
-      requestAnimationFrame(() => { asked = false; paint(); });
+      if (isScheduled) return;
+      isScheduled = true;
+      requestAnimationFrame(() => { isScheduled = false; paint(); });
     }
 
     function paint() {
       const group = grouping(run, view, axis.clientWidth);
-      said.textContent = `${tracelab.readable(view.to - view.from, "ns")} shown, a bin is ${tracelab.readable(group.length, "ns")}`;
+      status.textContent = `${tracelab.readable(view.to - view.from, "ns")} shown, a bin is ${tracelab.readable(group.length, "ns")}`;
       paintAxis(axis, run, view);
       for (const each of bands) paintBand(each, run, view, group);
     }
@@ -132,16 +132,16 @@
   }
 
   function canvas(target, height, label) {
-    const made = tracelab.element("canvas", undefined, { role: "img", "aria-label": label });
-    made.style.height = height + "px";
-    return target.appendChild(made);
+    const surface = tracelab.element("canvas", undefined, { role: "img", "aria-label": label });
+    surface.style.height = height + "px";
+    return target.appendChild(surface);
   }
 
-  // How many bins, as a power of two, stand together so that none is narrower than a pixel; and how long that is.
+  // Return how many bins, as a power of two, merge so that none is narrower than a pixel, and the length of such a group.
   function grouping(run, view, width) {
-    const bins = run.edges.length - 1, shown = bins * (view.to - view.from) / (run.edges[bins] - run.edges[0]);
+    const bins = run.edges.length - 1, visible = bins * (view.to - view.from) / (run.edges[bins] - run.edges[0]);
     let power = 0;
-    while (shown / 2 ** power > Math.max(width - 2 * LEFT, 1)) power++;
+    while (visible / 2 ** power > Math.max(width - 2 * LEFT, 1)) power++;
     return { power, length: run.edges[Math.min(1 << power, bins)] - run.edges[0] };
   }
 
@@ -150,7 +150,7 @@
     return track.mean ? sum(values, start, end) / length : most(values, start, end);
   }
 
-  // The most that a track shows of some bins: of kernels how many were in flight at once, which is no mean.
+  // Return the maximum of a track over some bins; for kernels, the most in flight at once rather than a mean.
   function top(track, device, start, end, length) {
     return track.most ? most(device.columns[track.most], start, end) : level(track, device, start, end, length);
   }
@@ -174,7 +174,7 @@
     return Math.min(Math.max((event.clientX - box.left - LEFT) / (box.width - 2 * LEFT), 0), 1);
   }
 
-  function prepared(surface) {
+  function preparePen(surface) {
     const ratio = devicePixelRatio || 1, width = surface.clientWidth, height = surface.clientHeight;
     surface.width = Math.round(width * ratio);
     surface.height = Math.round(height * ratio);
@@ -185,7 +185,7 @@
   }
 
   function paintBand(each, run, view, group) {
-    const { pen, width, ratio } = prepared(each.canvas);
+    const { pen, width, ratio } = preparePen(each.canvas);
     const place = (ns) => LEFT + (ns - view.from) / (view.to - view.from) * (width - 2 * LEFT);
     const snapped = (x) => Math.round(x * ratio) / ratio; // whole pixels, else edges shine through
     const stride = 1 << group.power;
@@ -193,12 +193,12 @@
     const inks = parts.map(([, color]) => tracelab.color(color));
     const tops = each.tracks.map((_, at) => BAND + LABEL + at * (LABEL + TRACK));
     const highest = each.tracks.map((track) => {
-      let found = 0;
+      let peak = 0;
       for (let at = begin; at < stop; at += stride) {
         const end = Math.min(at + stride, run.edges.length - 1);
-        found = Math.max(found, top(track, each.device, at, end, run.edges[end] - run.edges[at]) ?? 0);
+        peak = Math.max(peak, top(track, each.device, at, end, run.edges[end] - run.edges[at]) ?? 0);
       }
-      return found;
+      return peak;
     });
     pen.save();
     pen.beginPath();
@@ -230,9 +230,9 @@
       });
     }
     pen.restore();
-    const said = each.tracks.map((track, index) => `${track.name}, up to ${tracelab.readable(highest[index], track.unit)}${track.mean && !track.most ? " in a bin" : ""}`);
-    each.canvas.setAttribute("aria-description", said.join("; "));
-    said.forEach((text, index) => {
+    const captions = each.tracks.map((track, index) => `${track.name}, up to ${tracelab.readable(highest[index], track.unit)}${track.mean && !track.most ? " in a bin" : ""}`);
+    each.canvas.setAttribute("aria-description", captions.join("; "));
+    captions.forEach((text, index) => {
       pen.fillStyle = tracelab.color("ink");
       pen.fillText(text, LEFT, tops[index] - 5);
       pen.fillStyle = tracelab.color("line");
@@ -241,11 +241,11 @@
   }
 
   function paintAxis(surface, run, view) {
-    const { pen, width } = prepared(surface);
+    const { pen, width } = preparePen(surface);
     const span = view.to - view.from, place = (ns) => LEFT + (ns - view.from) / span * (width - 2 * LEFT);
-    const wanted = span / Math.max(2, width / 110);
-    const power = 10 ** Math.floor(Math.log10(wanted));
-    const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= wanted);
+    const minStep = span / Math.max(2, width / 110);
+    const power = 10 ** Math.floor(Math.log10(minStep));
+    const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= minStep);
     pen.fillStyle = tracelab.color("ink");
     for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
       pen.fillRect(place(at), AXIS + 8, 1, 6);
@@ -265,7 +265,7 @@
     }
   }
 
-  // Dragging moves, two fingers zoom, a pointer that rests tells; a finger that moves up or down scrolls the page.
+  // Dragging moves, two fingers zoom, hovering shows values; a vertical swipe scrolls the page.
   function gestures(surface, act) {
     const pointers = new Map();
     surface.style.touchAction = "pan-y";
@@ -279,8 +279,8 @@
       const wide = surface.clientWidth - 2 * LEFT;
       if (pointers.size === 2) {
         const other = [...pointers.values()].find((each) => each.pointerId !== event.pointerId);
-        const apart = Math.abs(before.clientX - other.clientX), now = Math.abs(event.clientX - other.clientX);
-        if (apart > 8 && now > 8) act.zoom(apart / now, share(surface, other));
+        const distance = Math.abs(before.clientX - other.clientX), now = Math.abs(event.clientX - other.clientX);
+        if (distance > 8 && now > 8) act.zoom(distance / now, share(surface, other));
       } else if (event.clientX !== before.clientX) {
         act.move((before.clientX - event.clientX) / wide);
         act.leave();
