@@ -79,14 +79,14 @@ def render_sql(check: Check, run: str | None) -> str:
 
 def parse_check(path: Path) -> Check:
     """Parse the file of a check. Raises UsageError with file and line for an invalid header."""
-    found = spec.split_header(path, "check")
-    texts = {name: found.fields.get(name) for name in _FIELDS}
-    if set(found.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
-        raise UsageError(f"{path}:{found.first_line}: the header of a check has {', '.join(_FIELDS)}, each a text")
+    header = spec.split_header(path, "check")
+    texts = {name: header.fields.get(name) for name in _FIELDS}
+    if set(header.fields) != set(_FIELDS) or not all(isinstance(text, str) for text in texts.values()):
+        raise UsageError(f"{path}:{header.first_line}: the header of a check has {', '.join(_FIELDS)}, each a text")
     if texts["severity"] not in SEVERITIES:
-        raise UsageError(f"{path}:{found.first_line}: severity is one of {', '.join(SEVERITIES)}")
+        raise UsageError(f"{path}:{header.first_line}: severity is one of {', '.join(SEVERITIES)}")
     title, severity, how_to_fix = map(str, texts.values())
-    return Check(path.stem, title, found.prose, severity, how_to_fix, found.sql)
+    return Check(path.stem, title, header.prose, severity, how_to_fix, header.sql)
 
 
 def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> Iterator[dict[str, object]]:
@@ -110,16 +110,16 @@ def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> It
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
     lacks: dict[tuple[tuple[str, ...], str], list[spec.Query]] = {}
     for each in library.library().values():
-        lacking = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
-        if each.needs and lacking:
-            lacks.setdefault((lacking, _capture_advice(each.needs)), []).append(each)
-    for (lacking, ways), queries in lacks.items():
+        runs_without = tuple(name for name in runs if not any(name in filled[table] for table in each.needs))
+        if each.needs and runs_without:
+            lacks.setdefault((runs_without, _capture_advice(each.needs)), []).append(each)
+    for (runs_without, ways), queries in lacks.items():
         yield {
             "severity": "info",
             "code": "not_answerable",
-            "run": lacking[0] if len(lacking) == 1 else None,
+            "run": runs_without[0] if len(runs_without) == 1 else None,
             "count": len(queries),
-            "message": _describe_missing(queries, len(lacking), len(runs)),
+            "message": _describe_missing(queries, len(runs_without), len(runs)),
             "how_to_fix": ways,
         }
 
@@ -134,9 +134,11 @@ def _capture_advice(needs: Sequence[str]) -> str:
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _describe_missing(queries: Sequence[spec.Query], lacking: int, runs: int) -> str:
+def _describe_missing(queries: Sequence[spec.Query], runs_without: int, runs: int) -> str:
     tables = ", ".join(dict.fromkeys(table for each in queries for table in each.needs))
-    of_runs = "" if lacking == 1 else f" of {'all' if lacking == runs else f'{lacking:,} of'} {runs:,} runs"
+    of_runs = (
+        "" if runs_without == 1 else f" of {'all' if runs_without == runs else f'{runs_without:,} of'} {runs:,} runs"
+    )
     names = ", ".join(each.name for each in queries)
     subject = "1 query has" if len(queries) == 1 else f"{len(queries)} queries have"
     return f"{subject} no data{of_runs}, because these tables are empty: {tables}. Without data: {names}."

@@ -99,7 +99,7 @@ def test_kernels_of_one_stream_that_overlap_stand_beside_each_other(tmp_path):
         ("0.009", "stream 7, beside it 1"),
         ("0.019", "stream 7"),
     ]
-    assert done.beside == 2
+    assert done.moved == 2
 
 
 def test_ops_that_lie_in_each_other_share_a_track_and_one_that_crosses_does_not(tmp_path):

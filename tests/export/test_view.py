@@ -35,7 +35,7 @@ def asked(server: viewer.Server, path: str, **headers: str) -> http.client.HTTPR
 
 
 def cookie(server: viewer.Server) -> str:
-    return asked(server, f"/?word={server.what.word}").headers["Set-Cookie"].split(";")[0]
+    return asked(server, f"/?word={server.served.word}").headers["Set-Cookie"].split(";")[0]
 
 
 def test_it_listens_on_this_machine_alone(server):
@@ -75,7 +75,7 @@ def test_no_page_of_anothers_may_read_frame_or_be_called(server):
 
 def test_a_port_that_is_taken_is_said(server):
     with pytest.raises(TracelabError, match="name another with --port"):
-        viewer.Server(server.what, server.port)
+        viewer.Server(server.served, server.port)
 
 
 def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):

@@ -75,9 +75,9 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
         raise click.exceptions.Exit(1)
 
 
-def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
+def _pairs(name: str, options: tuple[str, ...]) -> dict[str, str]:
     """Parse NAME=VALUE pairs; raises UsageError for anything else."""
-    pairs = dict(each.partition("=")[::2] for each in given)
-    if "" in pairs or any("=" not in each for each in given):
+    pairs = dict(each.partition("=")[::2] for each in options)
+    if "" in pairs or any("=" not in each for each in options):
         raise UsageError(f"--{name} needs NAME=VALUE, such as --{name} width=256")
     return pairs

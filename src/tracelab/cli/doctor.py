@@ -57,7 +57,7 @@ class Doctor(click.Command):
 @click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; may be given several times.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
-def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  # noqa: ANN401  options have all types
+def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> None:  # noqa: ANN401  options have all types
     """Check data for errors and gaps, and print what to do about each.
 
     PATH is a store, a trace file, a folder or a pattern; files are ingested into a temporary store. Without PATH: the
@@ -66,13 +66,13 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
     """
     from tracelab import doctor
 
-    only = doctor.find_checks(given["codes"])
-    if given["show_sql"]:
-        click.echo("\n".join(doctor.render_sql(check, given["run"]) for check in only or doctor.checks()), nl=False)
+    only = doctor.find_checks(selection["codes"])
+    if selection["show_sql"]:
+        click.echo("\n".join(doctor.render_sql(check, selection["run"]) for check in only or doctor.checks()), nl=False)
         return
-    answer = Output.of(given["fmt"], given["output"], force=given["force"])
+    answer = Output.of(selection["fmt"], selection["output"], force=selection["force"])
     with _store(paths, store) as (examined, unread):
-        findings = _examined(examined, given["run"], only)
+        findings = _examined(examined, selection["run"], only)
     if answer.fmt != "table":
         answer.emit(findings)
     elif answer.path is not None:
@@ -83,7 +83,7 @@ def command(paths: tuple[str, ...], store: Path | None, **given: Any) -> None:  
             click.echo(line)
     severities = [str(severity) for severity in findings.column("severity").to_pylist()]
     click.echo(_sum_line(severities), err=True)
-    if unread or "error" in severities or (given["strict"] and "warning" in severities):
+    if unread or "error" in severities or (selection["strict"] and "warning" in severities):
         raise click.exceptions.Exit(1)
 
 
@@ -97,15 +97,15 @@ def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _store(paths: tuple[str, ...], given: Path | None) -> Iterator[tuple[Path, bool]]:
+def _store(paths: tuple[str, ...], store: Path | None) -> Iterator[tuple[Path, bool]]:
     """Return the store, or a temporary one made of the files, and whether a file was unreadable."""
     from tracelab.schema import store_path
     from tracelab.store import integrity
 
     if not paths:
-        yield store_path(given), False
+        yield store_path(store), False
         return
-    if given is not None:
+    if store is not None:
         raise UsageError("--store and a PATH were given; name one of them")
     if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.has_files(Path(paths[0]), "sources"):
         yield Path(paths[0]), False
@@ -118,7 +118,7 @@ def _ingested(paths: tuple[str, ...], store: Path) -> bool:
     """Ingest the files; return whether some were unreadable. Raises TracelabError if none could be stored."""
     from tracelab.ingest.pipeline import ingest
 
-    with progress_bar(shown=sys.stderr.isatty()) as progress:
+    with progress_bar(visible=sys.stderr.isatty()) as progress:
         report = ingest(paths, store, progress=progress)
     refused = [item for item in report.files if item.status in ("failed", "not_profiler_data")]
     failed = any(item.status == "failed" for item in refused)
@@ -142,10 +142,10 @@ def _width() -> int:
 
 def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> Iterator[str]:
     """Format the findings; several ranks with the same finding share one line."""
-    for (severity, code, run), alike in itertools.groupby(
+    for (severity, code, run), group in itertools.groupby(
         findings, lambda row: (row["severity"], row["code"], row["run"])
     ):
-        first, *others = alike
+        first, *others = group
         label = f"{severity:<8}"
         if color:
             label = click.style(label, fg=_COLORS[severity], bold=severity != "info")
@@ -155,9 +155,9 @@ def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> It
             yield from _wrapped("→ " + first["how_to_fix"], width)
 
 
-def _place(run: str | None, rank: int | None, others: int) -> str:
+def _place(run: str | None, rank: int | None, other_ranks: int) -> str:
     parts = [run or "", f"rank {rank}" if rank is not None else ""]
-    more = f" (and {others:,} more)" if others else ""
+    more = f" (and {other_ranks:,} more)" if other_ranks else ""
     return "".join(f"  {part}" for part in parts if part) + more
 
 
@@ -171,5 +171,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _sum_line(severities: Sequence[str]) -> str:
     counts = [(severities.count(name), name) for name in _COLORS]
-    told = ", ".join(f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count)
-    return told or "Every check passed: no findings."
+    counts_text = ", ".join(
+        f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count
+    )
+    return counts_text or "Every check passed: no findings."

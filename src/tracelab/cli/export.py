@@ -31,12 +31,12 @@ class Time(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
         """Parse it as integer nanoseconds."""
-        found = re.fullmatch(r"(\d+)(?:\.(\d+))?\s*(ns|us|µs|ms|s|)", str(value))
-        if found is None:
+        match = re.fullmatch(r"(\d+)(?:\.(\d+))?\s*(ns|us|µs|ms|s|)", str(value))
+        if match is None:
             self.fail(f"{value!r} is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)", param, ctx)
-        size = _UNITS[found[3]]
-        fraction = found[2] or ""
-        return int(found[1]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
+        size = _UNITS[match[3]]
+        fraction = match[2] or ""
+        return int(match[1]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
 
 
 def selection_options() -> list[click.Parameter]:
@@ -61,17 +61,17 @@ def build_request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | 
     return Request(runs, ranks, from_ns, to_ns)
 
 
-def write_trace(store: Path | None, what: Request, path: Path, stream: BinaryIO) -> ExportResult:
+def write_trace(store: Path | None, request: Request, path: Path, stream: BinaryIO) -> ExportResult:
     """Write the trace, compressed if the path ends in .gz."""
     from tracelab import export
     from tracelab.schema import store_path
 
     if path.suffix.lower() != ".gz":
-        return export.write(store_path(store), what, stream)
+        return export.write(store_path(store), request, stream)
     from isal import igzip
 
     with igzip.IGzipFile("", "wb", 2, stream, 0) as packed:  # type: ignore[no-untyped-call]
-        return export.write(store_path(store), what, packed)  # type: ignore[arg-type]  # it is written to, and no more
+        return export.write(store_path(store), request, packed)  # type: ignore[arg-type]  # it is written to, and no more
 
 
 def summary_lines(done: ExportResult) -> list[str]:
@@ -115,14 +115,16 @@ def command(
 
     from tracelab.cli.output import check_writable, write_atomically
 
-    what = build_request(runs, ranks, from_ns, to_ns)
+    request = build_request(runs, ranks, from_ns, to_ns)
     if output == Path("-"):
-        done = write_trace(store, what, output, sys.stdout.buffer)
+        done = write_trace(store, request, output, sys.stdout.buffer)
     else:
         _check_suffix(output)
         check_writable(output, force=force)
         results: list[ExportResult] = []
-        write_atomically(output, lambda stream: results.append(write_trace(store, what, output, stream)), force=force)
+        write_atomically(
+            output, lambda stream: results.append(write_trace(store, request, output, stream)), force=force
+        )
         done = results[0]
     for line in summary_lines(done):
         click.echo(line, err=True)

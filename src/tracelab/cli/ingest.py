@@ -62,7 +62,7 @@ def command(
     from tracelab.ingest.pipeline import ingest
     from tracelab.schema import store_path
 
-    with progress_bar(shown=sys.stderr.isatty() and not quiet) as progress:
+    with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
     for line in _render_report(report, problems_only=quiet):
         click.echo(line, err=True)
@@ -83,9 +83,9 @@ def _start_hashing(paths: tuple[str, ...]) -> None:
 
 
 @contextlib.contextmanager
-def progress_bar(*, shown: bool) -> Iterator[Progress | None]:
+def progress_bar(*, visible: bool) -> Iterator[Progress | None]:
     """Show a progress bar over the bytes of all files."""
-    if not shown:
+    if not visible:
         yield None
         return
     from rich.console import Console

@@ -46,11 +46,11 @@ class Output:
         if self.path is not None:
             write_atomically(self.path, lambda stream: writers.write(table, self.fmt, stream), force=self.force)
         elif _is_terminal() and self.fmt == "table":
-            shown = table.slice(0, TERMINAL_ROWS)
+            rows = table.slice(0, TERMINAL_ROWS)
             width = shutil.get_terminal_size().columns
-            writers.write(shown, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
-            if shown.num_rows < table.num_rows:
-                summary = f"{shown.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE writes all rows"
+            writers.write(rows, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
+            if rows.num_rows < table.num_rows:
+                summary = f"{rows.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE writes all rows"
                 click.echo(summary, err=True)
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")

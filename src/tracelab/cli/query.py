@@ -153,33 +153,33 @@ def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
     _run_query(query, values, given)
 
 
-def _run_query(query: "Query", values: dict[str, Any], given: dict[str, Any]) -> None:
+def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) -> None:
     from tracelab.query import execute
 
-    if given["show_sql"]:
+    if options["show_sql"]:
         click.echo(execute.render_sql(query, values))
         return
-    picture: Path | None = given["plot"]
+    picture: Path | None = options["plot"]
     if picture is not None:
-        _check_plot(query, picture, force=bool(given["force"]))
+        _check_plot(query, picture, force=bool(options["force"]))
     answer = None
-    if picture is None or given["fmt"] or given["output"]:
-        answer = Output.of(given["fmt"], given["output"], force=bool(given["force"]))
+    if picture is None or options["fmt"] or options["output"]:
+        answer = Output.of(options["fmt"], options["output"], force=bool(options["force"]))
 
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    table = Lab(store_path(given["store"])).run_query(query, values)
+    table = Lab(store_path(options["store"])).run_query(query, values)
     if answer is not None:
         answer.emit(table)
     if picture is not None:
         from tracelab import plot
 
-        drawn = plot.picture(table, query)
-        draw: Callable[[Any], None] = partial(plot.save, drawn.figure, fmt=picture.suffix[1:].lower())
-        write_atomically(picture, draw, force=bool(given["force"]))
-        if drawn.not_drawn:
-            click.echo(f"{picture}: {'; '.join(drawn.not_drawn)}", err=True)
+        figure = plot.picture(table, query)
+        draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
+        write_atomically(picture, draw, force=bool(options["force"]))
+        if figure.not_drawn:
+            click.echo(f"{picture}: {'; '.join(figure.not_drawn)}", err=True)
 
 
 def _check_plot(query: "Query", path: Path, *, force: bool) -> None:
@@ -253,8 +253,8 @@ def _examples(query: "Query") -> str:
     first = f"  tracelab query {query.name if is_shipped(query) else query.path.name}"
     second = f"{first} --plot {query.path.stem}.svg" if query.chart else f"{first} -o {query.path.stem}.parquet"
     with_example = [param for param in query.params if param.example is not None]
-    shown = min(with_example, key=lambda param: param.name == "rank", default=None)  # its own parameters first
-    if shown is not None:
-        value = shlex.quote(str(shown.example).lower() if isinstance(shown.example, bool) else str(shown.example))
-        second = f"{first} --{shown.name.replace('_', '-')} {value} --format json"
+    example = min(with_example, key=lambda param: param.name == "rank", default=None)  # its own parameters first
+    if example is not None:
+        value = shlex.quote(str(example.example).lower() if isinstance(example.example, bool) else str(example.example))
+        second = f"{first} --{example.name.replace('_', '-')} {value} --format json"
     return f"\b\nExamples:\n{first}\n{second}"

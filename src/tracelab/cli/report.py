@@ -32,17 +32,17 @@ _DEFAULT = Path("report.html")
     metavar="FILE",
     help="The file to write; - is stdout.",
 )
-@click.option("--open", "shown", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
-def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: bool, force: bool) -> None:
+def command(store: Path | None, runs: tuple[str, ...], output: Path, *, open_browser: bool, force: bool) -> None:
     """Write the store as one HTML file: health, charts, tables, definitions and SQL.
 
     The file loads and sends nothing: it opens from disk, and can be mailed or archived.
 
     """
     to_stdout = str(output) == "-"
-    if to_stdout and shown:
-        raise UsageError("--open needs a file; leave -o - out")
+    if to_stdout and open_browser:
+        raise UsageError("--open needs a file; omit -o -")
     if not to_stdout:
         check_writable(output, force=force)
 
@@ -55,7 +55,7 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, shown: b
         sys.stdout.buffer.write(page)
         return
     write_atomically(output, partial(_write, page), force=force)
-    if shown and not webbrowser.open(output.resolve().as_uri()):
+    if open_browser and not webbrowser.open(output.resolve().as_uri()):
         click.echo("No browser could be started; open the file yourself.", err=True)
 
 

@@ -50,13 +50,13 @@ def command(
     from tracelab.export.viewer import Server, interface_folder, served_files
 
     interface_folder()  # before the work
-    what = build_request(runs, ranks, from_ns, to_ns)
+    request = build_request(runs, ranks, from_ns, to_ns)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
     with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
         trace = Path(folder) / "trace.json.gz"
         with Server(served_files(trace), port) as server:  # before the work: the port may be taken
             with trace.open("wb") as stream:
-                done = write_trace(store, what, trace, stream)
+                done = write_trace(store, request, trace, stream)
             for line in summary_lines(done):
                 click.echo(line, err=True)
             _serve(server, no_browser=no_browser)

@@ -49,10 +49,10 @@ def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str
     scratch = places is not None and _within(error.filename, places.scratch)
     folder = places is not None and _within(error.filename, places.folder)
     if error.errno == errno.EFBIG:
-        what = (
+        problem = (
             "a file in the scratch folder (TMPDIR)" if scratch else "a file in the run folder" if folder else "a file"
         )
-        return f"{what} reached the file size limit; raise it (ulimit -f) and run again"
+        return f"{problem} reached the file size limit; raise it (ulimit -f) and run again"
     if error.errno not in _FULL:
         return None
     if scratch:
@@ -60,8 +60,8 @@ def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str
             "the scratch disk (TMPDIR) is full or over quota; free space there or set TMPDIR to another disk, "
             "and run again"
         )
-    what = "the disk of the run folder (--out)" if folder else "the disk"
-    return f"{what} is full or over quota; free space and run again"
+    problem = "the disk of the run folder (--out)" if folder else "the disk"
+    return f"{problem} is full or over quota; free space and run again"
 
 
 def describe_full_scratch(places: WritePaths) -> str | None:

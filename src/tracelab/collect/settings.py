@@ -20,8 +20,8 @@ ACTIVE_STEPS = 3
 
 def _option(default: Any, about: str, *, choices: tuple[str, ...] = (), least: float | None = None) -> Any:  # noqa: ANN401
     """Declare an option: default value, help text, choices and least value."""
-    made = {"default_factory": default} if callable(default) else {"default": default}
-    return field(**made, metadata={"about": about, "choices": choices, "least": least})
+    field_default = {"default_factory": default} if callable(default) else {"default": default}
+    return field(**field_default, metadata={"about": about, "choices": choices, "least": least})
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ def rank_outcome(
 ) -> dict[str, Any]:
     """Return the outcome of a rank: its own, or its partial outcome completed from how its process ended."""
     if end.why == "interrupted":
-        written = dict(outcome or partial)
-        return written if written.get("status") == "ok" else written | {"status": "failed", "error": "interrupted"}
+        entries = dict(outcome or partial)
+        return entries if entries.get("status") == "ok" else entries | {"status": "failed", "error": "interrupted"}
     if not outcome:
         code, error = status_of_exit(end, killed_for_memory)
         return {**partial, "status": code, "error": error, "collateral": end.why == "others"}

@@ -103,9 +103,9 @@ def _name(placement: Placement, workload: Workload) -> str:
 
 
 def _summary(placement: Placement) -> str:
-    where = f"{placement.gpus} GPUs" if placement.gpus > 1 else "GPU" if placement.gpus else "CPU"
+    devices = f"{placement.gpus} GPUs" if placement.gpus > 1 else "GPU" if placement.gpus else "CPU"
     ranks = f", {placement.world_size} processes" if placement.world_size > 1 else ""
-    return f"{' '.join(options.command_words(placement.settings, options.NOT_VARIED))} ({where}{ranks})"
+    return f"{' '.join(options.command_words(placement.settings, options.NOT_VARIED))} ({devices}{ranks})"
 
 
 def _run(
@@ -137,10 +137,10 @@ def _run(
         outcomes: dict[int, dict[str, Any]] = {}
         for each in ends:
             own = scratch / str(each.rank)
-            written, partial = _read_outcome(own / OUTCOME), _read_outcome(own / PARTIAL_OUTCOME)
-            outcome = status.rank_outcome(each, written, partial, killed_for_memory=killed)
+            final, partial = _read_outcome(own / OUTCOME), _read_outcome(own / PARTIAL_OUTCOME)
+            outcome = status.rank_outcome(each, final, partial, killed_for_memory=killed)
             if (
-                not written
+                not final
                 and outcome["status"] == "failed"
                 and (full := disk_errors.describe_full_scratch(disk_errors.WritePaths(folder, own)))
             ):

@@ -106,16 +106,16 @@ def load_module(workload: Workload) -> Any:  # noqa: ANN401  a module
     return module
 
 
-def build_settings(module: Any, known: dict[str, Any], own: dict[str, str]) -> Any:  # noqa: ANN401  a module's dataclass
-    """Build the workload's `Settings` from the options of the same names (`known`) and from --set (`own`).
+def build_settings(module: Any, common: dict[str, Any], own: dict[str, str]) -> Any:  # noqa: ANN401  a module's dataclass
+    """Build the workload's `Settings` from the options of the same names (`common`) and from --set (`own`).
 
     Raises UsageError for an unknown name or a value of the wrong type.
     """
     if not is_dataclass(getattr(module, "Settings", None)):
         raise UsageError(f"{module.__name__}.py: defines no dataclass Settings; add one, even if empty; {_EXAMPLE}")
     names = {each.name: each for each in fields(module.Settings)}
-    free = [name for name in names if name not in known]
-    values = {name: known[name] for name in names if known.get(name) is not None}
+    free = [name for name in names if name not in common]
+    values = {name: common[name] for name in names if common.get(name) is not None}
     for name, text in own.items():
         if name not in free:
             raise UsageError(suggest_name("setting of the workload", name, free or ("none",)))

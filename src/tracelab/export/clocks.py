@@ -50,29 +50,29 @@ def read_spans(con: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> list[Span
     return [Span(*row) for row in rows]
 
 
-def arrange_clocks(found: Iterable[Span]) -> list[Clock]:
+def arrange_clocks(spans: Iterable[Span]) -> list[Clock]:
     """Place the clocks one after another. Times since 1970 share one clock within a run; others belong to a source."""
     groups: dict[tuple[str, str], list[Span]] = {}
-    for span in found:
+    for span in spans:
         groups.setdefault((span.run, "" if span.clock == "unix" else span.source), []).append(span)
     if not groups:
         raise NoDataError("nothing recorded has a place in time; ingest a profiler's timeline first")
-    placed: list[Clock] = []
+    clocks: list[Clock] = []
     end = 0
     for (run, own), members in sorted(groups.items()):
         timed = [span for span in members if span.profiled] or members
         zero, last = min(span.first_ns for span in timed), max(span.last_ns for span in timed)
         at = -(-(end + end // _GAP) // _US) * _US  # whole microseconds
-        placed.append(Clock(run, tuple(span.source for span in members), not own, zero, last, at))
+        clocks.append(Clock(run, tuple(span.source for span in members), not own, zero, last, at))
         end = at + last - zero
-    return placed
+    return clocks
 
 
-def clock_notes(placed: list[Clock]) -> list[str]:
+def clock_notes(clocks: list[Clock]) -> list[str]:
     """Return notes on the times of an export with more than one clock."""
-    if len(placed) == 1:
+    if len(clocks) == 1:
         return []
-    ways = {clock.run: sum(other.run == clock.run for other in placed) for clock in placed}
+    ways = {clock.run: sum(other.run == clock.run for other in clocks) for clock in clocks}
     lines = [
         f"The {count} clocks in run {run} have no common beginning: they follow one another, "
         "so compare no times between them."

@@ -11,7 +11,7 @@ class Lanes:
     track: int = -1
     open_until: list[list[int]] = field(default_factory=lambda: [[]])
     """By lane: end times of the open events, innermost last."""
-    beside: int = 0
+    moved: int = 0
     """Number of events on a lane other than the first."""
 
     def place(
@@ -31,7 +31,7 @@ class Lanes:
                 first.append(end)
             else:
                 moved.append((at, self._find_lane(start, end, flat=flat[at])))
-        self.beside += len(moved)
+        self.moved += len(moved)
         return moved
 
     def _find_lane(self, start: int, end: int, *, flat: bool) -> int:

@@ -38,7 +38,7 @@ class ExportResult:
 
     events: int = 0
     samples: int = 0
-    beside: int = 0
+    moved: int = 0
     runs: int = 0
     ranks: int = 0
     notes: list[str] = field(default_factory=list)
@@ -50,16 +50,16 @@ def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _select_runs(con, request)
         _run_script(con, "00_spans")
-        found = read_spans(con, runs)
-        placed = arrange_clocks(found)
-        _create_relations(con, placed, found, request)
+        spans = read_spans(con, runs)
+        clocks = arrange_clocks(spans)
+        _create_relations(con, clocks, spans, request)
         plan = _layout(con)
         done = ExportResult(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
-        stream.write(_head(placed, runs, request))
+        stream.write(_head(clocks, runs, request))
         _write_events(con, plan, stream, done)
         _write_samples(con, stream, done)
         stream.write(_tail(con, plan, len(runs)))
-        done.notes += [*clock_notes(placed), *_lane_notes(done.beside), *_omission_notes(con)]
+        done.notes += [*clock_notes(clocks), *_lane_notes(done.moved), *_omission_notes(con)]
         return done
 
 
@@ -85,7 +85,7 @@ def _run_script(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _create_relations(
-    con: duckdb.DuckDBPyConnection, placed: Sequence[Clock], found: Sequence[Span], request: Request
+    con: duckdb.DuckDBPyConnection, clocks: Sequence[Clock], spans: Sequence[Span], request: Request
 ) -> None:
     """Create the relations of an export for the selection.
 
@@ -94,8 +94,8 @@ def _create_relations(
     """
     for name in ("05_asked", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
         _run_script(con, name)
-    profiled = {(span.run, span.source) for span in found if span.profiled}
-    for clock in placed:
+    profiled = {(span.run, span.source) for span in spans if span.profiled}
+    for clock in clocks:
         bounded = any((clock.run, source) in profiled for source in clock.sources)
         first = clock.zero_ns if bounded else -_FOREVER
         last = clock.last_ns + 1 if bounded else _FOREVER
@@ -119,8 +119,10 @@ def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
         raise NoDataError(
             "nothing was recorded of that rank and time; `tracelab doctor` lists the contents of the store"
         )
-    said = con.execute("select run, rank, 'cpu', pid, tid, name from thread_names where name is not null").fetchall()
-    plan = build_layout(keys, counted, {Key(*row[:-1]): row[-1] for row in said})
+    thread_names = con.execute(
+        "select run, rank, 'cpu', pid, tid, name from thread_names where name is not null"
+    ).fetchall()
+    plan = build_layout(keys, counted, {Key(*row[:-1]): row[-1] for row in thread_names})
     _insert(con, "placed_tracks", _table(plan.tracks))
     _insert(con, "numbered", _numbers(plan))
     con.execute("insert into flows by name from exported_launches").fetchall()
@@ -161,7 +163,7 @@ def _write_events(con: duckdb.DuckDBPyConnection, plan: Layout, stream: BinaryIO
             for batch in reader:
                 _write_batch(batch, lanes, plan, by_number, stream)
                 done.events += batch.num_rows
-    done.beside = lanes.beside
+    done.moved = lanes.moved
 
 
 def _write_batch(batch: pa.RecordBatch, lanes: Lanes, plan: Layout, tracks: dict[int, Track], stream: BinaryIO) -> None:
@@ -181,13 +183,13 @@ def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: Expor
             done.samples += batch.num_rows
 
 
-def _head(placed: Sequence[Clock], runs: Sequence[str], request: Request) -> bytes:
+def _head(clocks: Sequence[Clock], runs: Sequence[str], request: Request) -> bytes:
     """Return the start of the file: time origin and, for a single rank, its identity."""
-    origins = [{"run": clock.run, "zero_ns": clock.zero_ns, "shown_at_ns": clock.shown_at_ns} for clock in placed]
+    origins = [{"run": clock.run, "zero_ns": clock.zero_ns, "shown_at_ns": clock.shown_at_ns} for clock in clocks]
     about = {"version": __version__, "runs": list(runs), "clocks": origins}
     fields: dict[str, object] = {"displayTimeUnit": "ns", "tracelab": about}
-    if len(placed) == 1 and placed[0].shared:
-        fields["baseTimeNanoseconds"] = placed[0].zero_ns
+    if len(clocks) == 1 and clocks[0].shared:
+        fields["baseTimeNanoseconds"] = clocks[0].zero_ns
     if len(request.ranks) == 1:
         fields["distributedInfo"] = {"rank": request.ranks[0]}
     return f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "traceEvents": [\n'.encode()
@@ -204,9 +206,9 @@ def _tail(con: duckdb.DuckDBPyConnection, plan: Layout, runs: int) -> bytes:
     return (",\n".join(lines) + "\n]}\n").encode()
 
 
-def _name_events(plan: Layout, named: Callable[[Process], str]) -> Iterator[str]:
+def _name_events(plan: Layout, name_process: Callable[[Process], str]) -> Iterator[str]:
     for place, (process, pid) in enumerate(plan.pids.items()):
-        yield _metadata_event(pid, None, "process_name", {"name": named(process)})
+        yield _metadata_event(pid, None, "process_name", {"name": name_process(process)})
         yield _metadata_event(pid, None, "process_sort_index", {"sort_index": place})
     for place, (track, lane, name) in enumerate(ordered_threads(plan.tracks)):
         yield _metadata_event(track.pid, track.lanes[lane], "thread_name", {"name": name})
@@ -215,10 +217,10 @@ def _name_events(plan: Layout, named: Callable[[Process], str]) -> Iterator[str]
 
 def _metadata_event(pid: int, tid: int | None, name: str, args: dict[str, object]) -> str:
     thread = {} if tid is None else {"tid": tid}
-    written = {"ph": "M", "pid": pid, **thread, "name": name, "args": args}
-    return json.dumps(written, ensure_ascii=False, separators=(",", ":"))  # Perfetto shows \\u escapes literally
+    event = {"ph": "M", "pid": pid, **thread, "name": name, "args": args}
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))  # Perfetto shows \\u escapes literally
 
 
 def _omission_notes(con: duckdb.DuckDBPyConnection) -> list[str]:
     rows = con.execute("select what, count from left_out where count > 0 order by count desc, what").fetchall()
-    return [f"Not shown: {what} ({count:,})." for what, count in rows]
+    return [f"Not shown: {kind} ({count:,})." for kind, count in rows]

@@ -35,17 +35,17 @@ class Key:
 class NumberPool:
     """Hands out each number once, the preferred one if it is free."""
 
-    taken: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
     _next: int = 1
 
-    def give(self, wanted: int | None) -> int:
+    def assign(self, preferred: int | None) -> int:
         """Return the preferred number, else the smallest free one."""
-        if wanted is None or not 0 < wanted < _MOST or wanted in self.taken:
-            while self._next in self.taken:
+        if preferred is None or not 0 < preferred < _MOST or preferred in self.used:
+            while self._next in self.used:
                 self._next += 1
-            wanted = self._next
-        self.taken.add(wanted)
-        return wanted
+            preferred = self._next
+        self.used.add(preferred)
+        return preferred
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Layout:
     def lane(self, track: Track, lane: int) -> int:
         """Return the thread number of a lane of a track."""
         while len(track.lanes) <= lane:
-            track.lanes.append(self.threads[track.pid].give(None))
+            track.lanes.append(self.threads[track.pid].assign(None))
         return track.lanes[lane]
 
 
@@ -96,8 +96,8 @@ def build_layout(keys: Iterable[Key], counted: Iterable[Process], names: Mapping
     tracks = []
     for number, key in enumerate(sorted(ordered, key=lambda key: _original_number(key) is None)):
         pid = pids[key.process]
-        wanted = _original_number(key)
-        tid = pid if key.place == "cpu" and wanted == pid else threads[pid].give(wanted)
+        preferred = _original_number(key)
+        tid = pid if key.place == "cpu" and preferred == pid else threads[pid].assign(preferred)
         name = names.get(key) or _track_name(key, several=(key.process, key.stream) in several)
         tracks.append(Track(key, number, pid, tid, name, [tid]))
     return Layout(pids, tracks, threads)
@@ -106,8 +106,8 @@ def build_layout(keys: Iterable[Key], counted: Iterable[Process], names: Mapping
 def _number_processes(processes: Sequence[Process]) -> dict[Process, int]:
     """Number the processes; those with numbers of the operating system come first."""
     numbers = NumberPool()
-    given = {process: numbers.give(process[3]) for process in processes if process[2] == "cpu" and process[3]}
-    return {process: given[process] if process in given else numbers.give(None) for process in processes}
+    given = {process: numbers.assign(process[3]) for process in processes if process[2] == "cpu" and process[3]}
+    return {process: given[process] if process in given else numbers.assign(None) for process in processes}
 
 
 def _original_number(key: Key) -> int | None:
@@ -119,7 +119,7 @@ def _with_several_contexts(keys: Iterable[Key]) -> set[tuple[Process, int | None
     for key in keys:
         if key.place == "gpu":
             contexts.setdefault((key.process, key.stream), set()).add(key.context)
-    return {stream for stream, found in contexts.items() if len(found) > 1}
+    return {stream for stream, of_stream in contexts.items() if len(of_stream) > 1}
 
 
 _PLACES = ("steps", "cpu", "other", "range", "gpu", "sync")
@@ -158,15 +158,15 @@ def _track_name(key: Key, *, several: bool) -> str:
 def process_name(process: Process, cards: Mapping[tuple[str, int, int | None], str], *, runs: int) -> str:
     """Return the name of a process: rank 0 · GPU 1 · NVIDIA H200."""
     run, rank, kind, number = process
-    said = [run] if runs > 1 else []
-    said.append(f"rank {rank}")
+    parts = [run] if runs > 1 else []
+    parts.append(f"rank {rank}")
     if kind == "gpu":
-        said.append(f"GPU {number}" if number is not None else "GPU")
+        parts.append(f"GPU {number}" if number is not None else "GPU")
         if card := cards.get((run, rank, number)):
-            said.append(card)
+            parts.append(card)
     else:
-        said.append(f"host, process {number}" if number is not None else "no process")
-    return " · ".join(said)
+        parts.append(f"host, process {number}" if number is not None else "no process")
+    return " · ".join(parts)
 
 
 def ordered_threads(tracks: Iterable[Track]) -> Iterator[tuple[Track, int, str]]:

@@ -77,8 +77,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, what: ServedFiles, port: int = 0) -> None:
-        self.what = what
+    def __init__(self, files: ServedFiles, port: int = 0) -> None:
+        self.served = files
         try:
             super().__init__((ADDRESS, port), Handler)
         except OSError as error:
@@ -92,7 +92,7 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """Return the address, including the secret."""
-        return f"http://{ADDRESS}:{self.port}/?word={self.what.word}"
+        return f"http://{ADDRESS}:{self.port}/?word={self.served.word}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -115,17 +115,17 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing: the terminal belongs to the user."""
 
     def _answer(self, *, with_body: bool) -> None:
-        asked = urlsplit(self.path)
-        path = self.server.what.files.get(asked.path)
+        url = urlsplit(self.path)
+        path = self.server.served.files.get(url.path)
         if self.headers.get("Host") not in self._hosts():
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST)  # a name of another's that points here
-        elif asked.path == "/" and self._is_word(parse_qs(asked.query).get("word", [""])[0]):
+        elif url.path == "/" and self._is_word(parse_qs(url.query).get("word", [""])[0]):
             self._let_in()
         elif not self._is_word(self._brought()):
             self._refuse(HTTPStatus.FORBIDDEN)
-        elif asked.path in _ANSWERS:
-            self._head(HTTPStatus.OK, "application/json", len(_ANSWERS[asked.path]))
-            self.wfile.write(_ANSWERS[asked.path] if with_body else b"")
+        elif url.path in _ANSWERS:
+            self._head(HTTPStatus.OK, "application/json", len(_ANSWERS[url.path]))
+            self.wfile.write(_ANSWERS[url.path] if with_body else b"")
         elif path is None:
             self._refuse(HTTPStatus.NOT_FOUND)
         else:
@@ -134,8 +134,8 @@ class Handler(BaseHTTPRequestHandler):
     def _hosts(self) -> set[str]:
         return {f"{name}:{self.server.port}" for name in (ADDRESS, "localhost")}
 
-    def _is_word(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self.server.what.word.encode())
+    def _is_word(self, word: str) -> bool:
+        return secrets.compare_digest(word.encode(), self.server.served.word.encode())
 
     @property
     def _cookie(self) -> str:
@@ -149,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
         return brought[self._cookie].value if self._cookie in brought else ""
 
     def _let_in(self) -> None:
-        cookie = f"{self._cookie}={self.server.what.word}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{self._cookie}={self.server.served.word}; Path=/; HttpOnly; SameSite=Strict"
         self._head(HTTPStatus.FOUND, None, 0, {"Location": "/", "Set-Cookie": cookie})
 
     def _refuse(self, status: HTTPStatus) -> None:

@@ -79,8 +79,8 @@ def expand_paths(paths: Iterable[str | Path], store: Path) -> list[Path | Refuse
     Each source occurs once, by its resolved path.
     """
     sources: dict[Path, Path | Refused] = {}
-    for given in paths:
-        for item in _expand_path(given, store):
+    for argument in paths:
+        for item in _expand_path(argument, store):
             path = item if isinstance(item, Path) else item.path
             sources.setdefault(Path(os.path.realpath(path)), item)
     return list(sources.values())
@@ -126,16 +126,16 @@ def _find_reader(path: Path) -> Candidate | Refused:
     return Refused(path, f"{escape_path(path)}: no format that tracelab reads; expected {expected}", readable=True)
 
 
-def _expand_path(given: str | Path, store: Path) -> Iterator[Path | Refused]:
-    path = Path(given)
+def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:
+    path = Path(argument)
     if os.path.isdir(path) and _is_source_folder(path):  # noqa: PTH112 - pathlib's raises where a folder above is closed
         yield path
     elif os.path.isdir(path):  # noqa: PTH112
         yield from _walk_folder(path, Path(os.path.realpath(store)))
-    elif os.path.lexists(path) or not glob.has_magic(str(given)):
+    elif os.path.lexists(path) or not glob.has_magic(str(argument)):
         yield path
     else:
-        matches = sorted(glob.glob(str(given), recursive=True))  # noqa: PTH207 - pathlib's take no absolute patterns
+        matches = sorted(glob.glob(str(argument), recursive=True))  # noqa: PTH207 - pathlib's take no absolute patterns
         if not matches:
             yield Refused(path, f"{escape_path(path)}: no file matches this pattern")
         for match in matches:
@@ -151,8 +151,8 @@ def _walk_folder(folder: Path, store: Path) -> Iterator[Path | Refused]:
     refused: list[Refused] = []
 
     def refuse(error: OSError) -> None:
-        where = Path(error.filename or folder)
-        refused.append(Refused(where, f"{escape_path(where)}: {error.strerror}"))
+        path = Path(error.filename or folder)
+        refused.append(Refused(path, f"{escape_path(path)}: {error.strerror}"))
 
     for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not _is_store(Path(root) / name, store))

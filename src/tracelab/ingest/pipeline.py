@@ -193,12 +193,12 @@ def _read_one(
 
 def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
     """Describe an error that no file should cause; a developer needs the traceback, a user somewhere to report it."""
-    where = f"{escape_path(candidate.path)}: reader {candidate.reader.VERSION!r}"
+    prefix = f"{escape_path(candidate.path)}: reader {candidate.reader.VERSION!r}"
     problem = str(error).splitlines()[0]
     trace = "TRACELAB_TRACEBACK=1 prints the traceback"
     if isinstance(error, SchemaMismatchError):
-        return f"{where} is wrong: {problem}; {trace}"
-    return f"{where} failed ({problem}); please report this file; {trace}"
+        return f"{prefix} is wrong: {problem}; {trace}"
+    return f"{prefix} failed ({problem}); please report this file; {trace}"
 
 
 def _store(

@@ -112,8 +112,8 @@ def _choose_runs(
     groups = group_ranks(item for item in candidates if item.path not in runs)
     declared = [folder_runs.get(_folder(group[0])) or _declared_run(group) for group in groups]
     unnamed = [group for group, name in zip(groups, declared, strict=True) if name is None]
-    taken = {row.run for row in stored} | {name for name in declared if name}
-    new_names = iter(choose_names(unnamed, taken))
+    used_names = {row.run for row in stored} | {name for name in declared if name}
+    new_names = iter(choose_names(unnamed, used_names))
     for group, name in zip(groups, declared, strict=True):
         run = name or reserve(next(new_names), _folder(group[0]))
         runs |= dict.fromkeys((item.path for item in group), run)
@@ -176,24 +176,24 @@ def _declared_run(group: list[Candidate]) -> str | None:
     return legal_run_name(run) if run else None
 
 
-def choose_names(groups: list[list[Candidate]], taken: Collection[str]) -> list[str]:
+def choose_names(groups: list[list[Candidate]], used_names: Collection[str]) -> list[str]:
     """Return a name for every group: the shortest end of its path that no other run has."""
     paths = [_naming_parts(group) for group in groups]
     chosen: list[str] = []
     for index, parts in enumerate(paths):
         others = [other for position, other in enumerate(paths) if position != index]
-        chosen.append(_choose_name(parts, others, {*taken, *chosen}))
+        chosen.append(_choose_name(parts, others, {*used_names, *chosen}))
     return chosen
 
 
-def _choose_name(parts: tuple[str, ...], others: list[tuple[str, ...]], taken: set[str]) -> str:
+def _choose_name(parts: tuple[str, ...], other_parts: list[tuple[str, ...]], used_names: set[str]) -> str:
     for length in range(1, len(parts) + 1):
         name = legal_run_name("-".join(parts[-length:]))
-        shared = any(legal_run_name("-".join(other[-length:])) == name for other in others)
-        if not shared and name not in taken:
+        shared = any(legal_run_name("-".join(other[-length:])) == name for other in other_parts)
+        if not shared and name not in used_names:
             return name
     base = legal_run_name(parts[-1])[:95]  # several runs of one folder, such as profiler cycles
-    return next(name for number in itertools.count(1) if (name := f"{base}-{number}") not in taken)
+    return next(name for number in itertools.count(1) if (name := f"{base}-{number}") not in used_names)
 
 
 def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:

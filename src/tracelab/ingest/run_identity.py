@@ -80,7 +80,7 @@ def assign_folder_runs(
     Where the run of another folder has that name, the first part of the path that differs precedes it.
     """
     run_jsons = [row for row in stored if Path(row.path).name == RUN_JSON]
-    taken, owned = {row.run for row in stored}, {row.run for row in run_jsons}
+    used_names, owned = {row.run for row in stored}, {row.run for row in run_jsons}
     owners = [(row.run, Path(os.path.realpath(row.path)).parent) for row in run_jsons]
     assigned: dict[Path, str] = {}
     seen: dict[Path, RunIdentity] = {}
@@ -89,10 +89,12 @@ def assign_folder_runs(
         run = _find_stored_copy(identity, run_jsons, store) or _find_copy(identity, seen, assigned)
         run = run or next((run for run, other in namesakes if other == folder), None)
         if run is None and identity.sha256:
-            others = [other for _, other in namesakes]
+            other_folders = [other for _, other in namesakes]
             is_free = identity.name not in owned
-            run = reserve(identity.name if is_free else _distinguish(identity.name, folder, others, taken), folder)
-            taken.add(run)
+            run = reserve(
+                identity.name if is_free else _distinguish(identity.name, folder, other_folders, used_names), folder
+            )
+            used_names.add(run)
             owned.add(run)
             owners.append((run, folder))
         assigned[folder], seen[folder] = run or identity.name, identity
@@ -115,23 +117,25 @@ def _find_stored_copy(identity: RunIdentity, run_jsons: Sequence[StoredSource], 
     return next((row.run for row in namesakes if _read_stored_start(store, row) == identity.start), None)
 
 
-def _find_copy(identity: RunIdentity, others: Mapping[Path, RunIdentity], assigned: Mapping[Path, str]) -> str | None:
+def _find_copy(
+    identity: RunIdentity, other_folders: Mapping[Path, RunIdentity], assigned: Mapping[Path, str]
+) -> str | None:
     """Return the run of a folder in this ingest that is the same run."""
-    for folder, other in others.items():
+    for folder, other in other_folders.items():
         if other == identity or (identity.start and (other.name, other.start) == (identity.name, identity.start)):
             return assigned[folder]
     return None
 
 
-def _distinguish(name: str, folder: Path, others: Sequence[Path], taken: Collection[str]) -> str:
+def _distinguish(name: str, folder: Path, other_folders: Sequence[Path], used_names: Collection[str]) -> str:
     """Put the nearest part of the path before the name that no other folder with that name has in its place."""
-    other_parts = [tuple(reversed(other.parts[1:])) for other in others]
+    other_parts = [tuple(reversed(other.parts[1:])) for other in other_folders]
     for depth, part in enumerate(reversed(folder.parts[1:])):
         longer = f"{legal_run_name(part)}-{name}"
         differs = all(depth >= len(parts) or parts[depth] != part for parts in other_parts)
-        if differs and longer not in taken and len(longer) <= _MAX_NAME_LENGTH:
+        if differs and longer not in used_names and len(longer) <= _MAX_NAME_LENGTH:
             return longer
-    return next(numbered for number in itertools.count(2) if (numbered := f"{name[:95]}-{number}") not in taken)
+    return next(numbered for number in itertools.count(2) if (numbered := f"{name[:95]}-{number}") not in used_names)
 
 
 def _parse_start(content: Mapping[str, object]) -> RunStart | None:

@@ -30,23 +30,23 @@ _STYLE = """<style>
 
 def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS) -> str:
     """Render the table, or its first rows with a caption on their number."""
-    shown = table.slice(0, most_rows)
-    columns = [_html_column(field, shown.column(index)) for index, field in enumerate(table.schema)]
+    listed = table.slice(0, most_rows)
+    columns = [_html_column(field, listed.column(index)) for index, field in enumerate(table.schema)]
     heads = "".join(
         f'<th scope="col"{" class=n" if is_numeric(field.type) else ""}>{_break_words(field.name)}</th>'
         for field in table.schema
     )
     rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
-    caption = escape(" · ".join(part for part in (title, _row_count_note(table.num_rows, shown.num_rows)) if part))
+    caption = escape(" · ".join(part for part in (title, _row_count_note(table.num_rows, listed.num_rows)) if part))
     return (
         f'{_STYLE}\n<div class="tracelab"><table>\n<caption>{caption}</caption>\n'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>"
     )
 
 
-def _row_count_note(rows: int, shown: int) -> str:
+def _row_count_note(rows: int, listed: int) -> str:
     counted = f"{rows:,} row{'s' * (rows != 1)}"
-    return counted if shown == rows else f"the first {shown:,} of {counted}"
+    return counted if listed == rows else f"the first {listed:,} of {counted}"
 
 
 def _break_words(name: str) -> str:
@@ -57,14 +57,14 @@ def _break_words(name: str) -> str:
 def _html_column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Scalar[pa.DataType]]") -> list[str]:
     """Render the cells of a column; a shortened value is complete in the title attribute."""
     number = is_numeric(field.type)
-    told = []
+    cells = []
     for value, text in zip(to_plain(values), format_cells(field, values), strict=True):
         short = shorten(text, _LONGEST)
-        whole = exact_text(value) if number and value is not None else text
+        exact = exact_text(value) if number and value is not None else text
         kinds = [
             name for name, holds in (("n", number), ("null", value is None), ("long", len(short) > _LONG)) if holds
         ]
         shape = f' class="{" ".join(kinds)}"' if kinds else ""
-        title = f' title="{escape(whole)}"' if whole != short else ""
-        told.append(f"<td{shape}{title}>{escape(short)}</td>")
-    return told
+        title = f' title="{escape(exact)}"' if exact != short else ""
+        cells.append(f"<td{shape}{title}>{escape(short)}</td>")
+    return cells

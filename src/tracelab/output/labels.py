@@ -42,20 +42,20 @@ def shorten_distinctly(texts: Iterable[str], width: int) -> dict[str, str]:
         return {text: text for text in every}
     bare = _drop_shared_ends(_drop_shared_parts(every))
     short = {text: shorten(rest, width) for text, rest in zip(every, bare, strict=True)}
-    for alike in _colliding(short):
-        start = _boundary(_shared_prefix(alike))
-        head = _prefix(alike[0][:start], width // 3) + "…"
-        short |= {text: head + _cut(text[start:], width - cell_len(head)) for text in alike}
-    for alike in _colliding(short):
-        short |= {text: f"{shorten(text, width - 5)} #{number}" for number, text in enumerate(alike, 1)}
+    for group in _colliding(short):
+        start = _boundary(_shared_prefix(group))
+        head = _prefix(group[0][:start], width // 3) + "…"
+        short |= {text: head + _cut(text[start:], width - cell_len(head)) for text in group}
+    for group in _colliding(short):
+        short |= {text: f"{shorten(text, width - 5)} #{number}" for number, text in enumerate(group, 1)}
     return short
 
 
 def _colliding(short: Mapping[str, str]) -> list[list[str]]:
     """Return the groups of texts that share one short form."""
     groups: dict[str, list[str]] = {}
-    for text, said in short.items():
-        groups.setdefault(said, []).append(text)
+    for text, label in short.items():
+        groups.setdefault(label, []).append(text)
     return [texts for texts in groups.values() if len(texts) > 1]
 
 
@@ -84,7 +84,7 @@ def _shared_prefix(texts: Sequence[str]) -> str:
 
 def _boundary(shared: str) -> int:
     """Return the end of the last whole word in a shared prefix."""
-    return max((found.end() for found in _BETWEEN_WORDS.finditer(shared)), default=0)
+    return max((match.end() for match in _BETWEEN_WORDS.finditer(shared)), default=0)
 
 
 def _cut(text: str, width: int) -> str:
@@ -94,10 +94,10 @@ def _cut(text: str, width: int) -> str:
 
 def _prefix(text: str, width: int) -> str:
     """Return as many characters as fit into the cells; some characters take two."""
-    taken = 0
+    cells = 0
     for index, character in enumerate(text):
-        taken += cell_len(character)
-        if taken > width:
+        cells += cell_len(character)
+        if cells > width:
             return text[:index]
     return text
 

@@ -55,20 +55,20 @@ def format_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list
     if not is_numeric(field.type):
         empty = NO_NAME if field.name in {"kernel", "name"} else ""
         return ["NULL" if value is None else escape_controls(exact_text(value)) or empty for value in to_plain(values)]
-    what = column_quantity(field.name)
-    return ["NULL" if value is None else _format_number(value, what) for value in values.to_pylist()]
+    quantity = column_quantity(field.name)
+    return ["NULL" if value is None else _format_number(value, quantity) for value in values.to_pylist()]
 
 
-def _format_number(value: float | Decimal, what: Quantity) -> str:
+def _format_number(value: float | Decimal, quantity: Quantity) -> str:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
-    if what is Quantity.ID:
+    if quantity is Quantity.ID:
         return str(value)
-    if what in {Quantity.DURATION, Quantity.BYTES}:
-        return format_scaled(value, what)
+    if quantity in {Quantity.DURATION, Quantity.BYTES}:
+        return format_scaled(value, quantity)
     if isinstance(value, int):
         return f"{value:,}"
-    if what is Quantity.RATIO and (value == 0 or abs(value) >= 1e-4):  # noqa: PLR2004  four decimals show it
+    if quantity is Quantity.RATIO and (value == 0 or abs(value) >= 1e-4):  # noqa: PLR2004  four decimals show it
         return f"{value:.4f}"
     return format_significant(value)
 

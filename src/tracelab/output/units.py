@@ -74,8 +74,8 @@ def format_scaled(value: float, kind: Quantity) -> str:
     if scale.size == 1:
         return f"{value:.{_DIGITS}g} {scale.symbol}"
     number = value / scale.size
-    whole = len(str(int(abs(number))))
-    return f"{number:,.{max(0, _DIGITS - whole)}f} {scale.symbol}"
+    digits = len(str(int(abs(number))))
+    return f"{number:,.{max(0, _DIGITS - digits)}f} {scale.symbol}"
 
 
 def format_significant(value: float, *, digits: int = 4) -> str:

@@ -40,8 +40,8 @@ def picture(table: pa.Table, query: Query) -> Picture:
     chart = query.chart
     if chart is None:
         raise UsageError(f"{query.name} has no chart in its header; add one, or omit --plot")
-    if lacking := [name for name in (chart.x, *chart.y) if name not in table.column_names]:
-        raise UsageError(f"{query.name}: the chart names columns that the result lacks: {', '.join(lacking)}")
+    if absent := [name for name in (chart.x, *chart.y) if name not in table.column_names]:
+        raise UsageError(f"{query.name}: the chart names columns that the result lacks: {', '.join(absent)}")
     has_value = _is_known if chart.kind == "grid" else is_finite
     rows = [
         row for row in table.to_pylist() if row[chart.x] is not None and any(has_value(row[name]) for name in chart.y)

@@ -43,25 +43,25 @@ def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axi
     largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
     smallest = min([0.0, *(number for each in totals for number in each)]) if not stacked else 0.0
     kind = column_quantity(column_from_title(names[0]))
-    said = column_words(column_from_title(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
+    label = column_words(column_from_title(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
     if kind in {Quantity.DURATION, Quantity.BYTES}:
         scale = fit_scale([largest, smallest], kind)
         size, symbol = scale.size, scale.symbol
     else:
         size, symbol = (PERCENT, "%") if kind is Quantity.RATIO else (1.0, column_unit(names[0]) or "")
-        said = said or ("share" if kind is Quantity.RATIO else "" if symbol else _plain_label(names, rows))
+        label = label or ("share" if kind is Quantity.RATIO else "" if symbol else _plain_label(names, rows))
     room = (largest - smallest) / size * (0.02 if stacked else 0.12)
     limit = largest / size + (room if largest or not smallest else room / 4)
     least = smallest / size - room if smallest else 0.0
-    return Axis(size, f"{said} ({symbol})" if symbol and said else said or symbol, least, limit or 1.0)
+    return Axis(size, f"{label} ({symbol})" if symbol and label else label or symbol, least, limit or 1.0)
 
 
 def _plain_label(names: Sequence[str], rows: Sequence[Row]) -> str:
     """Label an axis of several plain columns: their common last words, or "count" for whole numbers."""
     ends = [column_words(name).split()[::-1] for name in names]
-    alike = [each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*ends, strict=False))]
+    common = [each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*ends, strict=False))]
     are_whole = all(isinstance(row.get(name), int | None) for row in rows for name in names)
-    return " ".join(reversed(alike)) or ("count" if are_whole else "")
+    return " ".join(reversed(common)) or ("count" if are_whole else "")
 
 
 def group_by_unit(names: Sequence[str]) -> list[list[str]]:

@@ -72,28 +72,28 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
     colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
     own = any(_need_own_axes(panels, names, stacked=stacked) for names in groups)
     inches = _BAR_INCHES * sum(heights) + (_HEAD_INCHES if own else 0.5) * len(panels) + 0.9
-    drawn = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
-    grid = drawn.subplots(
+    figure = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
+    grid = figure.subplots(
         len(panels), len(groups), squeeze=False, sharex=False if own else "col", height_ratios=heights
     )
     for column, names in enumerate(groups):
         shared = fit_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked)
-        apart = own and _need_own_axes(panels, names, stacked=stacked)
+        own_axes = own and _need_own_axes(panels, names, stacked=stacked)
         for panel, axes in zip(panels, grid[:, column], strict=True):
             bars = panel.bars
-            axis = fit_axis(names, bars, stacked=stacked) if apart else shared
+            axis = fit_axis(names, bars, stacked=stacked) if own_axes else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
             texts = [drawable(bar[_LABEL]) if column == 0 else "" for bar in bars]
             axes.set_yticks(range(len(bars)), texts)
             axes.set_title(drawable(panel.title) if column == 0 else "")
-            axes.set_xlabel(axis.label if apart or axes is grid[-1, column] else "")
+            axes.set_xlabel(axis.label if own_axes or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
         handles = [Patch(color=shade, label=legend_label(chart, name, rows)) for name, shade in colors.items()]
-        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     missing = sum(panel.of - len(panel.bars) for panel in panels)
     of = sum(panel.of for panel in panels)
     notes += omission_note(len(panels), several, "panel") + omission_note(of - missing, of, column_words(chart.x))
-    return drawn, [*notes, *(["each panel has its own axis"] if own else [])]
+    return figure, [*notes, *(["each panel has its own axis"] if own else [])]
 
 
 def _need_own_axes(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
@@ -135,8 +135,8 @@ def _write_values(
     axes: Axes, places: Sequence[float], lengths: Sequence[float], values: Sequence[object], axis: Axis
 ) -> None:
     for place, length, value in zip(places, lengths, values, strict=True):
-        whole = isinstance(value, int) and axis.size == 1
-        text = "no value" if value is None else f"{value:,}" if whole else format_significant(length, digits=3)
+        is_integer = isinstance(value, int) and axis.size == 1
+        text = "no value" if value is None else f"{value:,}" if is_integer else format_significant(length, digits=3)
         gap, side = (-0.008, "right") if length < 0 else (0.008, "left")
         axes.text(length + axis.width * gap, place, text, va="center", ha=side, fontsize=7, color="#333333")
 
@@ -174,21 +174,21 @@ def _max_bars(counts: Sequence[int]) -> int:
 
 def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int, list[str]]:
     """Group rows into panels of labeled, sorted bars; return them, their number before the limit, and notes."""
-    told = [name for name in varying_columns(rows, identifying_columns(chart, rows)) if name != chart.x]
+    identifying = [name for name in varying_columns(rows, identifying_columns(chart, rows)) if name != chart.x]
     over_identity = chart.x in IDENTITY
-    by = [name for name in told if name == chart.by] if over_identity else told
-    beside = [name for name in told if name not in by]
-    label = [name for name in IDENTITY if name in beside or name == chart.x] if over_identity else [chart.x]
+    by = [name for name in identifying if name == chart.by] if over_identity else identifying
+    within = [name for name in identifying if name not in by]
+    label = [name for name in IDENTITY if name in within or name == chart.x] if over_identity else [chart.x]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
-    drawn = {key: members for key, members in groups.items() if _has_length(members, chart)} or groups
-    empty = len(groups) - len(drawn)
+    nonzero = {key: members for key, members in groups.items() if _has_length(members, chart)} or groups
+    empty = len(groups) - len(nonzero)
     notes = [f"{empty} of {len(groups)} panels left out, all 0"] if empty else []
-    shown = list(drawn.items())[:MOST_PANELS]
-    most = _max_bars([len(members) for _, members in shown])
+    visible = list(nonzero.items())[:MOST_PANELS]
+    most = _max_bars([len(members) for _, members in visible])
     panels = []
-    for key, members in shown:
+    for key, members in visible:
         kept = over_identity or chart.x in IN_TIME
         ordered = members if kept else sorted(members, key=lambda row: -_length(row, chart))
         bars, rest = ordered[:most], ordered[most:]
@@ -199,4 +199,4 @@ def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int
             bars.append({_LABEL: title, _IS_REST: True} | {name: sum_known(rest, name) for name in chart.y})
             of = len(bars)
         panels.append(_Panel(join_values(by, key), bars, of))
-    return panels, len(drawn), notes
+    return panels, len(nonzero), notes

@@ -38,52 +38,54 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     rows = [row for row in rows if is_finite(row[chart.x])]
     names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
     fit = count_fitting([_HEIGHT * len(names)] * MOST_PANELS)
-    shown, notes = panels(rows, chart, min(MOST_PANELS, fit * _ACROSS))
-    said = label_values([row[chart.by] for panel in shown for row in panel.rows]) if chart.by else {}
-    told = {
-        (name, place): _collect_series(panel, chart, name, said) for name in names for place, panel in enumerate(shown)
+    visible, notes = panels(rows, chart, min(MOST_PANELS, fit * _ACROSS))
+    labels = label_values([row[chart.by] for panel in visible for row in panel.rows]) if chart.by else {}
+    series_by_axes = {
+        (name, place): _collect_series(panel, chart, name, labels)
+        for name in names
+        for place, panel in enumerate(visible)
     }
     spots = {
-        title: sum(len(series.get(title, ())) for series in told.values())
-        for title in _panel_titles(shown, chart, said)
+        title: sum(len(series.get(title, ())) for series in series_by_axes.values())
+        for title in _panel_titles(visible, chart, labels)
     }
     titles = [title for title, count in spots.items() if count]
     if len(titles) > len(OKABE_ITO):  # those of the most points have a color
         titles.sort(key=lambda title: -spots[title])
     styles = {title: _style(index) for index, title in enumerate(titles)}
-    across = min(len(shown), _ACROSS)
-    blocks = -(-len(shown) // across)
+    across = min(len(visible), _ACROSS)
+    blocks = -(-len(visible) // across)
     down = len(names) * blocks
     width = max(6.4, 2.6 * across + 0.9)
-    drawn = Figure(figsize=(width, _HEIGHT * down + 0.9), layout="constrained")
-    grid = drawn.subplots(down, across, squeeze=False)
-    own = [name for name in names if _need_own_axes(shown, name)]
-    for (name, place), series in told.items():
+    figure = Figure(figsize=(width, _HEIGHT * down + 0.9), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False)
+    own = [name for name in names if _need_own_axes(visible, name)]
+    for (name, place), series in series_by_axes.items():
         axes = grid[names.index(name) + len(names) * (place // across), place % across]
-        axis = fit_axis([name], shown[place].rows if name in own else rows, stacked=False)
+        axis = fit_axis([name], visible[place].rows if name in own else rows, stacked=False)
         _draw(axes, series, styles, axis, name)
-        axes.set_title(wrap_title(shown[place].title, width / across - _EDGE) if name == names[0] else "")
+        axes.set_title(wrap_title(visible[place].title, width / across - _EDGE) if name == names[0] else "")
         axes.set_ylabel(axis.label if place % across == 0 or name in own else "")
-    _finish_axes(grid, rows, chart, (len(shown), len(names)))
+    _finish_axes(grid, rows, chart, (len(visible), len(names)))
     if len(titles) > 1:
         handles = [
             Line2D([], [], markersize=4, label=drawable(title), **styles[title]) for title in titles[: len(OKABE_ITO)]
         ]
         if rest := len(titles) - len(handles):
             handles.append(Line2D([], [], markersize=4, label=pluralize(rest, "other"), **_style(len(OKABE_ITO))))
-        drawn.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))
     notes += ["each panel has its own axis"] if own else []
-    return drawn, [
+    return figure, [
         *notes,
-        *(["a line is the mean of several rows, each a dot"] if _has_averaged_points(told.values()) else []),
+        *(["a line is the mean of several rows, each a dot"] if _has_averaged_points(series_by_axes.values()) else []),
     ]
 
 
-def _need_own_axes(shown: Sequence[Panel], name: str) -> bool:
+def _need_own_axes(visible: Sequence[Panel], name: str) -> bool:
     """Return whether a panel's lines would be unreadably flat on another panel's axis; shares always use one axis."""
     if column_quantity(name) is Quantity.RATIO or name.endswith("accuracy"):
         return False
-    highest = [max([0.0, *(abs(row[name]) for row in panel.rows if is_finite(row[name]))]) for panel in shown]
+    highest = [max([0.0, *(abs(row[name]) for row in panel.rows if is_finite(row[name]))]) for panel in visible]
     return column_quantity(name) is not Quantity.RATIO and max(highest) > _ALIKE * min(
         [each for each in highest if each] or [1]
     )
@@ -113,22 +115,22 @@ def _mean(values: Sequence[float]) -> float:
     return fmean(known) if known else nan
 
 
-def _panel_titles(shown: Sequence[Panel], chart: Chart, said: Mapping[object, str]) -> list[str]:
-    return list(dict.fromkeys(_series_name(row, chart, said) for panel in shown for row in panel.rows))
+def _panel_titles(visible: Sequence[Panel], chart: Chart, labels: Mapping[object, str]) -> list[str]:
+    return list(dict.fromkeys(_series_name(row, chart, labels) for panel in visible for row in panel.rows))
 
 
-def _collect_series(panel: Panel, chart: Chart, name: str, said: Mapping[object, str]) -> Series:
+def _collect_series(panel: Panel, chart: Chart, name: str, labels: Mapping[object, str]) -> Series:
     """Collect points by series, NaN for missing values; drop series of zeros."""
-    found: Series = {}
+    series: Series = {}
     for row in panel.rows:
         y = float(row[name]) if is_finite(row[name]) else nan
-        found.setdefault(_series_name(row, chart, said), []).append((float(row[chart.x]), y))
-    known = {title: points for title, points in found.items() if not all(isnan(y) for _, y in points)}
+        series.setdefault(_series_name(row, chart, labels), []).append((float(row[chart.x]), y))
+    known = {title: points for title, points in series.items() if not all(isnan(y) for _, y in points)}
     return {title: points for title, points in known.items() if any(y > 0 or y < 0 for _, y in points)} or known
 
 
-def _series_name(row: Row, chart: Chart, said: Mapping[object, str]) -> str:
-    return said[row[chart.by]].replace("_", " ") if chart.by is not None else column_words(chart.y[0])
+def _series_name(row: Row, chart: Chart, labels: Mapping[object, str]) -> str:
+    return labels[row[chart.by]].replace("_", " ") if chart.by is not None else column_words(chart.y[0])
 
 
 def _style(index: int) -> dict[str, Any]:
@@ -142,17 +144,17 @@ def _finish_axes(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, 
     values = sorted({row[chart.x] for row in rows})
     is_log = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     ticks = values if len(values) <= _MOST_TICKS else values[:: -(-len(values) // _MOST_TICKS)]
-    (shown, each), across = used, grid.shape[1]
+    (visible, each), across = used, grid.shape[1]
     for number, axes in enumerate(grid.flat):
         row, column = divmod(number, across)
         place = row // each * across + column
-        if place >= shown:
+        if place >= visible:
             axes.remove()
             continue
         if is_log:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
-        is_lowest = row % each == each - 1 and place + across >= shown
+        is_lowest = row % each == each - 1 and place + across >= visible
         axes.set_xlim(*_padded_limits(values, is_log=is_log))
         axes.set_xticks(ticks, [f"{value:,.6g}" if is_lowest else "" for value in ticks])
         axes.set_xlabel(column_words(chart.x) if is_lowest else "")
@@ -168,7 +170,7 @@ def _padded_limits(values: Sequence[float], *, is_log: bool) -> tuple[float, flo
     return low - room, high + room
 
 
-def _has_averaged_points(told: Iterable[Series]) -> bool:
+def _has_averaged_points(every_series: Iterable[Series]) -> bool:
     """Return whether a line averages several rows at one x."""
-    every = (points for series in told for points in series.values())
+    every = (points for series in every_series for points in series.values())
     return any(len(points) > len({x for x, _ in points}) for points in every)

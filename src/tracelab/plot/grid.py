@@ -43,26 +43,28 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw one grid per panel and y: x across, `by` down."""
     rows = [row for row in rows if row[chart.x] is not None]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
-    shown, notes = panels(rows, chart)
-    told = [row for panel in shown for row in panel.rows if any(row[name] is not None for name in drawn_y)]
-    every_x = _sort_values(row[chart.x] for row in told)
-    lines_told = {row[chart.by] if chart.by else None for row in told}
+    visible, notes = panels(rows, chart)
+    rows_with_value = [row for panel in visible for row in panel.rows if any(row[name] is not None for name in drawn_y)]
+    every_x = _sort_values(row[chart.x] for row in rows_with_value)
+    lines_with_value = {row[chart.by] if chart.by else None for row in rows_with_value}
     every_line = [
-        line for line in dict.fromkeys(row[chart.by] if chart.by else None for row in rows) if line in lines_told
+        line for line in dict.fromkeys(row[chart.by] if chart.by else None for row in rows) if line in lines_with_value
     ]
     columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
-    across = len(drawn_y) if len(drawn_y) > 1 else min(len(shown), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
-    down = len(shown) if len(drawn_y) > 1 else -(-len(shown) // across)
+    across = (
+        len(drawn_y) if len(drawn_y) > 1 else min(len(visible), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
+    )
+    down = len(visible) if len(drawn_y) > 1 else -(-len(visible) // across)
     lines = every_line[: max(1, int((MAX_INCHES / down - _HEAD_INCHES) / _CELL_INCHES[1]))]
     notes += omission_note(len(columns), len(every_x), column_words(chart.x))
     notes += omission_note(len(lines), len(every_line), column_words(chart.by or ""))
     width, height = _CELL_INCHES[0] * len(columns), _CELL_INCHES[1] * len(lines)
-    drawn = Figure(
+    figure = Figure(
         figsize=(max(6.4, (width + 0.3) * across + 1.3), (height + _HEAD_INCHES) * down + 1.0), layout="constrained"
     )
-    places = drawn.subplots(down, across, squeeze=False)
+    places = figure.subplots(down, across, squeeze=False)
     shades = {name: _assign_shades([row[name] for row in rows]) for name in drawn_y}
-    tasks = [(panel, name) for panel in shown for name in drawn_y]
+    tasks = [(panel, name) for panel in visible for name in drawn_y]
     for number, axes in enumerate(places.flat):
         if number >= len(tasks):
             axes.remove()
@@ -70,14 +72,14 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         panel, name = tasks[number]
         _draw(axes, _collect_cells(panel, chart, name), (columns, lines), shades[name])
         titles = [panel.title, *([column_words(name)] if len(drawn_y) > 1 else [])]
-        axes.set_title(wrap_title(" · ".join(filter(None, titles)), max(width, drawn.get_figwidth() / across - 1.3)))
+        axes.set_title(wrap_title(" · ".join(filter(None, titles)), max(width, figure.get_figwidth() / across - 1.3)))
         axes.set_yticks(
             range(len(lines)), [drawable(value_label(line)) for line in lines] if number % across == 0 else []
         )
         axes.set_xticks(range(len(columns)), [drawable(value_label(column)) for column in columns])
         axes.set_xlabel(column_words(chart.x) if number + across >= len(tasks) else "")
-    said = [f"cells: {column_words(drawn_y[0])}"] if len(drawn_y) == 1 else []
-    return drawn, [*notes, *said]
+    caption = [f"cells: {column_words(drawn_y[0])}"] if len(drawn_y) == 1 else []
+    return figure, [*notes, *caption]
 
 
 def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[object]], shade: Mapping[Any, str]) -> None:
@@ -99,11 +101,11 @@ def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[obje
 
 
 def _collect_cells(panel: Panel, chart: Chart, name: str) -> Cells:
-    found: Cells = {}
+    cells: Cells = {}
     for row in panel.rows:
         if row[name] is not None:
-            found.setdefault((row[chart.x], row[chart.by] if chart.by else None), []).append(row[name])
-    return found
+            cells.setdefault((row[chart.x], row[chart.by] if chart.by else None), []).append(row[name])
+    return cells
 
 
 def _cell_text(values: Sequence[Any], shade: Mapping[Any, str]) -> tuple[str, str]:
@@ -135,5 +137,5 @@ def _assign_shades(values: Sequence[Any]) -> dict[Any, str]:
 
 def _sort_values(values: Any) -> list[Any]:  # noqa: ANN401  an iterable of any cell type
     """Sort numbers by size; keep the order of texts."""
-    found = list(dict.fromkeys(values))
-    return sorted(found) if all(is_finite(value) for value in found) else found
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(is_finite(value) for value in distinct) else distinct

@@ -41,18 +41,22 @@ def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Se
     """
     inside = axes.get_window_extent()
     boxes = {mark: mark_box(axes, mark) for mark in marks}
-    written: list[Bbox] = []
+    placed_boxes: list[Bbox] = []
     for label in labels:
         text = axes.annotate(
             label.text, (label.x, label.y), (0, 0), textcoords="offset points", fontsize=7, color="#222222", zorder=6
         )
         text.set_path_effects(HALO)
-        others = [*written, *(box for mark, box in boxes.items() if (mark.x, mark.y) != (label.x, label.y))]
+        others = [*placed_boxes, *(box for mark, box in boxes.items() if (mark.x, mark.y) != (label.x, label.y))]
         for box in _candidate_boxes(text, label):
             lead = _leader_boxes(axes, label, box)
-            taken = [*others, *lines, *(box for mark, box in boxes.items() if (mark.x, mark.y) == (label.x, label.y))]
-            if _fits(box, inside, taken) and not any(piece.count_overlaps(others) for piece in lead):
-                written += [box, *lead]
+            obstacles = [
+                *others,
+                *lines,
+                *(box for mark, box in boxes.items() if (mark.x, mark.y) == (label.x, label.y)),
+            ]
+            if _fits(box, inside, obstacles) and not any(piece.count_overlaps(others) for piece in lead):
+                placed_boxes += [box, *lead]
                 if lead:
                     _draw_leader(axes, label, box)
                 break
@@ -87,10 +91,10 @@ def _candidate_boxes(text: Text, label: Label) -> Iterator[Bbox]:
             yield text.get_window_extent().padded(1.5)
 
 
-def _fits(box: Bbox, inside: Bbox, taken: Sequence[Bbox]) -> bool:
+def _fits(box: Bbox, inside: Bbox, obstacles: Sequence[Bbox]) -> bool:
     return bool(
         inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
-    ) and not box.count_overlaps(taken)
+    ) and not box.count_overlaps(obstacles)
 
 
 def _leader_boxes(axes: Axes, label: Label, box: Bbox) -> list[Bbox]:

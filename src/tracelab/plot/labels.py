@@ -52,21 +52,29 @@ def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     return short
 
 
-def _disambiguate(whole: Sequence[str], short: Sequence[str]) -> list[str]:
+def _disambiguate(full: Sequence[str], short: Sequence[str]) -> list[str]:
     """Return the short texts, except that equal short forms of different texts are cut around the difference."""
-    alike: dict[str, set[str]] = {}
-    for text, said in zip(whole, short, strict=True):
-        alike.setdefault(said, set()).add(text)
+    texts_by_label: dict[str, set[str]] = {}
+    for text, label in zip(full, short, strict=True):
+        texts_by_label.setdefault(label, set()).add(text)
     differently = {
-        said: shorten_distinctly(sorted(texts), LABEL_CELLS) for said, texts in alike.items() if len(texts) > 1
+        label: shorten_distinctly(sorted(texts), LABEL_CELLS)
+        for label, texts in texts_by_label.items()
+        if len(texts) > 1
     }
-    return [differently[said][text] if said in differently else said for text, said in zip(whole, short, strict=True)]
+    return [
+        differently[label][text] if label in differently else label for text, label in zip(full, short, strict=True)
+    ]
 
 
 def identifying_columns(chart: Chart, rows: Sequence[Row]) -> list[str]:
     """Return the columns that identify a process, and those that the chart groups by."""
-    beside = chart.panel if chart.kind == "bars" else ()
-    return [name for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []), *beside)) if name in rows[0]]
+    panel_columns = chart.panel if chart.kind == "bars" else ()
+    return [
+        name
+        for name in dict.fromkeys((*IDENTITY, *([chart.by] if chart.by else []), *panel_columns))
+        if name in rows[0]
+    ]
 
 
 def varying_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
@@ -76,19 +84,25 @@ def varying_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
 
 def constant_notes(rows: list[Row], chart: Chart) -> list[str]:
     """Return a note with the values that all rows share."""
-    told = varying_columns(rows, identifying_columns(chart, rows))
-    same = [name for name in identifying_columns(chart, rows) if name not in (*told, *chart.panel, chart.x)]
+    identifying = varying_columns(rows, identifying_columns(chart, rows))
+    same = [name for name in identifying_columns(chart, rows) if name not in (*identifying, *chart.panel, chart.x)]
     return [join_values(same, [rows[0][name] for name in same])] if same else []
 
 
 def join_values(names: Sequence[str], values: Sequence[object]) -> str:
     """Join values with their meaning: mordred · rank 0 · GPU 1."""
-    said = {"device": "GPU", "rank": "rank", "before": "before:", "after": "after:", "base_machine": "compared with"}
+    prefixes = {
+        "device": "GPU",
+        "rank": "rank",
+        "before": "before:",
+        "after": "after:",
+        "base_machine": "compared with",
+    }
     parts = []
     for name, value in zip(names, values, strict=True):
         text = shorten(escape_controls(str(value)), LABEL_CELLS) if value is not None else "none"
-        alone = isinstance(value, str) and (name not in said or name == "device")
-        parts.append(text if alone else f"{said.get(name, column_words(name))} {text}")
+        alone = isinstance(value, str) and (name not in prefixes or name == "device")
+        parts.append(text if alone else f"{prefixes.get(name, column_words(name))} {text}")
     return " · ".join(parts)
 
 
@@ -150,13 +164,13 @@ def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
     """Return the legend of a y column; omit a clause in [ ] if its column has several values."""
 
     def value(clause: re.Match[str]) -> str:
-        found = PLACEHOLDER.search(clause[1])
-        held = {row.get(found["part"]) for row in rows} if found else {None}
+        placeholder = PLACEHOLDER.search(clause[1])
+        held = {row.get(placeholder["part"]) for row in rows} if placeholder else {None}
         one = next(iter(held)) if len(held) == 1 else None
         return (
             ""
-            if one is None or found is None
-            else clause[1].replace(found[0], shorten(escape_controls(str(one)), LABEL_CELLS))
+            if one is None or placeholder is None
+            else clause[1].replace(placeholder[0], shorten(escape_controls(str(one)), LABEL_CELLS))
         )
 
     return CLAUSE.sub(value, chart.labels.get(column, "")) or column_words(column_from_title(column))
@@ -164,10 +178,10 @@ def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
 
 def column_words(column: str) -> str:
     """Return a column name in words: of_window_ratio becomes share of window."""
-    said = spell_column(column)
-    for short, whole in _WORDS:
-        said = re.sub(rf"\b{short}\b", whole, said)
-    return f"share {said}" if column.startswith("of_") and column.endswith("_ratio") else said
+    words = spell_column(column)
+    for short, long in _WORDS:
+        words = re.sub(rf"\b{short}\b", long, words)
+    return f"share {words}" if column.startswith("of_") and column.endswith("_ratio") else words
 
 
 class NotDrawn(str):
@@ -176,9 +190,9 @@ class NotDrawn(str):
     __slots__ = ()
 
 
-def omission_note(drawn: int, total: int, noun: str) -> list[str]:
+def omission_note(visible: int, total: int, noun: str) -> list[str]:
     """Return a note if fewer than all are drawn."""
-    return [NotDrawn(f"{total - drawn} of {pluralize(total, noun)} not drawn")] if drawn < total else []
+    return [NotDrawn(f"{total - visible} of {pluralize(total, noun)} not drawn")] if visible < total else []
 
 
 def narrowing_notes(rows: Sequence[Row], query: Query) -> list[str]:

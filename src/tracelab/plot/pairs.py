@@ -39,19 +39,19 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     if not positive:
         names = " and ".join(chart.y)
         raise NoDataError(f"{names} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
-    shown = positive[:MOST_BARS_IN_ALL]
-    drawn = Figure(figsize=(7.2, 0.5 * len(shown) + 1.5), layout="constrained")
-    axes = drawn.subplots()
-    spots = [spot for row in shown for spot in _scaled_values(row, chart.y).values()]
+    visible = positive[:MOST_BARS_IN_ALL]
+    figure = Figure(figsize=(7.2, 0.5 * len(visible) + 1.5), layout="constrained")
+    axes = figure.subplots()
+    spots = [spot for row in visible for spot in _scaled_values(row, chart.y).values()]
     low, high = math.log10(min(spots)) - _ROOM, math.log10(max(spots)) + _ROOM
     colors = {name: color(index) for index, name in enumerate(chart.y)}
-    for place, row in enumerate(shown):
+    for place, row in enumerate(visible):
         _draw(axes, place, _scaled_values(row, chart.y), colors, room=_WIDE * (high - low))
     axes.set_xscale("log")
     axes.set_xlim(10**low, 10**high)
-    axes.set_ylim(len(shown) - 0.4, -0.6)  # the first row on top
-    told = dict.fromkeys((chart.x, *varying_columns(shown, identifying_columns(chart, shown))))
-    axes.set_yticks(range(len(shown)), list(map(drawable, row_labels(shown, list(told)))))
+    axes.set_ylim(len(visible) - 0.4, -0.6)  # the first row on top
+    columns = dict.fromkeys((chart.x, *varying_columns(visible, identifying_columns(chart, visible))))
+    axes.set_yticks(range(len(visible)), list(map(drawable, row_labels(visible, list(columns)))))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_major_formatter(EngFormatter())
@@ -61,10 +61,10 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         Line2D([], [], marker="o", linestyle="none", markersize=8, color=ink, label=legend_label(chart, name, rows))
         for name, ink in colors.items()
     ]
-    drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     empty = len(rows) - len(positive)
     notes = [f"{empty} of {len(rows)} left out, no figure above 0"] if empty else []
-    return drawn, ["logarithmic", *notes, *omission_note(len(shown), len(positive), column_words(chart.x))]
+    return figure, ["logarithmic", *notes, *omission_note(len(visible), len(positive), column_words(chart.x))]
 
 
 def _scaled_values(row: Row, names: Sequence[str]) -> dict[str, float]:

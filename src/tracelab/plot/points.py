@@ -42,8 +42,8 @@ def _draw_series(
     """Draw one panel per unit of y, and one color per y and identifying value."""
     joined = drawstyle is not None
     groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
-    drawn = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
-    grid = drawn.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
+    figure = Figure(figsize=(7.2, 3.4 * len(groups) + 0.6), layout="constrained")
+    grid = figure.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
     across = fit_axis([chart.x], rows, stacked=False)
     handles: dict[str, Line2D] = {}
     notes: list[str] = []
@@ -71,8 +71,8 @@ def _draw_series(
         _scale(axes, rows, chart.x, names, joined=joined)
     grid[-1].set_xlabel(across.label)
     if len(handles) > 1:
-        drawn.legend(handles=list(handles.values()), loc="outside lower center", ncols=3)
-    return drawn, notes
+        figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=3)
+    return figure, notes
 
 
 def _collect_series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
@@ -83,8 +83,8 @@ def _collect_series(rows: list[Row], chart: Chart, names: Sequence[str]) -> dict
     for name in names:
         for row in rows:
             if is_finite(row[name]) and is_finite(row[chart.x]):
-                told = [join_values(by, [row[key] for key in by])] if by else []
-                title = " · ".join([*([column_words(name)] if len(names) > 1 else []), *told]) or column_words(name)
+                parts = [join_values(by, [row[key] for key in by])] if by else []
+                title = " · ".join([*([column_words(name)] if len(names) > 1 else []), *parts]) or column_words(name)
                 series.setdefault(title, []).append((row[chart.x], row[name]))
     return series
 

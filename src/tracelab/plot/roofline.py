@@ -38,17 +38,17 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     panels = [(key, members) for key, members in groups.items() if kernel_points(members, chart)]
     if not panels:
         raise NoDataError("no kernel has both FLOPs and bytes to draw; `flop_missing` names the metrics to take")
-    shown = panels[:MOST_PANELS]
-    drawn, grid = _create_figure(len(shown))
-    colors = _colors([point for _, members in shown for point in kernel_points(members, chart)])
-    for axes, (key, members) in zip(grid, shown, strict=False):
+    visible = panels[:MOST_PANELS]
+    figure, grid = _create_figure(len(visible))
+    colors = _colors([point for _, members in visible for point in kernel_points(members, chart)])
+    for axes, (key, members) in zip(grid, visible, strict=False):
         axes.set_title(drawable(join_values(by, key)) if by else "")
         _draw_panel(axes, members, chart, colors)
-    _legend(drawn, [row for _, members in shown for row in members], colors)
+    _legend(figure, [row for _, members in visible for row in members], colors)
     empty = len(groups) - len(panels)
     notes = [f"{empty} of {len(groups)} devices left out, no point to draw"] if empty else []
-    notes += omission_note(len(shown), len(panels), "device")
-    return drawn, [*_device_notes(rows), "area is time", *_source_notes(rows), *notes]
+    notes += omission_note(len(visible), len(panels), "device")
+    return figure, [*_device_notes(rows), "area is time", *_source_notes(rows), *notes]
 
 
 def kernel_points(rows: Sequence[Row], chart: Chart) -> list[Row]:
@@ -72,15 +72,15 @@ def _create_figure(panels: int) -> tuple[Figure, list[Axes]]:
     across = min(panels, 2)
     down = math.ceil(panels / across)
     width, height = (8.0, 5.8) if panels == 1 else (12.4, 4.5 * down + 1.0)
-    drawn = Figure(figsize=(width, height))
-    FigureCanvasAgg(drawn)  # measures the labels
-    drawn.subplots_adjust(
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)  # measures the labels
+    figure.subplots_adjust(
         0.65 / width, 1.05 / height, 1 - 0.8 / width, 1 - (0.75 if panels == 1 else 0.95) / height, 0.36, 0.26
     )
-    grid = list(drawn.subplots(down, across, squeeze=False).flatten())
+    grid = list(figure.subplots(down, across, squeeze=False).flatten())
     for axes in grid[panels:]:
         axes.set_visible(False)
-    return drawn, grid
+    return figure, grid
 
 
 def _draw_panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str]) -> None:
@@ -94,8 +94,8 @@ def _draw_panel(axes: Axes, rows: list[Row], chart: Chart, colors: dict[str, str
     lines = draw_roofs(axes, roofs, view, marks)
     ridges = draw_ridges(axes, roofs, view)
     total_ns = sum(row["dur_ns"] or 0 for row in points)
-    told = [mark for row, mark in zip(points, marks, strict=True) if (row["dur_ns"] or 0) >= _LEAST_SHARE * total_ns]
-    labels = [*ridges, *told[:MOST_LABELS]]
+    labeled = [mark for row, mark in zip(points, marks, strict=True) if (row["dur_ns"] or 0) >= _LEAST_SHARE * total_ns]
+    labels = [*ridges, *labeled[:MOST_LABELS]]
     if together:
         x, y = together[0], together[1] / view.unit
         axes.plot([x], [y], "*", color="black", markersize=13, markeredgecolor="white", zorder=5)
@@ -151,7 +151,7 @@ def _colors(points: Sequence[Row]) -> dict[str, str]:
     return dict(zip(sorted(times, key=lambda name: -times[name]), inks, strict=False))
 
 
-def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
+def _legend(figure: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
     handles = [
         Line2D([], [], marker="o", linestyle="none", color=ink, markersize=7, label=drawable(name.replace("_", " ")))
         for name, ink in colors.items()
@@ -161,19 +161,19 @@ def _legend(drawn: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
     if any(row["precision"] == "all" and row["flop"] is None for row in rows):
         style: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "none", "markeredgecolor": INK}
         handles.append(Line2D([], [], **style, markersize=7, label="one precision, others not counted"))
-    told = [row["ceiling_source"] or "" for row in rows]
-    if sources := [said for name, said in _SOURCES.items() if any(name in source for source in told)]:
+    ceiling_sources = [row["ceiling_source"] or "" for row in rows]
+    if sources := [label for name, label in _SOURCES.items() if any(name in source for source in ceiling_sources)]:
         handles.append(Line2D([], [], color=INK, linewidth=1.8, label=f"ceiling ({' and '.join(sources)})"))
     roofs = find_roofs(rows)
     if roofs.theoretical or roofs.theoretical_memory is not None:
         handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label=_theoretical_label(rows)))
-    drawn.legend(handles=handles, loc="lower center", ncols=min(len(handles), 4))
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), 4))
 
 
 def _theoretical_label(rows: Sequence[Row]) -> str:
     """Label the dashed roofs by their source."""
-    told = {row["theoretical_source"] for row in rows}
-    sources = [said for name, said in _SOURCES.items() if name in told]
+    sources_present = {row["theoretical_source"] for row in rows}
+    sources = [label for name, label in _SOURCES.items() if name in sources_present]
     return f"theoretical ({' and '.join(sources)})" if sources else "theoretical"
 
 

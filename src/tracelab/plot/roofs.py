@@ -69,9 +69,9 @@ def find_roofs(rows: Sequence[Row]) -> Roofs:
     theoretical: dict[str, float] = {}
     for row in rows:
         if row["precision"] != "all" and row["flop"]:
-            for found, name in ((arithmetic, "ceiling_gflop_per_s"), (theoretical, "theoretical_gflop_per_s")):
+            for ceilings, name in ((arithmetic, "ceiling_gflop_per_s"), (theoretical, "theoretical_gflop_per_s")):
                 if is_positive(row[name]):
-                    found[row["precision"]] = max(found.get(row["precision"], 0.0), row[name])
+                    ceilings[row["precision"]] = max(ceilings.get(row["precision"], 0.0), row[name])
     memory = {level: max(speeds) for level, _, column, _ in _LEVELS if (speeds := _speeds(rows, column))}
     bandwidth = max(_speeds(rows, "theoretical_gb_per_s"), default=None)
     return Roofs(
@@ -109,7 +109,7 @@ def fit_view(points: Sequence[tuple[float, float]], roofs: Roofs) -> View:
 
 def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> list[Bbox]:
     """Draw measured ceilings solid, theoretical ones dashed, with names; return their boxes in pixels."""
-    taken = [mark_box(axes, mark) for mark in marks]
+    obstacles = [mark_box(axes, mark) for mark in marks]
     top = max(roofs.arithmetic.values(), default=max(roofs.peaks(), default=view.high))
     boxes = []
     for level, name, _, style in _LEVELS:
@@ -117,9 +117,9 @@ def draw_roofs(axes: Axes, roofs: Roofs, view: View, marks: Sequence[Label]) -> 
             speed = roofs.memory[level]
             boxes += _diagonal(axes, speed, top, view, style)
             text = f"{name} {_rate(speed, 'B/s')}"
-            written = _name_along(axes, text, (speed, top), view, taken, is_below=level == "dram")
-            taken += written
-            boxes += written
+            label_boxes = _name_along(axes, text, (speed, top), view, obstacles, is_below=level == "dram")
+            obstacles += label_boxes
+            boxes += label_boxes
     if roofs.theoretical_memory is not None:
         boxes += _diagonal(
             axes, roofs.theoretical_memory, max(roofs.theoretical.values(), default=top), view, _THEORETICAL
@@ -156,7 +156,7 @@ def _flat(axes: Axes, start: float, peak: float, view: View, style: dict[str, An
 
 
 def _name_along(
-    axes: Axes, text: str, speed_and_top: tuple[float, float], view: View, taken: Sequence[Bbox], *, is_below: bool
+    axes: Axes, text: str, speed_and_top: tuple[float, float], view: View, obstacles: Sequence[Bbox], *, is_below: bool
 ) -> list[Bbox]:
     """Write a name along a diagonal, near its lower left end or further up if that is occupied; return its boxes."""
     speed, top = speed_and_top
@@ -166,19 +166,19 @@ def _name_along(
     ends = axes.transData.transform([(start, start * speed / view.unit), (start * 10, start * 10 * speed / view.unit)])
     angle = math.degrees(math.atan2(ends[1][1] - ends[0][1], ends[1][0] - ends[0][0]))
     style: dict[str, Any] = {"rotation": angle, "rotation_mode": "anchor", "fontsize": 7, "color": INK, "zorder": 5}
-    written = axes.annotate(text, (start, start * speed / view.unit), (0, 0), textcoords="offset points", **style)
-    written.set_path_effects(HALO)
+    label = axes.annotate(text, (start, start * speed / view.unit), (0, 0), textcoords="offset points", **style)
+    label.set_path_effects(HALO)
 
     def room(place: tuple[float, bool]) -> list[Bbox]:
         share, below = place
         x = start * (min(top / speed, view.right) / start) ** share
-        written.xy = (x, x * speed / view.unit)
-        written.set_position((3, -4) if below else (-3, 4))
-        written.set_verticalalignment("top" if below else "bottom")
-        return _slanted(axes, written.get_window_extent(), angle)
+        label.xy = (x, x * speed / view.unit)
+        label.set_position((3, -4) if below else (-3, 4))
+        label.set_verticalalignment("top" if below else "bottom")
+        return _slanted(axes, label.get_window_extent(), angle)
 
     places = [(share, below) for share in _NAME_PLACES for below in (is_below, not is_below)]
-    freest = min(places, key=lambda place: sum(box.count_overlaps(taken) for box in room(place)))
+    freest = min(places, key=lambda place: sum(box.count_overlaps(obstacles) for box in room(place)))
     return room(freest)
 
 

@@ -31,11 +31,11 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
     Panels without a value are omitted; of too many, those with the most values remain.
 
     """
-    told = varying_columns(rows, (SWEEP, *chart.panel))
-    same = [name for name in chart.panel if name not in told and rows[0][name] is not None]
+    varying = varying_columns(rows, (SWEEP, *chart.panel))
+    same = [name for name in chart.panel if name not in varying and rows[0][name] is not None]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in told), []).append(row)
+        groups.setdefault(tuple(row[name] for name in varying), []).append(row)
     values = {key: sum(row[name] is not None for row in members for name in chart.y) for key, members in groups.items()}
     full = [key for key in groups if values[key]]
     kept = full if len(full) <= most else sorted(full, key=lambda key: -values[key])[:most]
@@ -44,9 +44,9 @@ def panels(rows: Sequence[Row], chart: Chart, most: int = MOST_PANELS) -> tuple[
         [f"{len(groups) - len(full)} of {pluralize(len(groups), 'panel')} left out, empty"] if full != [*groups] else []
     )
     notes += omission_note(len(kept), len(full), "panel")
-    short = {name: label_values([key[at] for key in full]) for at, name in enumerate(told)}
+    short = {name: label_values([key[at] for key in full]) for at, name in enumerate(varying)}
     titles = {
-        key: [short[name][value] for name, value in zip(told, key, strict=True) if value is not None] for key in kept
+        key: [short[name][value] for name, value in zip(varying, key, strict=True) if value is not None] for key in kept
     }
     return [Panel(" · ".join(titles[key]), groups[key]) for key in kept], [*_sweep_note(rows), *notes]
 

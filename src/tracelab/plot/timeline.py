@@ -29,15 +29,15 @@ _LENGTH = "bin_ns"
 
 def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each device's bins as steps: edges stay where they were measured, without smoothing."""
-    told = varying_columns(rows, identifying_columns(chart, rows))
+    identifying = varying_columns(rows, identifying_columns(chart, rows))
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in told), []).append(row)
-    shown = list(groups.items())[:MOST_DEVICES]
-    drawn = Figure(figsize=(7.2, 0.95 * len(shown) + 1.35), layout="constrained")
-    grid = drawn.subplots(len(shown), 1, squeeze=False, sharex=len({row["run"] for row in rows}) == 1)
+        groups.setdefault(tuple(row[name] for name in identifying), []).append(row)
+    visible = list(groups.items())[:MOST_DEVICES]
+    figure = Figure(figsize=(7.2, 0.95 * len(visible) + 1.35), layout="constrained")
+    grid = figure.subplots(len(visible), 1, squeeze=False, sharex=len({row["run"] for row in rows}) == 1)
     scale = fit_scale([as_length(row[chart.x]) + as_length(row[_LENGTH]) for row in rows], Quantity.DURATION)
-    for (key, bins), axes in zip(shown, grid[:, 0], strict=True):
+    for (key, bins), axes in zip(visible, grid[:, 0], strict=True):
         edges = [as_length(row[chart.x]) / scale.size for row in bins]
         edges.append((as_length(bins[-1][chart.x]) + as_length(bins[-1][_LENGTH])) / scale.size)
         below = [0.0] * len(bins)
@@ -51,13 +51,13 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_ylim(0, 1)
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.set_title(drawable(join_values(told, key)))
+        axes.set_title(drawable(join_values(identifying, key)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.set_xlabel(f"time since the first GPU activity of the run ({scale.symbol})")
-    drawn.supylabel("share of the bin", fontsize=9)
+    figure.supylabel("share of the bin", fontsize=9)
     handles = [Patch(color=shade, label=column_words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
-    drawn.legend(handles=handles, loc="outside lower center", ncols=3)
-    return drawn, [*_bin_note(rows), *omission_note(len(shown), len(groups), "device")]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure, [*_bin_note(rows), *omission_note(len(visible), len(groups), "device")]
 
 
 def _bin_note(rows: Sequence[Row]) -> list[str]:

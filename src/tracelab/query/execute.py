@@ -114,20 +114,24 @@ def _summary_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> s
 
 def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise if a parameter names a run that the store lacks, or if a query of several runs leaves open which."""
-    wanted = {param.name: bound[param.name] for param in query.params if param.type == "run"}
-    named = [name for name in (*map(bound.get, RUN_PARAMS), *wanted.values()) if name is not None]
-    if not named and not wanted:
+    run_values = {param.name: bound[param.name] for param in query.params if param.type == "run"}
+    run_names = [name for name in (*map(bound.get, RUN_PARAMS), *run_values.values()) if name is not None]
+    if not run_names and not run_values:
         return
     runs = [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
-    for name in named:
+    for name in run_names:
         check_run(runs, str(name))
-    if None not in wanted.values() or len(runs) == len(wanted):
+    if None not in run_values.values() or len(runs) == len(run_values):
         return
-    if len(runs) < len(wanted):
-        raise NoDataError(f"{query.name} takes {len(wanted)} runs, and the store has {', '.join(runs)}; ingest another")
-    options = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
+    if len(runs) < len(run_values):
+        raise NoDataError(
+            f"{query.name} takes {len(run_values)} runs, and the store has {', '.join(runs)}; ingest another"
+        )
+    options = " and ".join(f"--{name.replace('_', '-')}" for name in run_values)
     listed = ", ".join([*runs[:_MOST_RUNS_LISTED], *(["…"] if len(runs) > _MOST_RUNS_LISTED else [])])
-    raise UsageError(f"{query.name} takes {len(wanted)} of the store's {len(runs)} runs, so name {options}: {listed}")
+    raise UsageError(
+        f"{query.name} takes {len(run_values)} of the store's {len(runs)} runs, so name {options}: {listed}"
+    )
 
 
 def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -147,8 +151,8 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
     rows = con.sql(" union ".join(f"select distinct {columns} from {table}" for table in tables)).fetchall()
     scope = ""
     for place, name in enumerate(filters):
-        left = [row for row in rows if row[place] == bound[name]]
-        if not left:
+        remaining = [row for row in rows if row[place] == bound[name]]
+        if not remaining:
             known = sorted({row[place] for row in rows if row[place] is not None})
             if not known:  # rows of the CPU side name no device; those of the GPU that the query joins may
                 return
@@ -158,7 +162,7 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
                 f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} {_format_spans(known)}"
                 + (summary and f"; of {bound[name]} there are{summary.removeprefix(' but')}")
             )
-        scope, rows = f"{scope or ' in'} {name} {bound[name]}", left
+        scope, rows = f"{scope or ' in'} {name} {bound[name]}", remaining
 
 
 def _format_spans(values: Sequence[str | int]) -> str:

@@ -90,7 +90,9 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
     expected: list[tuple[object, str, Any, str]]
     expected = [(order, "order", int, "an integer"), (needs, "needs", list, "a list of tables")]
     expected += [(entry.get(name), name, str | None, "text") for name in _TEXTS]
-    if wrong := [f"{name} must be {what}" for value, name, kind, what in expected if not isinstance(value, kind)]:
+    if wrong := [
+        f"{name} must be {expectation}" for value, name, kind, expectation in expected if not isinstance(value, kind)
+    ]:
         raise ValueError(f"[report]: {wrong[0]}")
     ok_text, unknown, show_if, without = (cast("str | None", entry.get(name)) for name in _TEXTS)
     if (show_if is None) != (without is None):

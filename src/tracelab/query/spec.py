@@ -194,20 +194,20 @@ def _common() -> dict[str, dict[str, Any]]:
 def _with_common(entries: object, kind: Literal["params", "columns"]) -> dict[str, object]:
     """Replace references to common.toml by its entries, in place; a parameter without `about` overrides one."""
     common: dict[str, Any] = _common()[kind]
-    whole: dict[str, object] = {}
+    merged: dict[str, object] = {}
     for key, entry in cast("dict[str, object]", entries).items():
         if isinstance(entry, dict) and "about" not in entry and key in common:
-            whole[key] = {**common[key], **entry}
+            merged[key] = {**common[key], **entry}
         elif entry != _COMMON and not (key == _COMMON and isinstance(entry, list)):
-            whole[key] = entry
+            merged[key] = entry
         else:
             for name in entry if isinstance(entry, list) else [key]:
                 if name not in common:
                     raise _HeaderError(
                         key, f"{name!r} is not in [{kind}] of {QUERIES / 'common.toml'}; describe it here"
                     )
-                whole[name] = common[name]
-    return whole
+                merged[name] = common[name]
+    return merged
 
 
 def _columns(entries: object) -> dict[str, str]:

@@ -53,9 +53,9 @@ class _ProgressFile(io.FileIO):
         self._progress = progress
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
-        taken = super().readinto(buffer) or 0
-        self._progress(taken)
-        return taken
+        count = super().readinto(buffer) or 0
+        self._progress(count)
+        return count
 
 
 class _ChunkStream(io.RawIOBase):
@@ -75,10 +75,10 @@ class _ChunkStream(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
         if not self._left:
             self._left = memoryview(next(self._chunks, b""))
-        taken = min(len(self._left), len(buffer))
-        buffer[:taken] = self._left[:taken]
-        self._left = self._left[taken:]
-        return taken
+        count = min(len(self._left), len(buffer))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count
 
 
 def read_chunk(stream: io.RawIOBase, size: int, before: bytes | bytearray = b"") -> bytearray:
@@ -98,8 +98,8 @@ def read_into(stream: io.RawIOBase, buffer: bytearray | mmap.mmap, start: int, s
     """Read up to `size` bytes into a buffer at `start`; return where they end."""
     filled = start
     with memoryview(buffer) as view:
-        while filled < start + size and (taken := stream.readinto(view[filled : start + size])):
-            filled += taken
+        while filled < start + size and (count := stream.readinto(view[filled : start + size])):
+            filled += count
     return filled
 
 

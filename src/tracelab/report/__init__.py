@@ -4,7 +4,7 @@
 
 A query enters by its header: `[report]` names the section and the findings (tracelab.query.report_rules).
 A section beyond query results is a function in `SECTIONS`: it takes a `ReportSession` (an open store:
-`ask("gpu_breakdown")`, the connection `con`, the chosen `runs`) and returns a `Section`, or None without data.
+`run_named("gpu_breakdown")`, the connection `con`, the chosen `runs`) and returns a `Section`, or None without data.
 It escapes what it writes into `body` (`html.escape_text` for names). Values for its scripts go into `data`: the block
 "timeline" is read with `tracelab.json("timeline")`. Its scripts are files in assets, named in `scripts`; they follow
 the report's own, which define:

@@ -49,7 +49,7 @@ class ReportSession:
         """Return whether several runs are selected, so that figures must name theirs."""
         return len(self.run_names) > 1
 
-    def ask(self, name: str, **values: Value) -> Answer:
+    def run_named(self, name: str, **values: Value) -> Answer:
         """Run a query of the library; `values` are parameters other than the run."""
         return self.run(library.library()[name], values)
 

@@ -44,14 +44,14 @@ def render_timeline(session: ReportSession) -> Section | None:
     if not devices:
         return None
     bins = _max_bins(len(devices[:MOST_DEVICES]))
-    answer = session.ask("timeline", bins=bins)
+    answer = session.run_named("timeline", bins=bins)
     if answer.table is None:
         return None
     embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
         run["steps"] = _steps(session, run["run"])
     table_bins = _table_bins(len(devices[:MOST_DEVICES]))
-    coarse = session.ask("timeline", bins=table_bins).table
+    coarse = session.run_named("timeline", bins=table_bins).table
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
         render_findings(session, answer.query, coarse) if coarse is not None else "",

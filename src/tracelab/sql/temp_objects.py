@@ -78,10 +78,10 @@ def _only_names(before: list[str]) -> bool:
 def _check_name(con: duckdb.DuckDBPyConnection, definition: Definition) -> None:
     """Refuse names that tracelab or DuckDB use: later queries would silently change their meaning."""
     with con.cursor() as clean:  # a cursor has no temporary names, which may be replaced
-        taken = clean.execute(
+        existing = clean.execute(
             "select view_name from duckdb_views() union all select function_name from duckdb_functions()"
         ).fetchall()
-    if definition.name in {str(name).lower() for (name,) in taken}:
+    if definition.name in {str(name).lower() for (name,) in existing}:
         raise UsageError(f"{definition.name} is already a name in tracelab or DuckDB; choose another")
 
 

@@ -132,12 +132,12 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
             _sync_to_disk(staged)
             staged.replace(target)
         stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
-        written = folder / "sources"
-        pq.write_table(schema.BY_NAME["sources"].rows([stamped]), written, compression=COMPRESSION)
+        sources_folder = folder / "sources"
+        pq.write_table(schema.BY_NAME["sources"].rows([stamped]), sources_folder, compression=COMPRESSION)
         target = table_file(store, "sources", run, source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sync_to_disk(written)
-        written.replace(target)
+        _sync_to_disk(sources_folder)
+        sources_folder.replace(target)
     return True
 
 

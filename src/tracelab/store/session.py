@@ -188,8 +188,8 @@ def render_session(
     tables: Sequence[schema.Table] = schema.TABLES
     if referenced is not None:
         library = [_required_definitions(library, referenced)]
-        named = _words(referenced, *library)
-        tables = [table for table in tables if table.name in named]
+        words = _words(referenced, *library)
+        tables = [table for table in tables if table.name in words]
     views = [_create_view(stored, table) for table in tables]
     documented = [_create_comments(table) for table in tables] if comments else []
     return [_SETTINGS, *views, *documented, *library]
@@ -265,12 +265,12 @@ def _required_definitions(texts: Sequence[str], referenced: str) -> str:
     known: dict[str, set[str]] = {}
     for name, _, identifiers in definitions:
         known.setdefault(name, set()).update(identifiers)
-    wanted: set[str] = set()
+    required: set[str] = set()
     pending: set[str] = set(_words(referenced) & known.keys())
     while pending:
-        wanted |= pending
-        pending = set().union(*(known[name] for name in pending)) & known.keys() - wanted
-    return "\n\n".join(text for name, text, _ in definitions if name in wanted)
+        required |= pending
+        pending = set().union(*(known[name] for name in pending)) & known.keys() - required
+    return "\n\n".join(text for name, text, _ in definitions if name in required)
 
 
 def _words(*texts: str) -> frozenset[str]:

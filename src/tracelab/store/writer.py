@@ -206,24 +206,26 @@ class _TableWriter:
         self._queue, self._queued_rows, self._queued_bytes = [], 0, 0
 
 
-def _write_schema(table: schema.Table, given: pa.Schema) -> pa.Schema:
+def _write_schema(table: schema.Table, arrived: pa.Schema) -> pa.Schema:
     """Return the schema to write: text as a dictionary if it arrives as one."""
 
-    def written(column: schema.Column) -> pa.DataType:
-        return _DICTIONARY if pa.types.is_dictionary(given.field(column.name).type) else column.arrow.type
+    def storage_type(column: schema.Column) -> pa.DataType:
+        return _DICTIONARY if pa.types.is_dictionary(arrived.field(column.name).type) else column.arrow.type
 
-    return pa.schema([pa.field(column.name, written(column), nullable=column.nullable) for column in table.columns])
+    return pa.schema(
+        [pa.field(column.name, storage_type(column), nullable=column.nullable) for column in table.columns]
+    )
 
 
-def _cast_to(written: pa.Schema, rows: pa.Table) -> pa.Table:
+def _cast_to(target: pa.Schema, rows: pa.Table) -> pa.Table:
     """Cast rows to the schema of the first ones, which may have dictionaries where these have none."""
     columns = [
         rows.column(field.name).dictionary_encode()
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(rows.schema.field(field.name).type)
         else rows.column(field.name).cast(field.type)
-        for field in written
+        for field in target
     ]
-    return pa.table(columns, schema=written)
+    return pa.table(columns, schema=target)
 
 
 def _constant_text(text: str, rows: int) -> _Values:

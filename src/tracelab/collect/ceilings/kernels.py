@@ -92,13 +92,13 @@ def supported_precisions(bench: Bench) -> list[str]:
 
 def measure_copies(bench: Bench, metric: str) -> list[rows.Row]:
     """Measure copies of all sizes, and fit latency and bandwidth to them."""
-    found, medians = [], {}
+    measured, medians = [], {}
     for size_bytes in bench.sizes.copies:
         source, target = _ends(bench, metric, size_bytes)
         times = times_ns(bench, lambda: target.copy_(source, non_blocking=True))  # noqa: B023  used at once
-        found.append(rows.copy(metric, size_bytes, times))
+        measured.append(rows.copy(metric, size_bytes, times))
         medians[size_bytes] = statistics.median(times)
-    return [*found, *rows.fitted_rows(metric, medians)]
+    return [*measured, *rows.fitted_rows(metric, medians)]
 
 
 def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
@@ -133,8 +133,8 @@ def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> 
 def count_repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
     """Return the number of repetitions of work that takes `one_s` once."""
     one_s = max(one_s, 1e-9)
-    wanted = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)
-    return max(LEAST_REPEATS, min(wanted, int(sizes.most_s / one_s)))
+    repetitions = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)
+    return max(LEAST_REPEATS, min(repetitions, int(sizes.most_s / one_s)))
 
 
 def _clocked(work: Callable[[], object]) -> int:

@@ -82,14 +82,14 @@ def main(folder: Path, rank: int) -> None:
         "broadcast": lambda tensor: dist.broadcast(tensor, 0),
         "all_reduce": dist.all_reduce,
     }
-    found = []
+    rows = []
     for metric, work in works.items():
         for size_bytes in spec["sizes"]:
             tensor = torch.randn(size_bytes // 4, device=device)
             times = [_slowest_ns(torch, dist, work, tensor) for _ in range(spec["warmups"] + spec["repeats"])]
-            found.append((metric, size_bytes, times[spec["warmups"] :]))
+            rows.append((metric, size_bytes, times[spec["warmups"] :]))
     if rank == 0:
-        write_json(folder / "times.json", found)
+        write_json(folder / "times.json", rows)
     dist.destroy_process_group()
 
 

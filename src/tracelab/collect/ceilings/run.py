@@ -83,7 +83,7 @@ def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
     if signal is not None:
         return "failed", "interrupted; earlier measurements are kept"
     if not session.figures:
-        return "failed", "; ".join(f"{what}: {why}" for what, why in session.skipped.items()) or "nothing was measured"
+        return "failed", "; ".join(f"{part}: {why}" for part, why in session.skipped.items()) or "nothing was measured"
     return "ok", None
 
 
@@ -101,8 +101,8 @@ class _Session:
 
     def measure(self, options: CeilingOptions) -> None:
         """Measure every part; one that fails does not end the others."""
-        for what, work in measurements(self._bench, options.parts):
-            with self._skip_on_error(what):
+        for part, work in measurements(self._bench, options.parts):
+            with self._skip_on_error(part):
                 self._write(work, 1 if self._bench.cuda else None)
             if self._bench.cuda:
                 self._bench.torch.cuda.empty_cache()
@@ -116,22 +116,22 @@ class _Session:
                 self._write(work, ranks if self._bench.cuda else None)
 
     @contextlib.contextmanager
-    def _skip_on_error(self, what: str) -> Iterator[None]:
+    def _skip_on_error(self, part: str) -> Iterator[None]:
         """Record a part that fails, for want of memory or of the device, as skipped."""
         try:
             yield
         except (RuntimeError, TracelabError, MemoryError) as error:  # torch's errors are RuntimeErrors
-            self.skipped[what] = " ".join(str(error).split())[:300] or type(error).__name__
+            self.skipped[part] = " ".join(str(error).split())[:300] or type(error).__name__
 
     def _write(self, work: Callable[[], list[Row]], gpus: int | None) -> None:
         """Measure, and add GPU, clock under load and power limit to each row."""
         begun = time.monotonic()
-        found = work()
+        rows = work()
         samples = self._sampler.recent(begun) if self._gpu else []
         clock_hz, throttled = at_work(samples)
         self.throttled |= throttled
-        for row in found:
-            whole = {
+        for row in rows:
+            common = {
                 "host": self._host.name,
                 "device_name": self._gpu.name if self._gpu else _processor(self._host.processor, self._bench),
                 "uuid": self._gpu.uuid if self._gpu else None,
@@ -140,9 +140,9 @@ class _Session:
                 "clock_hz": clock_hz,
                 "power_limit_w": self._gpu.power_limit_w if self._gpu else None,
             }
-            self.lines.append(whole)
+            self.lines.append(common)
             self.figures += 1
-            self._report(whole)
+            self._report(common)
 
 
 def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:

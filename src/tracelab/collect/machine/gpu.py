@@ -96,5 +96,5 @@ def _find_gpu(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
     """Return the GPU of one entry: by number, or by a unique prefix of its UUID."""
     if entry.isdecimal():
         return gpus[int(entry)] if int(entry) < len(gpus) else None
-    named = [gpu for gpu in gpus if (gpu.uuid or "").startswith(entry)]
-    return named[0] if len(named) == 1 else None
+    matches = [gpu for gpu in gpus if (gpu.uuid or "").startswith(entry)]
+    return matches[0] if len(matches) == 1 else None

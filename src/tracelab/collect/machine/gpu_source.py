@@ -49,11 +49,11 @@ def _of_torch(torch: Any) -> list[Gpu]:  # noqa: ANN401  probed, never imported
     """Return the GPUs as torch knows them: without clocks, power and temperature."""
     if torch is None or not torch.cuda.is_available():
         return []
-    found = []
+    gpus = []
     for device in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(device)
         uuid = getattr(properties, "uuid", None)
-        found.append(
+        gpus.append(
             Gpu(
                 device,
                 "torch",
@@ -63,4 +63,4 @@ def _of_torch(torch: Any) -> list[Gpu]:  # noqa: ANN401  probed, never imported
                 total_bytes=int(properties.total_memory),
             )
         )
-    return found
+    return gpus

@@ -149,7 +149,7 @@ def _import_streams(capture: Capture, environ: Mapping[str, str], timeout_s: flo
     for stream in _reports(capture.base, (_UNIMPORTED,)):
         report, aside = stream.with_suffix(".nsys-rep"), stream.with_name(f".{stream.stem}.partial.nsys-rep")
         folders = [parent for path in _links(Path(capture.tool.path)) for parent in path.parents[:3]]
-        importer = next((found for folder in folders for found in sorted(folder.glob(_IMPORTER))), None)
+        importer = next((path for folder in folders for path in sorted(folder.glob(_IMPORTER))), None)
         if report.exists():
             continue
         if importer is None:
@@ -177,8 +177,8 @@ def _links(path: Path) -> Iterator[Path]:
 def _reports(base: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """rank0.nsys-rep, and rank0.1.nsys-rep … of a window that opened several times; none of rank01."""
     name = re.compile(rf"{re.escape(base.name)}(?:\.(\d+))?({'|'.join(re.escape(suffix) for suffix in suffixes)})")
-    found = [(match, path) for path in base.parent.glob("*") if (match := name.fullmatch(path.name))]
-    return [path for match, path in sorted(found, key=lambda item: int(item[0][1] or 0)) if path.stat().st_size]
+    matches = [(match, path) for path in base.parent.glob("*") if (match := name.fullmatch(path.name))]
+    return [path for match, path in sorted(matches, key=lambda item: int(item[0][1] or 0)) if path.stat().st_size]
 
 
 def _settle(aside: Path, target: Path) -> None:
@@ -196,8 +196,8 @@ def _gone(path: Path) -> Iterator[None]:
     except OSError as error:
         raise _FailedError(error.strerror or str(error)) from error
     finally:
-        for left in path.parent.glob(f"{path.name}*"):  # SQLite's journal too
-            left.unlink(missing_ok=True)
+        for leftover in path.parent.glob(f"{path.name}*"):  # SQLite's journal too
+            leftover.unlink(missing_ok=True)
 
 
 def _last_line(output_bytes: bytes) -> str:

@@ -80,29 +80,29 @@ def parse_metric_list(text: str) -> frozenset[str]:
     for line in text.splitlines():
         if _CHIP.match(line):
             chips.append(set())
-        elif found := _METRIC.match(line):
+        elif match := _METRIC.match(line):
             if not chips:
                 chips.append(set())
-            chips[-1].add(found[1])
+            chips[-1].add(match[1])
     return frozenset(set.intersection(*chips)) if chips else frozenset()
 
 
-def roofline_metrics(known: frozenset[str]) -> list[str]:
+def roofline_metrics(available: frozenset[str]) -> list[str]:
     """All that one roofline needs, of what the GPUs have; FLOPs of the tensor cores by the type they multiply."""
-    counts = [name for ways in COUNTS for name in _first_way(ways, known)]
-    free = [name for name in (*RATES, *PEAKS) if _base(name) in known]
-    return [*counts, *_tensor(known), *free, *OF_THE_LAUNCH, *OF_THE_DEVICE]
+    counts = [name for ways in COUNTS for name in _first_way(ways, available)]
+    free = [name for name in (*RATES, *PEAKS) if _base(name) in available]
+    return [*counts, *_tensor(available), *free, *OF_THE_LAUNCH, *OF_THE_DEVICE]
 
 
-def check_metrics(requested: Iterable[str], known: frozenset[str], version: str) -> list[str]:
+def check_metrics(requested: Iterable[str], available: frozenset[str], version: str) -> list[str]:
     """The user's metrics. Raises UsageError with the nearest name for one that this ncu does not know of these GPUs."""
     names = [name.strip() for text in requested for name in text.split(",") if name.strip()]
     for name in names:
         if name.startswith((*_EXPANDED, *_NOT_LISTED)):
             continue
         base, _, rollup = name.partition(".")
-        if base not in known:
-            raise UsageError(f"ncu {version} knows no metric {name!r} of this GPU; {_nearest(base, rollup, known)}")
+        if base not in available:
+            raise UsageError(f"ncu {version} knows no metric {name!r} of this GPU; {_nearest(base, rollup, available)}")
         if rollup and rollup.partition(".")[0] not in _ROLLUPS:
             near = difflib.get_close_matches(rollup.partition(".")[0], sorted(_ROLLUPS), n=1)
             raise UsageError(
@@ -116,38 +116,38 @@ def merge_metrics(*lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
-def _first_way(ways: Sequence[str], known: frozenset[str]) -> list[str]:
+def _first_way(ways: Sequence[str], available: frozenset[str]) -> list[str]:
     for way in ways:
         names = way.split("+")
-        if all(_base(name) in known for name in names):
+        if all(_base(name) in available for name in names):
             return names
     return []
 
 
-def _tensor(known: frozenset[str]) -> list[str]:
+def _tensor(available: frozenset[str]) -> list[str]:
     """By multiplied type: its whole where the chip counts that, else every type of result, else dense and sparse.
 
     The peaks are those of dense operations: sparse ones would be twice as many, and training has none.
     """
-    found = [(match, name) for name in sorted(known) if (match := _TENSOR.fullmatch(name))]
+    matches = [(match, name) for name in sorted(available) if (match := _TENSOR.fullmatch(name))]
     chosen: list[str] = []
-    for src in dict.fromkeys(match["src"] for match, _ in found):
-        of_src = [(match, name) for match, name in found if match["src"] == src]
-        whole = [name for match, name in of_src if not match["dst"] and not match["sparsity"]]
+    for src in dict.fromkeys(match["src"] for match, _ in matches):
+        of_src = [(match, name) for match, name in matches if match["src"] == src]
+        unsparse = [name for match, name in of_src if not match["dst"] and not match["sparsity"]]
         results = [name for match, name in of_src if match["dst"] and not match["sparsity"]]
         counted_types = {match["dst"] for match, name in of_src if name in results}
         parts = [name for match, name in of_src if match["sparsity"] and match["dst"] not in counted_types]
-        chosen += [f"{name}.sum" for name in whole or [*results, *parts]]
+        chosen += [f"{name}.sum" for name in unsparse or [*results, *parts]]
         dense = [name for match, name in of_src if match["sparsity"] == "off"]
         chosen += [f"{name}.sum.peak_sustained" for name in dense]
     return chosen
 
 
-def _nearest(base: str, rollup: str, known: frozenset[str]) -> str:
+def _nearest(base: str, rollup: str, available: frozenset[str]) -> str:
     """The nearest known name: of the same words in another order, else of nearly the same letters."""
     words = sorted(re.findall(r"[a-z0-9]+", base))
-    same = [name for name in sorted(known) if sorted(re.findall(r"[a-z0-9]+", name)) == words]
-    near = same or difflib.get_close_matches(base, sorted(known), n=1, cutoff=0.6)
+    same = [name for name in sorted(available) if sorted(re.findall(r"[a-z0-9]+", name)) == words]
+    near = same or difflib.get_close_matches(base, sorted(available), n=1, cutoff=0.6)
     if not near:
         return "`ncu --query-metrics` lists them"
     return f"did you mean {near[0] + '.' + (rollup or 'sum')!r}?"

@@ -47,10 +47,10 @@ class Tool:
 
     def offers(self, option: str, value: str, verb: str = "profile") -> bool:
         """Return whether the help of an option lists a value."""
-        found = re.search(
+        match = re.search(
             rf"(?<![\w-]){option}(?![\w-]).*?(?=\n\s*-{{1,2}}[a-z]|\Z)", self.help.get(verb, ""), re.DOTALL
         )
-        return found is not None and re.search(rf"(?<![\w-]){value}(?![\w-])", found[0]) is not None
+        return match is not None and re.search(rf"(?<![\w-]){value}(?![\w-])", match[0]) is not None
 
 
 def find_tool(name: str, environ: Mapping[str, str]) -> Tool:
@@ -92,10 +92,10 @@ def run_tool(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _installed(name: str) -> str | None:
-    found: list[Path] = []
+    paths: list[Path] = []
     for place in _INSTALL_PATHS[name]:
-        found += [path for path in sorted(Path("/").glob(place[1:]), key=_version_numbers) if os.access(path, os.X_OK)]
-    return str(found[-1]) if found else None
+        paths += [path for path in sorted(Path("/").glob(place[1:]), key=_version_numbers) if os.access(path, os.X_OK)]
+    return str(paths[-1]) if paths else None
 
 
 def _version_numbers(path: Path) -> list[int]:

@@ -61,11 +61,11 @@ class _JsonStream:
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 
-    def take(self, wanted: str) -> str:
-        """Consume and return the next character; raises ValueError unless it is one of `wanted`."""
+    def take(self, expected: str) -> str:
+        """Consume and return the next character; raises ValueError unless it is one of `expected`."""
         character = self.peek()
-        if not character or character not in wanted:
-            raise ValueError(f"expected one of {wanted!r}, found {character or 'the end'!r}")
+        if not character or character not in expected:
+            raise ValueError(f"expected one of {expected!r}, found {character or 'the end'!r}")
         self._at += 1
         return character
 

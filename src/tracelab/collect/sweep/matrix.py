@@ -73,7 +73,7 @@ def expand_matrix(
     _check_names("key", content, _OF_A_FILE)
     name = check_run_name(str(content["name"]))
     shared = {key: content[key] for key in _OF_A_MATRIX if key in content}
-    found: dict[str, tuple[Options, int]] = {}
+    planned: dict[str, tuple[Options, int]] = {}
     fitted: dict[str, bool] = {}
     for matrix in _tables(content, "matrix") or [{}]:
         _check_names("key of [[matrix]]", matrix, _OF_A_MATRIX)
@@ -83,18 +83,18 @@ def expand_matrix(
             raise UsageError(f"repeats = {times!r}: expected a whole number from 1 on")
         for options in _cells(merged, _options(fixed or {}), fitted):
             key = repr(sorted(options.items()))
-            found[key] = (options, max(times, found[key][1] if key in found else 0))
-    _check_own(options for options, _ in found.values())
-    idle = tuple(f"[[exclude]] {what} matches no cell; remove it" for what, fits in fitted.items() if not fits)
-    return replace(_build_sweep(name, str(content.get("about", "")), list(found.values()), out), idle=idle)
+            planned[key] = (options, max(times, planned[key][1] if key in planned else 0))
+    _check_own(options for options, _ in planned.values())
+    idle = tuple(f"[[exclude]] {pattern} matches no cell; remove it" for pattern, fits in fitted.items() if not fits)
+    return replace(_build_sweep(name, str(content.get("about", "")), list(planned.values()), out), idle=idle)
 
 
-def _build_sweep(name: str, about: str, found: Sequence[tuple[Options, int]], out: Path) -> Sweep:
-    order = dict.fromkeys(key for options, _ in found for key in options)
-    varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in found}) > 1)
-    picked = [{key: options[key] for key in varied if key in options} for options, _ in found]
+def _build_sweep(name: str, about: str, planned: Sequence[tuple[Options, int]], out: Path) -> Sweep:
+    order = dict.fromkeys(key for options, _ in planned for key in options)
+    varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in planned}) > 1)
+    picked = [{key: options[key] for key in varied if key in options} for options, _ in planned]
     cells = []
-    for (options, times), values, base in zip(found, picked, name_runs(name, picked), strict=True):
+    for (options, times), values, base in zip(planned, picked, name_runs(name, picked), strict=True):
         for repeat in range(times):
             run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, added later, rename nothing
             settings = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
@@ -124,7 +124,7 @@ def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, 
     axes, included = _axes(_table(matrix, "axes")), _tables(matrix, "include")
     overrides = _tables(matrix, "override")
     excluded = {_format_options(each): _options(each) for each in _tables(matrix, "exclude")}
-    fitted.update({what: fitted.get(what, False) for what in excluded})
+    fitted.update({pattern: fitted.get(pattern, False) for pattern in excluded})
     count = 1
     for values in axes:
         count *= len(values)
@@ -142,7 +142,7 @@ def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, 
         cell = _with(_options(options), fixed_options)
         if "workload" not in cell:
             raise UsageError("no workload; add one, such as workload = 'image_classification'")
-        fitting = [what for what, each in excluded.items() if _fits(cell, each)]
+        fitting = [pattern for pattern, each in excluded.items() if _fits(cell, each)]
         fitted.update(dict.fromkeys(fitting, True))
         if not fitting:
             yield cell
@@ -151,8 +151,8 @@ def _cells(matrix: Mapping[str, Any], fixed_options: Options, fitted: dict[str, 
 def _check_own(cells: Iterable[Options]) -> None:
     """Refuse settings that a workload does not have: every cell would fail."""
     for workload, own in sorted({(cell["workload"], tuple(cell["set"])) for cell in cells if cell.get("set")}):
-        found = workloads.find_workload(workload)
-        _check_names(f"setting of {found.name}", own, sorted(found.own) or ["none"])
+        definition = workloads.find_workload(workload)
+        _check_names(f"setting of {definition.name}", own, sorted(definition.own) or ["none"])
 
 
 def _format_options(options: Mapping[str, Any]) -> str:
@@ -161,17 +161,17 @@ def _format_options(options: Mapping[str, Any]) -> str:
 
 def _axes(axes: Mapping[str, Any]) -> list[list[Options]]:
     """Return each axis as a list of options; an axis that is not an option has tables of several options as values."""
-    found = []
+    parsed = []
     for name, values in axes.items():
         if not isinstance(values, list) or not values:
             raise UsageError(f"axis {name} = {values!r}: expected a list with at least one value")
         if _option_name(name) in OPTIONS:
-            found.append([{name: value} for value in values])
+            parsed.append([{name: value} for value in values])
         elif all(isinstance(value, dict) for value in values):
-            found.append(values)
+            parsed.append(values)
         else:
             raise UsageError(suggest_name("option", name, OPTIONS))
-    return found
+    return parsed
 
 
 def _options(values: Mapping[str, Any]) -> Options:
@@ -184,8 +184,8 @@ def _options(values: Mapping[str, Any]) -> Options:
         if first != name:
             options[first] = {**options.get(first, {}), name.removeprefix(f"{first}."): str(value)}
         else:
-            given = parse_option(name, value)
-            options[name] = {**options.get(name, {}), **given} if isinstance(given, dict) else given
+            parsed = parse_option(name, value)
+            options[name] = {**options.get(name, {}), **parsed} if isinstance(parsed, dict) else parsed
     return options
 
 
@@ -208,10 +208,10 @@ def _fits(options: Options, pattern: Options) -> bool:
     )
 
 
-def _check_names(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise UsageError(suggest_name(kind, name, known))
+def _check_names(kind: str, names: Iterable[str], allowed: Sequence[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise UsageError(suggest_name(kind, name, allowed))
 
 
 def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def select_cells(
     cells: Sequence[Cell], states: Mapping[str, str], only: Sequence[str], redo: Sequence[str]
 ) -> list[Cell]:
     """Return the cells to run: not run yet, run with other settings, or with a status of `redo`; or those of `only`."""
-    wanted = set(only) if only else {NOT_RUN, OTHER_SETTINGS, *redo}
-    return [cell for cell in cells if states[cell.run] in wanted - {RUNNING}]
+    selected = set(only) if only else {NOT_RUN, OTHER_SETTINGS, *redo}
+    return [cell for cell in cells if states[cell.run] in selected - {RUNNING}]
 
 
 def run_cells(cells: Sequence[Cell], options: RunnerOptions, done: Callable[[CellResult], None]) -> None:

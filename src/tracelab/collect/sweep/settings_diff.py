@@ -31,16 +31,16 @@ def compare_settings(settings: Settings, run: Mapping[str, Any]) -> Differences:
     return {name: pair for name, pair in both.items() if pair[0] != pair[1] and _counts(name, pair, settings)}
 
 
-def refuse_other_settings(folder: Path, found: Mapping[str, Differences]) -> None:
+def refuse_other_settings(folder: Path, differences: Mapping[str, Differences]) -> None:
     """Raise UsageError if runs have other settings, with the differences and what to do."""
-    if not found:
+    if not differences:
         return
     runs: dict[str, list[str]] = {}
-    for run, differing in found.items():
+    for run, differing in differences.items():
         for name, (was, is_now) in differing.items():
             runs.setdefault(f"{name} was {_text(was)}, is {_text(is_now)}", []).append(run)
-    summary = _abbreviate([f"{what} ({_abbreviate(names, ', ')})" for what, names in runs.items()], "; ")
-    count = f"{len(found)} cell{'' if len(found) == 1 else 's'}"
+    summary = _abbreviate([f"{difference} ({_abbreviate(names, ', ')})" for difference, names in runs.items()], "; ")
+    count = f"{len(differences)} cell{'' if len(differences) == 1 else 's'}"
     raise UsageError(
         f"{folder}: {count} ran with other settings: {summary}; choose another --out or name of the sweep, "
         "or rerun them with --force"

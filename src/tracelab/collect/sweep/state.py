@@ -44,8 +44,10 @@ def cell_state(cell: Cell) -> str:
 def find_other_settings(cells: Iterable[Cell], states: Mapping[str, str]) -> dict[str, Differences]:
     """Return the runs whose settings differ from those of their cells now, finished or running."""
     begun = [cell for cell in cells if states[cell.run] in (OTHER_SETTINGS, RUNNING)]
-    found = {cell.run: compare_settings(cell.settings, read_run_json(run_folder_of(cell)) or {}) for cell in begun}
-    return {run: differing for run, differing in found.items() if differing}
+    differences = {
+        cell.run: compare_settings(cell.settings, read_run_json(run_folder_of(cell)) or {}) for cell in begun
+    }
+    return {run: differing for run, differing in differences.items() if differing}
 
 
 def is_running(folder: Path) -> bool:
@@ -69,8 +71,8 @@ def write_planned_runs(sweep: Sweep, file: Path) -> None:
         first.settings.out.mkdir(parents=True, exist_ok=True)
         write_json(first.settings.out / SWEEP_JSON, _record(sweep, file))
         for cell in sweep.cells:
-            found = read_run_json(run_folder_of(cell))
-            stale = found is not None and cell_state(cell) == NOT_RUN and compare_settings(cell.settings, found)
+            run_json = read_run_json(run_folder_of(cell))
+            stale = run_json is not None and cell_state(cell) == NOT_RUN and compare_settings(cell.settings, run_json)
             if stale or not (run_folder_of(cell) / RUN_JSON).exists():
                 run_folder_of(cell).mkdir(exist_ok=True)
                 write_json(run_folder_of(cell) / RUN_JSON, planned_run_json(cell.settings))
@@ -88,9 +90,9 @@ def mark_not_run(cell: Cell) -> None:
 
 def mark_failed(cell: Cell, status: str, error: str) -> None:
     """Write the status of a cell whose run could not write it."""
-    found = read_run_json(run_folder_of(cell)) or planned_run_json(cell.settings)
+    run_json = read_run_json(run_folder_of(cell)) or planned_run_json(cell.settings)
     run_folder_of(cell).mkdir(parents=True, exist_ok=True)
-    write_json(run_folder_of(cell) / RUN_JSON, found | {"status": status, "error": error})
+    write_json(run_folder_of(cell) / RUN_JSON, run_json | {"status": status, "error": error})
 
 
 def read_error(cell: Cell) -> str | None:

@@ -77,12 +77,12 @@ def _plain(value: object) -> str:
 
 
 def _expected(hint: str) -> str:
-    for mark, what in (
+    for mark, description in (
         ("bool", "true or false"),
         ("dict", "a table"),
         ("tuple", "a list of texts"),
         ("Path", "a path"),
     ):
         if mark in hint:
-            return what
+            return description
     return "a whole number" if "int" in hint else "a number" if "float" in hint else "a text in quotes"

@@ -44,9 +44,9 @@ class TrainingLoop:
         for epoch in range(settings.epochs):
             self._log.finish()
             self._log.sums = EpochTotals()
-            whole, overhead_ns = self._log.begin("epoch", epoch, None), self._capture.overhead_ns
+            epoch_record, overhead_ns = self._log.begin("epoch", epoch, None), self._capture.overhead_ns
             self._run_steps("train", epoch, settings.steps_an_epoch)
-            self._log.end_epoch(whole, self._capture.overhead_ns - overhead_ns)
+            self._log.end_epoch(epoch_record, self._capture.overhead_ns - overhead_ns)
             if settings.validate and self._work.validation is not None:
                 self._validate(epoch, self._work.validation)
         self._log.finish()
@@ -102,7 +102,7 @@ class TrainingLoop:
 
     def _validate(self, epoch: int, held_out: ValidationData) -> None:
         """Write one row of loss and accuracy over held-out data, at most as many batches as an epoch has steps."""
-        whole = self._log.begin("validate", epoch, None)
+        validation = self._log.begin("validate", epoch, None)
         self._work.network.eval()
         with self._context.torch.no_grad():
             batches = itertools.islice(held_out.loader, self._context.settings.steps_an_epoch)
@@ -113,7 +113,7 @@ class TrainingLoop:
                 step.samples = len(batch[0]) if number < held_out.batches else 0
                 self._log.end(step, loss, accuracy)
                 self._log.settle(step)
-        self._log.end_epoch(whole)
+        self._log.end_epoch(validation)
         self._work.network.train()
 
 

@@ -205,8 +205,8 @@ def _check_signature(module: Any, name: str, positional: tuple[str, ...], *keywo
     try:
         signature.bind(*positional, **dict.fromkeys(keywords))
     except TypeError as error:
-        wanted = ", ".join((*positional, *(("*", *keywords) if keywords else ())))
-        raise UsageError(f"{module.__name__}: {name}{signature} must accept {name}({wanted}): {error}") from error
+        expected = ", ".join((*positional, *(("*", *keywords) if keywords else ())))
+        raise UsageError(f"{module.__name__}: {name}{signature} must accept {name}({expected}): {error}") from error
 
 
 def _profiler(torch: Any, task: RankTask) -> Profiler:  # noqa: ANN401
@@ -227,9 +227,9 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
         outcome["truth"] = module.truth(own)
     if not hasattr(module, "model"):
         return PreparedWorkload(module.workload(own))
-    whole = module.data(own, train=True)
-    outcome["classes"] = data_loading.count_classes(own, whole)
-    data = data_loading.take_fraction(torch, whole, options.data_fraction, options.seed)
+    dataset = module.data(own, train=True)
+    outcome["classes"] = data_loading.count_classes(own, dataset)
+    data = data_loading.take_fraction(torch, dataset, options.data_fraction, options.seed)
     cost = count_model_cost(torch, lambda: module.model(own), module.workload, data[0])
     outcome["model_cost"] = cost.__dict__
     outcome["dataset_size"] = len(data)

@@ -196,16 +196,16 @@ def _find_end_of_events(text: str) -> tuple[int, bool]:
 
 def _read_trailing_keys(data: bytes, trace: Trace) -> None:
     """Read the top-level keys behind the events; in a file cut off among them, those that are certainly complete."""
-    behind = data.strip(_SPACE + b",")
-    if behind.endswith(b"}"):
-        behind = behind[:-1]
+    rest = data.strip(_SPACE + b",")
+    if rest.endswith(b"}"):
+        rest = rest[:-1]
     else:
         trace.cut_off = True
-        behind = behind.rpartition(b",")[0]
+        rest = rest.rpartition(b",")[0]
     try:
-        trace.meta |= json.loads(b"{" + behind + b"}", strict=False)
+        trace.meta |= json.loads(b"{" + rest + b"}", strict=False)
     except (ValueError, RecursionError):
-        trace.diagnostics.note("header_damaged", behind[:80])
+        trace.diagnostics.note("header_damaged", rest[:80])
         if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', data):
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 

@@ -133,11 +133,11 @@ class Mapper:
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
         if secondary and (carriers or events.column(SECONDARY_LEFTOVER).null_count < len(events)):
             columns = (*(mapping.argument_column(key) for key in carriers), SECONDARY_LEFTOVER)
-            where = " or ".join(f"{_quote(column)} is not null" for column in columns)
-            rows.tables.append((secondary.table, self._map(secondary, present, where, SECONDARY_LEFTOVER)))
+            condition = " or ".join(f"{_quote(column)} is not null" for column in columns)
+            rows.tables.append((secondary.table, self._map(secondary, present, condition, SECONDARY_LEFTOVER)))
 
-    def _map(self, target: Mapping, present: Collection[str], where: str, leftover: str) -> pa.Table:
-        return self._connection.arrow(_render_query(target, present, where, leftover, gpu_pid=self._gpu_pid))
+    def _map(self, target: Mapping, present: Collection[str], condition: str, leftover: str) -> pa.Table:
+        return self._connection.arrow(_render_query(target, present, condition, leftover, gpu_pid=self._gpu_pid))
 
 
 _kind_by_shape: dict[Shape, int] = {}
@@ -163,7 +163,7 @@ def category_sql(column: str) -> str:
     return f"case lower({column}) {whens} else lower({column}) end"
 
 
-def _render_query(target: Mapping, present: Collection[str], where: str, leftover: str, *, gpu_pid: str) -> str:
+def _render_query(target: Mapping, present: Collection[str], condition: str, leftover: str, *, gpu_pid: str) -> str:
     """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
 
     `leftover` is the column with the arguments that this table has no column for.
@@ -183,7 +183,7 @@ def _render_query(target: Mapping, present: Collection[str], where: str, leftove
     }
     derived = f"{category_sql('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
     selected = _select_list(target.table, columns | {"args": _quote(leftover)})
-    return f"select {selected} from (select *, {derived} from events where {where})"
+    return f"select {selected} from (select *, {derived} from events where {condition})"
 
 
 def _select_list(table: str, columns: dict[str, str]) -> str:

@@ -130,8 +130,8 @@ def _repair_element(text: str, start: int, diagnostics: DiagnosticCounts, proble
     end = boundary.start() if boundary else last.start() + 1 if last else len(text)
     damaged = text[start:end]
     candidate = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_WORD.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
-    whole = boundary or last  # at a cut, a bracket behind a number could complete a number that is cut off
-    for repaired in (candidate, candidate + "}", candidate + "}}") if whole else (candidate,):
+    complete = boundary or last  # at a cut, a bracket behind a number could complete a number that is cut off
+    for repaired in (candidate, candidate + "}", candidate + "}}") if complete else (candidate,):
         try:
             value = _make_decoder(diagnostics).decode(repaired)
         except (ValueError, RecursionError):

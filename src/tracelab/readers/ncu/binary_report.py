@@ -74,8 +74,8 @@ def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noq
     def text(name: str) -> str:
         return _value_text(metrics[name]) if name in metrics else ""
 
-    def sizes(what: str) -> list[str]:
-        return [text(f"launch__{what}_dim_{axis}") for axis in "xyz"]
+    def sizes(kind: str) -> list[str]:
+        return [text(f"launch__{kind}_dim_{axis}") for axis in "xyz"]
 
     launch = Launch(
         number=number,

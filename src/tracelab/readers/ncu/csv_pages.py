@@ -117,12 +117,12 @@ class PageParser:
 
     def _add_detail(self, layout: ColumnLayout, fields: list[str], launch: Launch) -> None:
         """Add a metric, or the advice of a rule."""
-        position_of = layout.positions
+        columns = layout.positions
 
         def cell(column: str) -> str:
-            return fields[position_of[column]].strip() if column in position_of else ""
+            return fields[columns[column]].strip() if column in columns else ""
 
-        if fields[position_of["metric name"]].strip():
+        if fields[columns["metric name"]].strip():
             key = layout.metric_key(fields)
             metric = self._metrics.get(key)
             if metric is None:
@@ -134,7 +134,7 @@ class PageParser:
                 if len(self._metrics) > _MAX_CACHED:
                     self._metrics = {}
                 self._metrics[key] = metric
-            self.report.rows.add(launch, metric, fields[position_of["metric value"]].strip())
+            self.report.rows.add(launch, metric, fields[columns["metric value"]].strip())
             return
         if cell("rule description") or cell("rule name"):
             texts = [cell(column) for column in ("rule description", "rule type", "rule name", "section name")]

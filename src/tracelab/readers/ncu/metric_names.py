@@ -184,20 +184,20 @@ and its sums of several counters have no such name.
 """
 
 
-def current_name(section: str | None, written: str, item: str = "") -> tuple[str, dict[str, str]]:
+def current_name(section: str | None, recorded: str, item: str = "") -> tuple[str, dict[str, str]]:
     """Return the current name of a metric, and the written form if that differs.
 
     `item` is the curve of a chart.
     """
-    if match := _LABEL_AND_NAME.fullmatch(written):  # --print-metric-name label-name
+    if match := _LABEL_AND_NAME.fullmatch(recorded):  # --print-metric-name label-name
         metric, written_as = current_name(None, match["name"])
         return metric, written_as if match["label"] == match["name"] else {"label": match["label"], **written_as}
-    bare = written.removesuffix(".sum") if "__" not in written else written
-    if current := FORMER_NAMES.get(written) or FORMER_NAMES.get(bare):
-        return current, {"earlier_name": written}
-    current = LABELS.get(section or "", {}).get(written)
-    if written == "SM Frequency" and not current:
+    bare = recorded.removesuffix(".sum") if "__" not in recorded else recorded
+    if current := FORMER_NAMES.get(recorded) or FORMER_NAMES.get(bare):
+        return current, {"earlier_name": recorded}
+    current = LABELS.get(section or "", {}).get(recorded)
+    if recorded == "SM Frequency" and not current:
         current = next((name for end, name in _FREQUENCY_OF_CURVE.items() if item.endswith(end)), None)
     if current:
-        return current, {"label": written}
-    return written, {}
+        return current, {"label": recorded}
+    return recorded, {}

@@ -101,13 +101,13 @@ def build_device_rows(
 ) -> list[Record]:
     """Build rows of `devices`: those that each process uses, if the export lists them, else all GPUs of the machine."""
     cards = read_records(export, "TARGET_INFO_GPU", _GPU, diagnostics)
-    named = read_records(
+    records = read_records(
         export, "TARGET_INFO_CUDA_DEVICE", {"gpuId": "int", "cudaId": "int", "pid": "int"}, diagnostics
     )
     by_id = {card["id"]: card for card in cards}
     process_devices = [
         _build_device_row(by_id[row["gpuId"]], row["cudaId"]) | {"rank": ranks.get(row["pid"], 0)}  # type: ignore[call-overload]
-        for row in named
+        for row in records
         if row["gpuId"] in by_id and (row["pid"] in ranks or not ranks)
     ]
     if process_devices:

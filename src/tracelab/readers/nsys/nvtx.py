@@ -85,12 +85,12 @@ def _select_naming_rows(rows: pa.Table, codes: Array) -> pa.Table:
 
 
 def _store_name(row: dict[str, object], kind: str, strings: StringTable, nvtx_names: NvtxNames) -> None:
-    text, where, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
+    text, thread, domain = row.get("text"), row.get("globalTid"), row.get("domainId") or 0
     if text is None and isinstance(row.get("textId"), int):
         text = strings.look_up(pa.array([row["textId"]], pa.int64()), DiagnosticCounts())[0].as_py()
     if not isinstance(text, str) or not isinstance(domain, int):
         return
-    process = (where >> 24) & 0xFFFFFF if isinstance(where, int) else None
+    process = (thread >> 24) & 0xFFFFFF if isinstance(thread, int) else None
     category = row.get("category")
     if kind == "NvtxDomainCreate":
         nvtx_names.domains[process, domain] = text

@@ -44,7 +44,7 @@ class FolderExport:
         """Yield the rows of a row group; after damage, its remaining rows are lost."""
         read = 0
         with pq.ParquetFile(self._file(part.table)) as file:
-            wanted = file.metadata.row_group(part.first).num_rows
+            row_count = file.metadata.row_group(part.first).num_rows
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns)):
                     yield pa.table(
@@ -55,7 +55,7 @@ class FolderExport:
                     )
                     read += batch.num_rows
             except (OSError, pa.ArrowException):
-                diagnostics.note(lost, part.table, count=wanted - read)
+                diagnostics.note(lost, part.table, count=row_count - read)
 
     def _file(self, table: str) -> Path:
         return self.path / f"{table}{_SUFFIX}"

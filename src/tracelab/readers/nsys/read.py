@@ -111,8 +111,8 @@ def _plan_tasks(export: Export, diagnostics: DiagnosticCounts) -> Iterator[ReadT
         parts = export.parts(table)
         if isinstance(mapped, Mapping) and mapped.table == "other_events":
             parts = _limit_parts(parts, diagnostics)
-        wanted, extras, map_rows = _plan_table(table, columns, mapped, metrics)
-        tasks += [ReadTask(part, wanted, extras, map_rows) for part in parts]
+        selected, extras, map_rows = _plan_table(table, columns, mapped, metrics)
+        tasks += [ReadTask(part, selected, extras, map_rows) for part in parts]
     yield from sorted(tasks, key=lambda task: -task.part.rows)
 
 
@@ -131,17 +131,17 @@ def _plan_table(
         return columns, tuple(extras), partial(nvtx.map_batch, extras=extras)
     if not isinstance(mapping, Mapping):
         return columns, (), lambda batch: iter([("counters", counters.build_counters(batch, metrics))])
-    wanted = {name: kind for name, kind in columns.items() if name not in mapping.dropped}
-    extras = [name for name in wanted if name not in mapping.mapped]
+    selected = {name: kind for name, kind in columns.items() if name not in mapping.dropped}
+    extras = [name for name in selected if name not in mapping.mapped]
     if table in dedup_api_calls.TABLES:
         duplicate = map_other_events(columns)
-        duplicate_extras = [name for name in wanted if name not in duplicate.mapped | duplicate.dropped]
+        duplicate_extras = [name for name in selected if name not in duplicate.mapped | duplicate.dropped]
         return (
-            wanted,
+            selected,
             tuple(extras),
             partial(_map_calls_once, first=(mapping, extras), duplicate=(duplicate, duplicate_extras)),
         )
-    return wanted, tuple(extras), partial(_map_batch, mapping=mapping, extras=extras)
+    return selected, tuple(extras), partial(_map_batch, mapping=mapping, extras=extras)
 
 
 def _map_calls_once(

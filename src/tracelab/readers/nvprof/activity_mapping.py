@@ -112,9 +112,9 @@ def _map_metric(dimension: str, value: str, *, instance: str = "null") -> Mappin
     )
 
 
-def _map_sample(name: str, value: str, unit: str, where: str) -> Mapping:
+def _map_sample(name: str, value: str, unit: str, condition: str) -> Mapping:
     columns = {"pid": "gpu_pid()", "device": _id_or_null("deviceId"), "time_ns": '"timestamp"', "name": f"'{name}'"}
-    return Mapping("counters", columns | {"value": value, "unit": f"'{unit}'"}, where, ("environmentKind", "data"))
+    return Mapping("counters", columns | {"value": value, "unit": f"'{unit}'"}, condition, ("environmentKind", "data"))
 
 
 OTHER_EVENT = {

@@ -29,8 +29,8 @@ def find_only_process(con: sqlite3.Connection, tables: Tables) -> int | None:
         if rows := query_columns(con, tables, kind, "min(processId)", "max(processId)", needs=("processId",)):
             pids |= {pid for pid in rows[0] if pid is not None}
     if not pids:
-        named = query_columns(con, tables, "NAME", "objectKind", "objectId")
-        pids = {int.from_bytes(key[:4], "little") for kind, key in named if kind == 1 and isinstance(key, bytes)}
+        names = query_columns(con, tables, "NAME", "objectKind", "objectId")
+        pids = {int.from_bytes(key[:4], "little") for kind, key in names if kind == 1 and isinstance(key, bytes)}
     only = next(iter(pids)) if len(pids) == 1 else None
     return only if isinstance(only, int) else None
 

@@ -153,8 +153,8 @@ def _read_tables(
 def _map_batch(engine: duckdb.DuckDBPyConnection, sink: Sink, totals: ReadTotals, kind: str, raw: pa.Table) -> None:
     """Map a batch of rows, and put them into their tables."""
     other = Mapping("other_events", OTHER_EVENT | {"category": f"'{kind.lower()}'"})
-    wanted = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _mapped_raw_columns(mapping)}
-    for name in sorted(wanted - set(raw.column_names)):
+    columns = {name for mapping in MAPPINGS.get(kind, (other,)) for name in _mapped_raw_columns(mapping)}
+    for name in sorted(columns - set(raw.column_names)):
         raw = raw.append_column(name, pa.nulls(raw.num_rows, pa.int64()))
     engine.register("raw", raw)
     for mapping in MAPPINGS.get(kind, (other,)):

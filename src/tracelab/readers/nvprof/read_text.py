@@ -69,11 +69,11 @@ def _assign_ranks(parser: TableParser, rank: int | None, diagnostics: Diagnostic
 def _build_run_tables(parser: TableParser, ranks: dict[int, int], rank: int) -> dict[str, pa.Table]:
     """Build rows of `devices` and `runs`."""
 
-    def rank_of(pid: int | None) -> int:
+    def process_rank(pid: int | None) -> int:
         return rank if pid is None else ranks[pid]
 
     devices = [
-        {"rank": rank_of(pid), "device": ordinal, "name": name}
+        {"rank": process_rank(pid), "device": ordinal, "name": name}
         for pid, ordinal, name in sorted(parser.launches.devices, key=str)
     ]
     run: Row = {

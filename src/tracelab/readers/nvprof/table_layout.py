@@ -117,8 +117,8 @@ def parse_units(line: str, layout: TableLayout) -> tuple[str, ...] | None:
         cells = line.split()
         return ("",) * len(layout.columns) if cells and set(cells) <= _UNITS else None
     cells = [cell.strip() for cell in split_cells(line, layout.delimiter)]
-    named = {cell for cell in cells if cell}
-    if not named <= _UNITS or (not named and len(cells) != len(layout.columns)):
+    units = {cell for cell in cells if cell}
+    if not units <= _UNITS or (not units and len(cells) != len(layout.columns)):
         return None
     return tuple((cells + [""] * len(layout.columns))[: len(layout.columns)])
 

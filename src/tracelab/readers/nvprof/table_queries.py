@@ -97,8 +97,8 @@ def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], qu
         if not {"correlationId", "name", *_KERNEL_OF_METRIC.values()} <= set(columns):
             continue
         if con.execute(f"select 1 from {PREFIX}{kind} limit 1").fetchone():
-            wanted = ", ".join(("correlationId", "name", *_KERNEL_OF_METRIC.values()))
-            kernels = f"(select min(_id_), {wanted} from {PREFIX}{kind} group by correlationId)"
+            selected = ", ".join(("correlationId", "name", *_KERNEL_OF_METRIC.values()))
+            kernels = f"(select min(_id_), {selected} from {PREFIX}{kind} group by correlationId)"
             extra_fields = [SelectField(name, f"k.{column}") for name, column in _KERNEL_OF_METRIC.items()]
             is_text_id = "coalesce((select value from StringTable where _id_ = k.name), '')"
             return TableQuery(

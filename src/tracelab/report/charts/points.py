@@ -21,8 +21,8 @@ def point_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequen
     most = share_equally([len(line) for line in group_rows(rows, columns).values()], table_size + MOST_BEYOND)
     panels = []
     for key, members in group_rows(rows, by).items():
-        lines = {line: _thin_out(drawn, chart, most) for line, drawn in group_rows(members, within).items()}
-        drawn = [row for line in lines.values() for row in line]
+        lines = {line: _thin_out(kept_rows, chart, most) for line, kept_rows in group_rows(members, within).items()}
+        kept_rows = [row for line in lines.values() for row in line]
         for names in group_by_unit(chart.y):
             series = _series(lines, within, chart, names)
             if series:
@@ -32,8 +32,8 @@ def point_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequen
                     "y": [chart.y.index(name) for name in names],
                 }
                 panel |= {"join": _JOINED.get(chart.kind, ""), "series": series[:MOST_SERIES]}
-                panel |= {"log": [_is_wide(drawn, [chart.x], chart), _is_wide(drawn, names, chart)]}
-                panels.append(panel | _omission_panel(len(drawn), len(members), len(series), chart))
+                panel |= {"log": [_is_wide(kept_rows, [chart.x], chart), _is_wide(kept_rows, names, chart)]}
+                panels.append(panel | _omission_panel(len(kept_rows), len(members), len(series), chart))
     return panels
 
 
@@ -51,10 +51,10 @@ def _height(row: Row, chart: Chart) -> float:
     return next((float(row[name]) for name in chart.y if is_finite(row[name])), 0.0)
 
 
-def _omission_panel(drawn: int, total: int, series: int, chart: Chart) -> Panel:
+def _omission_panel(kept: int, total: int, series: int, chart: Chart) -> Panel:
     """Return a panel with a note on omitted points."""
     which = "the highest of each stretch" if chart.kind in _JOINED else "the highest"
-    notes = [f"{drawn:,} of {total:,} points drawn, {which}"] if drawn < total else []
+    notes = [f"{kept:,} of {total:,} points drawn, {which}"] if kept < total else []
     lines = [f"{MOST_SERIES} of {series} lines drawn"] if series > MOST_SERIES else []
     return {"note": "; ".join([*notes, *lines])} if notes or lines else {}
 

@@ -83,20 +83,26 @@ class NameCompleter(Completer):
                 )
 
 
-def _candidates(known: SessionNames, mentioned: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
+def _candidates(session_names: SessionNames, mentioned: set[str], *, only_columns: bool) -> Iterator[tuple[str, str]]:
     """Yield each name once: columns of tables in the statement first, columns of other tables after the tables."""
-    named = {table for table in known.columns if table.lower() in mentioned}
+    tables = {table for table in session_names.columns if table.lower() in mentioned}
     groups: list[Iterable[tuple[str, str]]] = [
-        ((column, f"{kind}, {table}") for table in sorted(named) for column, kind in known.columns[table].items())
+        (
+            (column, f"{kind}, {table}")
+            for table in sorted(tables)
+            for column, kind in session_names.columns[table].items()
+        )
     ]
     if not only_columns:
-        groups.append(known.relations.items())
-    if not named:
+        groups.append(session_names.relations.items())
+    if not tables:
         groups.append(
-            (column, f"{kind}, {table}") for table, columns in known.columns.items() for column, kind in columns.items()
+            (column, f"{kind}, {table}")
+            for table, columns in session_names.columns.items()
+            for column, kind in columns.items()
         )
     if not only_columns:
-        groups += [known.functions.items(), known.keywords.items()]
+        groups += [session_names.functions.items(), session_names.keywords.items()]
     seen: set[str] = set()
     for group in groups:
         for name, description in group:
@@ -105,23 +111,23 @@ def _candidates(known: SessionNames, mentioned: set[str], *, only_columns: bool)
                 yield name, description
 
 
-def _complete_command(prefix: str, known: SessionNames) -> Iterator[Completion]:
+def _complete_command(prefix: str, session_names: SessionNames) -> Iterator[Completion]:
     """Complete a command, then its arguments."""
     command, blank, rest = prefix.partition(" ")
     if not blank:
         names = {f".{name}": each.help for name, each in COMMANDS.items()}
         yield from _completions_with_prefix(names, command)
     elif command == ".schema":
-        yield from _completions_with_prefix(known.relations, rest)
+        yield from _completions_with_prefix(session_names.relations, rest)
     elif command == ".query":
         name, more, options = rest.partition(" ")
         if not more:
             yield from _completions_with_prefix({name: each.title for name, each in library.library().items()}, rest)
         elif name in library.library():
             tools = library.variants().get(name, {})
-            named = [each for tool, each in tools.items() if tool in options.split()]
+            queries = [each for tool, each in tools.items() if tool in options.split()]
             about = {"--like": f"the definition of {', '.join(tools)}"} if tools else {}
-            params = (named[0] if named else library.library()[name]).params
+            params = (queries[0] if queries else library.library()[name]).params
             about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
             yield from _completions_with_prefix(about, options.rpartition(" ")[2])
 
@@ -132,8 +138,8 @@ def _completions_with_prefix(names: dict[str, str], prefix: str) -> Iterator[Com
             yield Completion(name, -len(prefix), display_meta=description)
 
 
-def _quote_identifier(name: str, known: SessionNames) -> str:
+def _quote_identifier(name: str, session_names: SessionNames) -> str:
     """Quote an identifier if it is a reserved word or not a plain name."""
-    reserved = name in known.keywords and name in {"group", "order", "end", "table", "select", "from", "when"}
-    is_column = any(name in columns for columns in known.columns.values())
+    reserved = name in session_names.keywords and name in {"group", "order", "end", "table", "select", "from", "when"}
+    is_column = any(name in columns for columns in session_names.columns.values())
     return f'"{name}"' if is_column and (reserved or not _PLAIN.fullmatch(name)) else name

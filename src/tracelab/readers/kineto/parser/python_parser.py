@@ -183,8 +183,8 @@ def _parse_whole_number(value: object) -> int | None:
         return None
     if abs(exponent) > _MAX_POWER:
         return None if decimal else 0
-    whole = int(decimal)
-    return whole if whole == decimal and abs(whole) < 1 << 63 else None
+    integer = int(decimal)
+    return integer if integer == decimal and abs(integer) < 1 << 63 else None
 
 
 def _int32(value: object) -> int | None:
