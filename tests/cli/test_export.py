@@ -37,7 +37,7 @@ def test_a_dash_writes_to_stdout(lab):
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (("-o", "t.pftrace"), 2, "let the file's name end in .json or .json.gz"),
+        (("-o", "t.pftrace"), 2, "use a file name that ends in .json or .json.gz"),
         (("--from", "2 days"), 2, "'2 days' is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)"),
         (("--from", "5ms", "--to", "5ms"), 2, "--to is not behind --from"),
         (("--run", "rr"), 3, "no run 'rr'; did you mean 'r'?"),
