@@ -26,6 +26,12 @@ def end_ns(start_ns: int | None, dur_ns: int | None) -> int | None:
     return None if start_ns is None or dur_ns is None else start_ns + dur_ns
 
 
+def read_into_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Let tables in memory shadow the views of a session: each query on a store opens all its files."""
+    for table in schema.TABLES:
+        con.execute(f"create temp table {table.name} as from {table.name}")
+
+
 class _MemoryRows:
     """The rows of the tables stored_<table>, as SQL."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from tests import corpus
 from tracelab.ingest import pipeline
 from tracelab.study import example, spec
 
@@ -25,3 +26,8 @@ def study_examples(folder: Path) -> Path:
     """Return the store of the example runs of all rows of the studies."""
     paths = example.example_paths(list(spec.rows().values()))
     return shared_store(folder, "studies", lambda store: pipeline.ingest(paths, store))
+
+
+def kineto_corpus(folder: Path) -> Path:
+    """Return the store of all Kineto traces of the corpus."""
+    return shared_store(folder, "kineto", lambda store: pipeline.ingest([corpus.ROOT / "kineto"], store))

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
 from tests import corpus, host
-from tests.readers.small import ingest_paths
+from tests.memory import read_into_memory
+from tests.stores import kineto_corpus
 from tracelab.query import execute, library
 from tracelab.store import session
 
@@ -17,10 +19,10 @@ GPU = ("kernels", "memcpys", "memsets")
 
 
 @pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """All files in one store, on one session."""
-    lab = ingest_paths(tmp_path_factory.mktemp("host"), [corpus.ROOT / "kineto"], run=None)
-    with session.connect(lab.store) as con:
+def db(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """All files in one store, on one session, in memory."""
+    with session.connect(kineto_corpus(shared_stores)) as con:
+        read_into_memory(con)
         yield con
 
 

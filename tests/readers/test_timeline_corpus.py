@@ -4,11 +4,14 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests import corpus, timeline
-from tests.readers.small import Lab, ingest_paths
+from tests.memory import read_into_memory
+from tests.readers.small import Lab
+from tests.stores import kineto_corpus
 from tests.timeline import Key, Row, place
 from tracelab.query import execute, library
 from tracelab.store import session
@@ -42,10 +45,11 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
-    lab = ingest_paths(tmp_path_factory.mktemp("timeline"), [corpus.ROOT / "kineto"], run=None)
+def answers(shared_stores: Path) -> Iterator[Answers]:
+    lab = Lab(kineto_corpus(shared_stores), None)
     tables = {name: lab.rows(name) for name in (*timeline.ACTIVITY, "api_calls", "devices", "collectives")}
     with session.connect(lab.store) as con:
+        read_into_memory(con)
         said = {name: execute.run(con, library.find(name), {}).to_pylist() for name in ASKED}
         classes = dict(con.execute("select name, class from kernel_classes").fetchall())
     yield Answers(lab, tables, timeline.activity(tables), classes, said)

@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.memory import read_into_memory
 from tests.stores import study_examples
-from tracelab import schema
 from tracelab.errors import NoDataError
 from tracelab.study import figure, session, spec
 from tracelab.study.evaluate import CAPTURE, FIGURES, evaluate_row, missing_run_hint, row_states
@@ -17,8 +17,7 @@ from tracelab.study.evaluate import CAPTURE, FIGURES, evaluate_row, missing_run_
 def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session over the examples of all rows, read into memory: each query opens some 270 files otherwise."""
     with session.open_session(study_examples(shared_stores)) as opened:
-        for table in schema.TABLES:
-            opened.execute(f"create temp table {table.name} as from {table.name}")
+        read_into_memory(opened)
         yield opened
 
 
