@@ -22,11 +22,20 @@ with counted as (
     from cells where study > 0 and corrected > 0
 ),
 changes as (
-    select 1 as place, 'A larger batch makes' as what, 'the batch size' as axis,
-        at_most.study / at_least.study as of_epoch, at_most.corrected / at_least.corrected as of_step
+    select
+        1 as place,
+        'A larger batch makes' as what,
+        'the batch size' as axis,
+        at_most.study / at_least.study as of_epoch,
+        at_most.corrected / at_least.corrected as of_step
     from line_ends('counted', 'fitting', 'batch_size')
-    union all
-    select 2, 'More GPUs make', 'GPUs', at_most.study / at_least.study, at_most.corrected / at_least.corrected
+    union all by name
+    select
+        2 as place,
+        'More GPUs make' as what,
+        'GPUs' as axis,
+        at_most.study / at_least.study as of_epoch,
+        at_most.corrected / at_least.corrected as of_step
     from line_ends('counted', 'fitting', 'gpus')
 ),
 sentences as (

@@ -15,15 +15,35 @@
 with images as (
     select value, place from published where quantity = 'images'
 )
-select 'iterations, batch 2048, 1/10 of the data' as quantity, null as run, 'resnet152' as model, 'A100' as machine,
-    2048 as batch_size, g.gpus, 'CIFAR-100' as setting, 'count' as unit,
-    p.value as published, ceil(i.value / 2048) as study, ceil(ceil(5000.0 / g.gpus) / 2048) as corrected, p.claim,
-        p.place
+select
+    'iterations, batch 2048, 1/10 of the data' as quantity,
+    null as run,
+    'resnet152' as model,
+    'A100' as machine,
+    2048 as batch_size,
+    g.gpus,
+    'CIFAR-100' as setting,
+    'count' as unit,
+    p.value as published,
+    ceil(i.value / 2048) as study,
+    ceil(ceil(5000.0 / g.gpus) / 2048) as corrected,
+    p.claim,
+    p.place
 from published as p, images as i, (values (1), (2), (4)) as g(gpus)
 where p.quantity = 'iterations of an epoch'
-union all
-select 'iterations', q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')),
-    'count', null, q.iterations, q.expected_iterations, printf('%d images', q.dataset_size), null
+union all by name
+select
+    'iterations' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'count' as unit,
+    q.iterations as study,
+    q.expected_iterations as corrected,
+    printf('%d images', q.dataset_size) as claim
 from speed as q join fitting as f using (run)
 where q.iterations is not null and q.expected_iterations is not null
 order by all;

@@ -11,13 +11,26 @@
 -- [answers]
 -- marginals = { query = "sweep_marginals" }
 -- ///
-select 'effect of the batch size' as quantity, null as run, q.model, q.batch_size, q.processors as gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'elasticity' as unit, null as study,
+select
+    'effect of the batch size' as quantity,
+    null as run,
+    q.model,
+    q.batch_size,
+    q.processors as gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'elasticity' as unit,
+    null as study,
     q.batch_elasticity as corrected
 from marginals as q where q.batch_elasticity is not null
-union all
-select 'effect of the GPUs', null, q.model, q.batch_size, q.processors,
-    concat_ws(', ', q.layout, nullif(q.variant, '')), 'elasticity', null, q.gpus_elasticity
+union all by name
+select
+    'effect of the GPUs' as quantity,
+    q.model,
+    q.batch_size,
+    q.processors as gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'elasticity' as unit,
+    q.gpus_elasticity as corrected
 from marginals as q where q.gpus_elasticity is not null
 order by all;
 

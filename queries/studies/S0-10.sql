@@ -12,12 +12,29 @@
 -- scaling = { query = "sweep_scaling" }
 -- parts = { query = "gpu_breakdown" }
 -- ///
-select 'efficiency' as quantity, s.run, s.model, f.gpu as machine, s.batch_size, f.gpus,
-    concat_ws(', ', s.layout, s.scaling) as setting, 'ratio' as unit, null as study, s.efficiency_ratio as corrected
+select
+    'efficiency' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    f.gpus,
+    concat_ws(', ', s.layout, s.scaling) as setting,
+    'ratio' as unit,
+    null as study,
+    s.efficiency_ratio as corrected
 from scaling as s join fitting as f using (run) where s.efficiency_ratio is not null and s.base_run <> s.run
-union all
-select 'exposed communication', g.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'ratio',
-    sum(g.comm_ns) / nullif(sum(g.window_ns), 0), sum(g.exposed_comm_ns) / nullif(sum(g.window_ns), 0)
+union all by name
+select
+    'exposed communication' as quantity,
+    g.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    'ratio' as unit,
+    sum(g.comm_ns) / nullif(sum(g.window_ns), 0) as study,
+    sum(g.exposed_comm_ns) / nullif(sum(g.window_ns), 0) as corrected
 from parts as g join fitting as f using (run) where g.comm_ns > 0
 group by g.run, f.model, f.gpu, f.batch_size, f.gpus
 order by all;

@@ -10,14 +10,22 @@
 -- example = ["smoke"]
 -- chart = { x = "machine" }
 -- ///
-select 'memory bandwidth' as quantity, c.run, c.device_name as machine, c.metric as setting, 'GB/s' as unit,
-    p.value as published, p.value as study, max(c.best) as corrected, any_value(p.place) as place
+select
+    'memory bandwidth' as quantity,
+    c.run,
+    c.device_name as machine,
+    c.metric as setting,
+    'GB/s' as unit,
+    p.value as published,
+    p.value as study,
+    max(c.best) as corrected,
+    any_value(p.place) as place
 from ceilings as c
 left join published as p on p.quantity = 'memory bandwidth' and contains(c.device_name, p.machine)
 where c.run in (select run from fitting) and c.metric in ('dram_copy', 'dram_triad')
 group by all
-union all
-select quantity, null, machine, 'the study', unit, value, value, null, place from published
+union all by name
+select quantity, machine, 'the study' as setting, unit, value as published, value as study, place from published
 order by all;
 
 select

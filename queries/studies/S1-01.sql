@@ -18,17 +18,46 @@ with pairs as (
     from effects as e join fitting as f on e.this_run = f.run
     where e.base_run in (select run from fitting)
 )
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
-    null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'time unpinned / pinned', e.this_run, e.model, e.machine, e.batch_size, e.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
-    1 / nullif(e.step_factor, 0), null, null, null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    p.setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time unpinned / pinned' as quantity,
+    e.this_run as run,
+    e.model,
+    e.machine,
+    e.batch_size,
+    e.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'x' as unit,
+    1 / nullif(e.step_factor, 0) as study
 from pairs as e where e.step_factor is not null
-union all
-select 'bandwidth to the GPU', e.this_run, e.model, e.machine, e.batch_size, e.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'GB/s', null, e.base_h2d_gb_per_s,
-    e.h2d_gb_per_s, concat_ws(' → ', e.base_h2d_memory, e.h2d_memory), null
+union all by name
+select
+    'bandwidth to the GPU' as quantity,
+    e.this_run as run,
+    e.model,
+    e.machine,
+    e.batch_size,
+    e.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'GB/s' as unit,
+    e.base_h2d_gb_per_s as study,
+    e.h2d_gb_per_s as corrected,
+    concat_ws(' → ', e.base_h2d_memory, e.h2d_memory) as claim
 from pairs as e where e.h2d_gb_per_s is not null
 order by all;
 

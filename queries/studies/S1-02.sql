@@ -12,17 +12,46 @@
 -- [answers]
 -- effects = { query = "setting_effect", setting = "workers" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
-    null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'time with fewer / with more workers', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
-    1 / nullif(e.step_factor, 0), null, null, null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    p.setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time with fewer / with more workers' as quantity,
+    e.this_run as run,
+    e.model,
+    f.gpu as machine,
+    e.batch_size,
+    f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'x' as unit,
+    1 / nullif(e.step_factor, 0) as study
 from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
-union all
-select 'waiting for data', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'ratio', null,
-    e.base_data_wait_ratio, e.data_wait_ratio, 'study: fewer workers', null
+union all by name
+select
+    'waiting for data' as quantity,
+    e.this_run as run,
+    e.model,
+    f.gpu as machine,
+    e.batch_size,
+    f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'ratio' as unit,
+    e.base_data_wait_ratio as study,
+    e.data_wait_ratio as corrected,
+    'study: fewer workers' as claim
 from effects as e join fitting as f on e.this_run = f.run where e.data_wait_ratio is not null
 order by all;
 

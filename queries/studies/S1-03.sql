@@ -14,20 +14,53 @@
 -- speed = { query = "sweep_throughput" }
 -- accuracies = { query = "training_convergence" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
-    null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'time of one epoch', null, null, null, batch_size, gpus, null, 'min', null,
-    value / regexp_extract(quantity, '\d+')::double, null, printf('of %s in %.3g min', regexp_extract(quantity, '\d+'),
-    value), null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    p.setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time of one epoch' as quantity,
+    batch_size,
+    gpus,
+    'min' as unit,
+    value / regexp_extract(quantity, '\d+')::double as study,
+    printf('of %s in %.3g min', regexp_extract(quantity, '\d+'), value) as claim
 from published where regexp_matches(quantity, 'time of \d+ epochs')
-union all
-select 'samples a second', q.run, q.model, f.gpu, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')), 'samples/s', null, null, q.samples_per_s, null, null
+union all by name
+select
+    'samples a second' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'samples/s' as unit,
+    q.samples_per_s as corrected
 from speed as q join fitting as f using (run) where q.samples_per_s is not null
-union all
-select 'best accuracy', a.run, a.model, f.gpu, a.batch_size, f.gpus, concat_ws(', ', a.layout, nullif(a.variant, '')),
-    'ratio', null, null, a.best_accuracy, null, null
+union all by name
+select
+    'best accuracy' as quantity,
+    a.run,
+    a.model,
+    f.gpu as machine,
+    a.batch_size,
+    f.gpus,
+    concat_ws(', ', a.layout, nullif(a.variant, '')) as setting,
+    'ratio' as unit,
+    a.best_accuracy as corrected
 from accuracies as a join fitting as f using (run) where a.best_accuracy is not null
 order by all;
 
@@ -44,10 +77,26 @@ best_accuracies as (
     select run, study, corrected from cells where quantity = 'best accuracy' and run is not null
 ),
 bests as (
-    select 1 as place, 'the fastest' as what, printf('%.4g samples/s', best) as how, label, least, most, best_point,
-        best = worst as is_even from line_bests('speeds', 'fitting', 'batch_size')
-    union all
-    select 2, 'the most accurate', printf('%.3g %%', 100 * best), label, least, most, best_point, best = worst
+    select
+        1 as place,
+        'the fastest' as what,
+        printf('%.4g samples/s', best) as how,
+        label,
+        least,
+        most,
+        best_point,
+        best = worst as is_even
+    from line_bests('speeds', 'fitting', 'batch_size')
+    union all by name
+    select
+        2 as place,
+        'the most accurate' as what,
+        printf('%.3g %%', 100 * best) as how,
+        label,
+        least,
+        most,
+        best_point,
+        best = worst as is_even
     from line_bests('best_accuracies', 'fitting', 'batch_size')
 ),
 changes as (

@@ -25,30 +25,89 @@ at_hand as (
     join fitting as f using (run)
     left join accuracies as a using (run)
 )
-select 'time of an epoch' as quantity, null as run, p.model, p.machine, null as batch_size, p.gpus,
-    'the study' as setting, p.unit, p.value as published, null::double as study, null::double as corrected,
-    null as claim, p.place
+select
+    'time of an epoch' as quantity,
+    null as run,
+    p.model,
+    p.machine,
+    null as batch_size,
+    p.gpus,
+    'the study' as setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    null as claim,
+    p.place
 from published as p where p.quantity = 'time of an epoch'
-union all
-select 'accuracy', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value, case p.setting
-    when 'cifar10' then 0.1 else 0.01 end, 'corrected: guessing', p.place
+union all by name
+select
+    'accuracy' as quantity,
+    p.model,
+    p.machine,
+    p.gpus,
+    'the study' as setting,
+    p.unit,
+    p.value as published,
+    p.value as study,
+    case p.setting when 'cifar10' then 0.1 else 0.01 end as corrected,
+    'corrected: guessing' as claim,
+    p.place
 from published as p where p.quantity = 'accuracy'
-union all
-select 'share of memory', null, p.model, p.machine, null, p.gpus, 'the study', p.unit, p.value, p.value,
-    g.value / card.gb, g.value || ' of ' || card.gb || ' GB', p.place
+union all by name
+select
+    'share of memory' as quantity,
+    p.model,
+    p.machine,
+    p.gpus,
+    'the study' as setting,
+    p.unit,
+    p.value as published,
+    p.value as study,
+    g.value / card.gb as corrected,
+    g.value || ' of ' || card.gb || ' GB' as claim,
+    p.place
 from published as p
 join published as g on p.model = g.model and g.quantity = 'memory used' cross join card
     where p.quantity = 'share of memory'
-union all
-select 'time of an epoch', run, model, machine, batch_size, gpus, dataset, 'min', null, null, epoch_ns / 60e9, null,
-    null from at_hand where epoch_ns is not null
-union all
-select 'accuracy', run, model, machine, batch_size, gpus, dataset, 'ratio', null, last_accuracy, case dataset
-    when 'cifar10' then 0.1 when 'cifar100' then 0.01 end, 'corrected: guessing', null from at_hand
+union all by name
+select
+    'time of an epoch' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    dataset as setting,
+    'min' as unit,
+    epoch_ns / 60e9 as corrected
+from at_hand where epoch_ns is not null
+union all by name
+select
+    'accuracy' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    dataset as setting,
+    'ratio' as unit,
+    last_accuracy as study,
+    case dataset when 'cifar10' then 0.1 when 'cifar100' then 0.01 end as corrected,
+    'corrected: guessing' as claim
+from at_hand
     where last_accuracy is not null
-union all
-select 'share of memory', m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset, 'ratio', null, null,
-    max(m.of_total_ratio), null, null
+union all by name
+select
+    'share of memory' as quantity,
+    m.run,
+    m.model,
+    f.gpu as machine,
+    m.batch_size,
+    f.gpus,
+    f.dataset as setting,
+    'ratio' as unit,
+    max(m.of_total_ratio) as corrected
 from memory as m join fitting as f using (run) where m.of_total_ratio is not null and m.device is not null
 group by m.run, m.model, f.gpu, m.batch_size, f.gpus, f.dataset
 order by all;

@@ -22,27 +22,65 @@ with pairs as (
 at_hand as (
     select * from compared where base_run in (select run from fitting) and this_run in (select run from fitting)
 )
-select 'speed-up' as quantity, null as run, model, null as machine, setting, 'x' as unit, null::double as published,
-    null::double as study, slow / fast as corrected, printf('%.1f / %.1f min', slow, fast) as claim,
+select
+    'speed-up' as quantity,
+    null as run,
+    model,
+    null as machine,
+    setting,
+    'x' as unit,
+    null::double as published,
+    null::double as study,
+    slow / fast as corrected,
+    printf('%.1f / %.1f min', slow, fast) as claim,
     'tables I to IV' as place
 from pairs
-union all
-select 'ratio of means', null, null, null, pairs.setting, 'x', p.value, p.value, sum(slow) / sum(fast), p.claim, p.place
+union all by name
+select
+    'ratio of means' as quantity,
+    pairs.setting,
+    'x' as unit,
+    p.value as published,
+    p.value as study,
+    sum(slow) / sum(fast) as corrected,
+    p.claim,
+    p.place
 from pairs, published as p group by pairs.setting, p.value, p.claim, p.place
-union all
-select 'mean of ratios', null, null, null, pairs.setting, 'x', p.value, p.value, avg(slow / fast), p.claim, p.place
+union all by name
+select
+    'mean of ratios' as quantity,
+    pairs.setting,
+    'x' as unit,
+    p.value as published,
+    p.value as study,
+    avg(slow / fast) as corrected,
+    p.claim,
+    p.place
 from pairs, published as p group by pairs.setting, p.value, p.claim, p.place
-union all
-select 'time saved', null, null, null, setting, 'ratio', null, null, 1 - sum(fast) / sum(slow), null, 'tables I to IV'
+union all by name
+select
+    'time saved' as quantity,
+    setting,
+    'ratio' as unit,
+    1 - sum(fast) / sum(slow) as corrected,
+    'tables I to IV' as place
 from pairs group by setting
-union all
-select 'speed-up, at hand', null, c.model, c.machine, concat_ws(', ', c.dataset, 'by ' || c.compared, 'against '
-    || c.base_machine), 'x', null, null, c.speedup_factor, null, null
+union all by name
+select
+    'speed-up, at hand' as quantity,
+    c.model,
+    c.machine,
+    concat_ws(', ', c.dataset, 'by ' || c.compared, 'against ' || c.base_machine) as setting,
+    'x' as unit,
+    c.speedup_factor as corrected
 from at_hand as c
-union all
-select distinct 'ratio of means, at hand', null, null, c.machine,
-    concat_ws(', ', c.dataset, 'by ' || c.compared, 'against ' || c.base_machine), 'x', null, null,
-    c.ratio_of_means_factor, null, null
+union all by name
+select distinct
+    'ratio of means, at hand' as quantity,
+    c.machine,
+    concat_ws(', ', c.dataset, 'by ' || c.compared, 'against ' || c.base_machine) as setting,
+    'x' as unit,
+    c.ratio_of_means_factor as corrected
 from at_hand as c
 order by all;
 

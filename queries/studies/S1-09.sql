@@ -12,14 +12,41 @@
 -- [answers]
 -- accuracies = { query = "training_convergence" }
 -- ///
-select 'accuracy' as quantity, null as run, null as model, p.machine, p.gpus, p.setting, 'ratio' as unit,
-    p.value as published, p.value as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'times that of guessing', null, null, p.machine, p.gpus, p.setting, 'x', null, null, p.value / case
-    when starts_with(p.setting, 'cifar100') then 0.01 else 0.1 end, null, p.place from published as p
-union all
-select 'accuracy', a.run, a.model, f.gpu, f.gpus, concat_ws(' ', f.dataset, case when f.pretrained then 'pretrained'
-    else 'untrained' end), 'ratio', null, a.last_accuracy, null, printf('after %d epochs', a.epochs), null
+select
+    'accuracy' as quantity,
+    null as run,
+    null as model,
+    p.machine,
+    p.gpus,
+    p.setting,
+    'ratio' as unit,
+    p.value as published,
+    p.value as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'times that of guessing' as quantity,
+    p.machine,
+    p.gpus,
+    p.setting,
+    'x' as unit,
+    p.value / case when starts_with(p.setting, 'cifar100') then 0.01 else 0.1 end as corrected,
+    p.place
+from published as p
+union all by name
+select
+    'accuracy' as quantity,
+    a.run,
+    a.model,
+    f.gpu as machine,
+    f.gpus,
+    concat_ws(' ', f.dataset, case when f.pretrained then 'pretrained' else 'untrained' end) as setting,
+    'ratio' as unit,
+    a.last_accuracy as study,
+    printf('after %d epochs', a.epochs) as claim
 from accuracies as a join fitting as f using (run) where a.last_accuracy is not null
 order by all;
 

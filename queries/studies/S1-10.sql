@@ -17,15 +17,33 @@ with chances as (  -- by accuracy, because a loss that is no number leaves the a
     select run, coalesce(accuracy <= chance_accuracy + 3 * standard_error,
         verdict in ('at_guessing', 'worse_than_guessing')) as is_chance from health
 )
-select 'epochs until convergence' as quantity, null as run, null as model, null as machine, null as batch_size,
-    'the study' as setting, unit, value as published, value as study, null::double as corrected, claim, place
-    from published
-union all
-select 'epochs until convergence', a.run, a.model, f.gpu, a.batch_size,
-    concat_ws(', ', a.layout, nullif(a.variant, '')), 'count', null, a.epochs, case when is_chance then null
-    else a.converged_epoch + 1 end,
-    printf('%.3g after %d epochs%s', a.last_accuracy, a.epochs, case when is_chance then ', at chance' else '' end),
-        null
+select
+    'epochs until convergence' as quantity,
+    null as run,
+    null as model,
+    null as machine,
+    null as batch_size,
+    'the study' as setting,
+    unit,
+    value as published,
+    value as study,
+    null::double as corrected,
+    claim,
+    place
+from published
+union all by name
+select
+    'epochs until convergence' as quantity,
+    a.run,
+    a.model,
+    f.gpu as machine,
+    a.batch_size,
+    concat_ws(', ', a.layout, nullif(a.variant, '')) as setting,
+    'count' as unit,
+    a.epochs as study,
+    case when is_chance then null else a.converged_epoch + 1 end as corrected,
+    printf('%.3g after %d epochs%s', a.last_accuracy, a.epochs,
+        case when is_chance then ', at chance' else '' end) as claim
 from accuracies as a join fitting as f using (run) left join chances as c using (run)
 order by all;
 

@@ -20,12 +20,31 @@ with used as (
     from memory as m join fitting as f using (run)
     where m.device is not null and m.used_bytes is not null
 )
-select 'in use, and allocated' as quantity, run, model, machine, batch_size, gpus, setting, 'bytes' as unit,
-    used_bytes as study, allocated_bytes as corrected,
+select
+    'in use, and allocated' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'bytes' as unit,
+    used_bytes as study,
+    allocated_bytes as corrected,
     printf('%.3g %% of all', 100 * of_total_ratio) as claim
 from used
-union all
-select 'in use, and reserved', run, model, machine, batch_size, gpus, setting, 'bytes', used_bytes, reserved_bytes, null
+union all by name
+select
+    'in use, and reserved' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'bytes' as unit,
+    used_bytes as study,
+    reserved_bytes as corrected
 from used where reserved_bytes is not null
 order by model, batch_size, run, setting, quantity;
 

@@ -20,22 +20,54 @@
 with effects as (
     select e.*, concat_ws(', ', f.optimizer, 'rate ' || e.base_value || ' → ' || e.value) as compared
     from rates as e join fitting as f on e.this_run = f.run
-    union all
-    select e.*, concat_ws(', ', 'rate ' || f.learning_rate, e.base_value || ' → ' || e.value)
+    union all by name
+    select e.*, concat_ws(', ', 'rate ' || f.learning_rate, e.base_value || ' → ' || e.value) as compared
     from optimizers as e join fitting as f on e.this_run = f.run
 ),
 pairs as (
     select e.*, f.gpu as machine, f.gpus from effects as e join fitting as f on e.this_run = f.run
 )
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
-    null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'time ratio', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'x', null,
-    1 / nullif(e.step_factor, 0), null, e.layout, null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    p.setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time ratio' as quantity,
+    e.this_run as run,
+    e.model,
+    e.machine,
+    e.batch_size,
+    e.gpus,
+    e.compared as setting,
+    'x' as unit,
+    1 / nullif(e.step_factor, 0) as study,
+    e.layout as claim
 from pairs as e where e.step_factor is not null
-union all
-select 'best accuracy', e.this_run, e.model, e.machine, e.batch_size, e.gpus, e.compared, 'ratio', null,
-    e.base_best_accuracy, e.best_accuracy, e.layout || '; study: the cell compared with', null
+union all by name
+select
+    'best accuracy' as quantity,
+    e.this_run as run,
+    e.model,
+    e.machine,
+    e.batch_size,
+    e.gpus,
+    e.compared as setting,
+    'ratio' as unit,
+    e.base_best_accuracy as study,
+    e.best_accuracy as corrected,
+    e.layout || '; study: the cell compared with' as claim
 from pairs as e where e.best_accuracy is not null
 order by all;
 

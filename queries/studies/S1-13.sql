@@ -11,17 +11,46 @@
 -- [answers]
 -- effects = { query = "setting_effect", setting = "precision" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, p.batch_size, p.gpus, p.setting, p.unit, p.value as published,
-    null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'time in the base / in the other precision', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'x', null,
-    1 / nullif(e.step_factor, 0), null, null, null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    p.setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time in the base / in the other precision' as quantity,
+    e.this_run as run,
+    e.model,
+    f.gpu as machine,
+    e.batch_size,
+    f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'x' as unit,
+    1 / nullif(e.step_factor, 0) as study
 from effects as e join fitting as f on e.this_run = f.run where e.step_factor is not null
-union all
-select 'memory', e.this_run, e.model, f.gpu, e.batch_size, f.gpus,
-    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value), 'bytes', null,
-    e.base_allocated_bytes, e.allocated_bytes, 'study: the cell compared with', null
+union all by name
+select
+    'memory' as quantity,
+    e.this_run as run,
+    e.model,
+    f.gpu as machine,
+    e.batch_size,
+    f.gpus,
+    concat_ws(', ', e.layout, e.setting || ': ' || e.base_value || ' → ' || e.value) as setting,
+    'bytes' as unit,
+    e.base_allocated_bytes as study,
+    e.allocated_bytes as corrected,
+    'study: the cell compared with' as claim
 from effects as e join fitting as f on e.this_run = f.run where e.allocated_bytes is not null
 order by all;
 

@@ -17,16 +17,44 @@ with times as (
     select f.model, f.value, m.flop
     from figures as f join models as m using (model) where f.row = 'S1-04' and f.quantity = 'time of an epoch'
 )
-select 'time of an epoch' as quantity, null as run, model, 'P100' as machine, null as batch_size, null as gpus,
-    'the study' as setting, 'min' as unit, value as published, value as study, null::double as corrected,
-    printf('%.3g GFLOP an image', flop / 1e9) as claim, 'table I' as place from times
-union all
-select 'waiting for data', q.run, q.model, f.gpu, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')), 'ratio', null, null, q.data_wait_ratio, null, null
+select
+    'time of an epoch' as quantity,
+    null as run,
+    model,
+    'P100' as machine,
+    null as batch_size,
+    null as gpus,
+    'the study' as setting,
+    'min' as unit,
+    value as published,
+    value as study,
+    null::double as corrected,
+    printf('%.3g GFLOP an image', flop / 1e9) as claim,
+    'table I' as place
+from times
+union all by name
+select
+    'waiting for data' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'ratio' as unit,
+    q.data_wait_ratio as corrected
 from speed as q join fitting as f using (run) where q.data_wait_ratio is not null
-union all
-select 'GPU busy', r.run, r.model, f.gpu, r.batch_size, f.gpus, concat_ws(', ', r.layout, nullif(r.variant, '')),
-    'ratio', null, null, r.of_window_ratio, null, null
+union all by name
+select
+    'GPU busy' as quantity,
+    r.run,
+    r.model,
+    f.gpu as machine,
+    r.batch_size,
+    f.gpus,
+    concat_ws(', ', r.layout, nullif(r.variant, '')) as setting,
+    'ratio' as unit,
+    r.of_window_ratio as corrected
 from runtime as r join fitting as f using (run) where r.of_window_ratio is not null
 order by all;
 

@@ -27,10 +27,19 @@ at_hand as (
     join fitting as f using (run)
 ),
 pairs as (
-    select null as run, model, machine, null::bigint as batch_size, gpus, 'published' as setting, speedup, gpus_factor,
-        place from published_pairs
-    union all
-    select run, model, machine, batch_size, gpus, setting, speedup_factor, processor_factor, null
+    select
+        null as run,
+        model,
+        machine,
+        null::bigint as batch_size,
+        gpus,
+        'published' as setting,
+        speedup,
+        gpus_factor,
+        place
+    from published_pairs
+    union all by name
+    select run, model, machine, batch_size, gpus, setting, speedup_factor as speedup, processor_factor as gpus_factor
     from at_hand where base_run <> run
 ),
 first_epochs as (  -- as long as on the slowest rank
@@ -39,24 +48,63 @@ first_epochs as (  -- as long as on the slowest rank
     group by run, epoch
     qualify row_number() over (partition by run order by epoch) = 1
 )
-select 'first epoch' as quantity, null as run, model, machine, null as batch_size, gpus, 'published' as setting, unit,
-    value as published, null as study, null as corrected, claim, place
+select
+    'first epoch' as quantity,
+    null as run,
+    model,
+    machine,
+    null as batch_size,
+    gpus,
+    'published' as setting,
+    unit,
+    value as published,
+    null as study,
+    null as corrected,
+    claim,
+    place
 from published
-union all
-select case when t.iterations < t.expected_iterations then 'first epoch, cut short' else 'first epoch' end, e.run,
-    f.model, f.gpu, f.batch_size, f.gpus,
-    concat_ws(', ', t.layout, nullif(t.variant, '')), 's', null, e.seconds, null,
-        coalesce(printf('%d of %d iterations', t.iterations, t.expected_iterations),
-        printf('%d iterations', t.iterations)), null
+union all by name
+select
+    case when t.iterations < t.expected_iterations then 'first epoch, cut short' else 'first epoch' end as quantity,
+    e.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    concat_ws(', ', t.layout, nullif(t.variant, '')) as setting,
+    's' as unit,
+    e.seconds as study,
+    coalesce(printf('%d of %d iterations', t.iterations, t.expected_iterations),
+        printf('%d iterations', t.iterations)) as claim
 from first_epochs as e join fitting as f using (run) join speed as t using (run)
-union all
-select 'speed-up over the processor', run, model, machine, batch_size, gpus, setting, 'x', null, over_cpu_factor, null,
-    null, null from at_hand where gpus > 0 and over_cpu_factor is not null
-union all
-select 'speed-up', run, model, machine, batch_size, gpus, setting, 'x', null, speedup, null, null, place from pairs
-union all
-select 'efficiency', run, model, machine, batch_size, gpus, setting, 'ratio', null, null, speedup / gpus_factor, null,
-    place from pairs where gpus_factor is not null
+union all by name
+select
+    'speed-up over the processor' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'x' as unit,
+    over_cpu_factor as study
+from at_hand where gpus > 0 and over_cpu_factor is not null
+union all by name
+select 'speed-up' as quantity, run, model, machine, batch_size, gpus, setting, 'x' as unit, speedup as study, place
+from pairs
+union all by name
+select
+    'efficiency' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'ratio' as unit,
+    speedup / gpus_factor as corrected,
+    place
+from pairs where gpus_factor is not null
 order by all;
 
 with times as (

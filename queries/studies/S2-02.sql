@@ -10,14 +10,26 @@
 -- chart = { x = "model", log = true }
 -- ///
 select
-    p.quantity, p.model, 'study' as setting, p.unit, p.value as published, p.value as study,
+    p.quantity,
+    p.model,
+    'study' as setting,
+    p.unit,
+    p.value as published,
+    p.value as study,
     case p.quantity when 'parameters' then m.parameters else m.flop end as corrected,
-    p.claim, p.place
+    p.claim,
+    p.place
 from published as p
 join models as m using (model)
-union all
-select 'FLOPs of an image', r.model, r.image_size || ' pixels, run ' || r.run, 'flop', p.value, p.value,
-    r.flop_per_sample, null, null
+union all by name
+select
+    'FLOPs of an image' as quantity,
+    r.model,
+    r.image_size || ' pixels, run ' || r.run as setting,
+    'flop' as unit,
+    p.value as published,
+    p.value as study,
+    r.flop_per_sample as corrected
 from fitting as r
 join published as p on r.model = p.model and p.quantity = 'FLOPs of an image'
 order by all;

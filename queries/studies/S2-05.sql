@@ -23,14 +23,30 @@ sums as (
     from counts
     group by all
 )
-select 'as awk prints it' as quantity, s.run, s.model, s.batch_size, 'flop' as unit, p.value as published,
-    case when s.exact % s.batch_size = 0 then s.exact / s.batch_size else printf('%.6g', s.exact / s.batch_size)::double
-        end as study, s.exact / s.batch_size as corrected, p.place
+select
+    'as awk prints it' as quantity,
+    s.run,
+    s.model,
+    s.batch_size,
+    'flop' as unit,
+    p.value as published,
+    case
+        when s.exact % s.batch_size = 0 then s.exact / s.batch_size
+        else printf('%.6g', s.exact / s.batch_size)::double
+    end as study,
+    s.exact / s.batch_size as corrected,
+    p.place
 from sums as s
 left join published as p using (model)
-union all
-select 'thousands separators', s.run, s.model, s.batch_size, 'flop', null,
-    printf('%.6g', s.before_the_comma / s.batch_size)::double, s.exact / s.batch_size, null
+union all by name
+select
+    'thousands separators' as quantity,
+    s.run,
+    s.model,
+    s.batch_size,
+    'flop' as unit,
+    printf('%.6g', s.before_the_comma / s.batch_size)::double as study,
+    s.exact / s.batch_size as corrected
 from sums as s
 order by all;
 

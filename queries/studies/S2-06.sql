@@ -27,12 +27,28 @@ kernels_apart as (
     where kernel <> 'all' and precision = 'all'
     group by all
 )
-select 'memory-bound' as quantity, k.run, k.model, k.machine, k.batch_size, 'ratio' as unit, k.of_kernels as study,
-    k.of_time as corrected, p.claim, p.place
+select
+    'memory-bound' as quantity,
+    k.run,
+    k.model,
+    k.machine,
+    k.batch_size,
+    'ratio' as unit,
+    k.of_kernels as study,
+    k.of_time as corrected,
+    p.claim,
+    p.place
 from kernels_apart as k
 left join published as p on k.model = p.model
-union all
-select 'intensity of the whole', run, model, machine, batch_size, 'FLOP/byte', null, intensity, null, null
+union all by name
+select
+    'intensity of the whole' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    'FLOP/byte' as unit,
+    intensity as corrected
 from kernels_apart
 order by all;
 

@@ -48,17 +48,28 @@ metrics as (
     group by run, source, pid, launch
 )
 select
-    'time of the launches' as quantity, s.run, f.model, f.gpu as machine, f.batch_size,
+    'time of the launches' as quantity,
+    s.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
     concat_ws(', against ', coalesce('clocks: ' || s.clock_control, 'clocks unknown'), c.timeline) as setting,
-        'ns' as unit,
+    'ns' as unit,
     coalesce(c.dur_ns, s.dur_ns) as study,
     c.mean_ns as corrected,
     printf('%d of %d launches', coalesce(c.launches, s.launches), s.launches) as claim
 from sums as s
 join fitting as f using (run)
 left join compared as c on s.run = c.run and s.clock_control = c.clock_control
-union all
-select 'metrics of a launch', m.run, f.model, f.gpu, f.batch_size, null, 'count', avg(m.metrics), null, null
+union all by name
+select
+    'metrics of a launch' as quantity,
+    m.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    'count' as unit,
+    avg(m.metrics) as study
 from metrics as m
 join fitting as f using (run)
 group by m.run, f.model, f.gpu, f.batch_size

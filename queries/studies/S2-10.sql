@@ -36,21 +36,44 @@ sums as (
     from points
     group by run, model, machine, batch_size
 )
-select 'FLOPs a byte' as quantity, run, model, machine, batch_size, 'FLOP/byte' as unit, mean as study,
-    whole as corrected, null as claim from sums
-union all
-select 'DRAM bandwidth', run, model, machine, batch_size, 'GB/s', null, gb_per_s, null from sums
-union all
 select
-    'bandwidth of the card', run, model, machine, batch_size, 'GB/s', theoretical_gb_per_s, measured_gb_per_s,
-    concat_ws('; ', 'study: ' || case theoretical_source when 'ncu' then 'peak of the report'
-        when 'specification' then 'data sheet' end, 'corrected: measured in ' || case
-        when measured_gb_per_s is not null then ceiling_run end)
+    'FLOPs a byte' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    'FLOP/byte' as unit,
+    mean as study,
+    whole as corrected,
+    null as claim
+from sums
+union all by name
+select 'DRAM bandwidth' as quantity, run, model, machine, batch_size, 'GB/s' as unit, gb_per_s as corrected from sums
+union all by name
+select
+    'bandwidth of the card' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    'GB/s' as unit,
+    theoretical_gb_per_s as study,
+    measured_gb_per_s as corrected,
+    concat_ws('; ',
+        'study: '
+        || case theoretical_source when 'ncu' then 'peak of the report' when 'specification' then 'data sheet' end,
+        'corrected: measured in ' || case when measured_gb_per_s is not null then ceiling_run end) as claim
 from sums where coalesce(theoretical_gb_per_s, measured_gb_per_s) is not null
-union all
+union all by name
 select
-    'DRAM bandwidth / that of the card', run, model, machine, batch_size, 'ratio', gb_per_s / theoretical_gb_per_s,
-    case when is_comparable then gb_per_s / measured_gb_per_s end, null
+    'DRAM bandwidth / that of the card' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    'ratio' as unit,
+    gb_per_s / theoretical_gb_per_s as study,
+    case when is_comparable then gb_per_s / measured_gb_per_s end as corrected
 from sums where coalesce(theoretical_gb_per_s, measured_gb_per_s) is not null
 order by all;
 

@@ -29,15 +29,34 @@ own_terms as (
         any_value(claim) filter (claim is not null) as claim, any_value(place) as place
     from published
 )
-select 'kernel concurrency' as quantity, null as run, model, machine, batch_size, gpus, 'the study''s terms' as setting,
+select
+    'kernel concurrency' as quantity,
+    null as run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    'the study''s terms' as setting,
     'ratio' as unit,
-    printed as published, printed as study, ratio as corrected, claim, place
+    printed as published,
+    printed as study,
+    ratio as corrected,
+    claim,
+    place
 from own_terms
-union all
-select 'kernel concurrency', c.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', c.rank, c.device),
-    'ratio', null,
-    t.concurrent_ns / nullif(t.busy_ns, 0), c.concurrency_ratio,
-    printf('%d of %d ns', c.concurrent_ns, c.busy_ns), null
+union all by name
+select
+    'kernel concurrency' as quantity,
+    c.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    printf('rank %d, GPU %d', c.rank, c.device) as setting,
+    'ratio' as unit,
+    t.concurrent_ns / nullif(t.busy_ns, 0) as study,
+    c.concurrency_ratio as corrected,
+    printf('%d of %d ns', c.concurrent_ns, c.busy_ns) as claim
 from apart as c
 join together as t on c.run = t.run and c.rank = t.rank
 join fitting as f on c.run = f.run

@@ -12,15 +12,28 @@
 -- copies = { query = "memcpy_throughput" }
 -- ///
 select
-    'time of small copies' as quantity, c.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
+    'time of small copies' as quantity,
+    c.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
     printf('GPU %d, %s from %s', c.device, c.direction, coalesce(lower(c.src_memory), 'unknown memory')) as setting,
-    'ratio' as unit, c.small_copies / nullif(c.copies, 0) as study, c.small_dur_ns / nullif(c.dur_ns, 0) as corrected,
+    'ratio' as unit,
+    c.small_copies / nullif(c.copies, 0) as study,
+    c.small_dur_ns / nullif(c.dur_ns, 0) as corrected,
     printf('%d of %d copies', c.small_copies, c.copies) as claim
 from copies as c
 join fitting as f using (run)
 where c.direction = 'HtoD'
-union all
-select 'size at half the bandwidth', l.run, null, l.device_name, null, null, l.metric, 'bytes', null, l.best, null
+union all by name
+select
+    'size at half the bandwidth' as quantity,
+    l.run,
+    l.device_name as machine,
+    l.metric as setting,
+    'bytes' as unit,
+    l.best as corrected
 from ceilings as l
 where l.run in (select run from fitting) and l.metric like 'h2d%half'
 order by all;

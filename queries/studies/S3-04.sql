@@ -45,22 +45,58 @@ devices_rated as (
     from sums as s join fitting as f using (run)
 )
 select
-    'share of the time that is slow' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
-        unit, value as published,
-    null::double as study, null::double as corrected, claim, place
+    'share of the time that is slow' as quantity,
+    null as run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    'the study' as setting,
+    unit,
+    value as published,
+    null::double as study,
+    null::double as corrected,
+    claim,
+    place
 from published
-union all
-select 'share of the time that is slow', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'ratio', null,
-    s.slow_ns / nullif(s.all_ns, 0), s.slow_ns / nullif(s.all_ns, 0),
-        printf('%d of %d ns', s.slow_ns::bigint, s.all_ns::bigint), null
+union all by name
+select
+    'share of the time that is slow' as quantity,
+    s.run,
+    s.model,
+    s.gpu as machine,
+    s.batch_size,
+    s.gpus,
+    s.place as setting,
+    'ratio' as unit,
+    s.slow_ns / nullif(s.all_ns, 0) as study,
+    s.slow_ns / nullif(s.all_ns, 0) as corrected,
+    printf('%d of %d ns', s.slow_ns::bigint, s.all_ns::bigint) as claim
 from devices_rated as s
-union all
-select 'bandwidth of the slow copies', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null,
-    s.slow_bytes / nullif(s.slow_ns, 0), null, null
+union all by name
+select
+    'bandwidth of the slow copies' as quantity,
+    s.run,
+    s.model,
+    s.gpu as machine,
+    s.batch_size,
+    s.gpus,
+    s.place as setting,
+    'GB/s' as unit,
+    s.slow_bytes / nullif(s.slow_ns, 0) as corrected
 from devices_rated as s
-union all
-select 'peak that slow is half of', s.run, s.model, s.gpu, s.batch_size, s.gpus, s.place, 'GB/s', null, null, s.peak,
-    s.origin, null
+union all by name
+select
+    'peak that slow is half of' as quantity,
+    s.run,
+    s.model,
+    s.gpu as machine,
+    s.batch_size,
+    s.gpus,
+    s.place as setting,
+    'GB/s' as unit,
+    s.peak as corrected,
+    s.origin as claim
 from devices_rated as s
 order by all;
 

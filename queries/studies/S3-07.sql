@@ -33,21 +33,71 @@ from_host as (
     select m.run, sum(m.size_bytes) as size_bytes
     from memcpys as m where m.direction = 'HtoD' and m.run in (select run from fitting) group by m.run
 )
-select 'share of the GPU activity' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
-    unit, value as published, null::double as study, null::double as corrected, claim, place
+select
+    'share of the GPU activity' as quantity,
+    null as run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    'the study' as setting,
+    unit,
+    value as published,
+    null::double as study,
+    null::double as corrected,
+    claim,
+    place
 from published
-union all
-select 'share of the GPU activity', run, model, machine, batch_size, gpus, setting, 'ratio', null,
-    of_gpu_activity_ratio, of_window_ratio, 'corrected: of the window', null from broadcasts
-union all
-select 'time of a step''s broadcasts, each GPU', run, model, machine, batch_size, gpus, setting, 'ns', null, null,
-    step_ns / devices, null, null from broadcasts
-union all
-select 'bytes of a step, device to device, each GPU', run, model, machine, batch_size, gpus, setting, 'bytes', null,
-    null, moved_bytes, bytes_source, null from broadcasts
-union all
-select 'bytes of a step, from the host', b.run, b.model, b.machine, b.batch_size, b.gpus, b.setting, 'bytes', null,
-    null, h.size_bytes / nullif(b.recorded_steps, 0), null, null
+union all by name
+select
+    'share of the GPU activity' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'ratio' as unit,
+    of_gpu_activity_ratio as study,
+    of_window_ratio as corrected,
+    'corrected: of the window' as claim
+from broadcasts
+union all by name
+select
+    'time of a step''s broadcasts, each GPU' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'ns' as unit,
+    step_ns / devices as corrected
+from broadcasts
+union all by name
+select
+    'bytes of a step, device to device, each GPU' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'bytes' as unit,
+    moved_bytes as corrected,
+    bytes_source as claim
+from broadcasts
+union all by name
+select
+    'bytes of a step, from the host' as quantity,
+    b.run,
+    b.model,
+    b.machine,
+    b.batch_size,
+    b.gpus,
+    b.setting,
+    'bytes' as unit,
+    h.size_bytes / nullif(b.recorded_steps, 0) as corrected
 from broadcasts as b join from_host as h using (run)
 order by all;
 

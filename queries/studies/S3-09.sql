@@ -12,8 +12,9 @@
 -- ///
 with calls as (
     select run, name, calls, dur_ns from summaries where kind = 'api_calls' and run in (select run from fitting)
-    union all
-    select run, name, count(*), sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) from api_calls
+    union all by name
+    select run, name, count(*) as calls, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns
+    from api_calls
     where api in ('runtime', 'driver') and run in (select run from fitting) group by run, name
 ),
 shares as (
@@ -23,17 +24,34 @@ shares as (
     from calls
     qualify row_number() over (partition by run order by dur_ns desc, name) <= 12 or is_work
 )
-select 'share of the calls'' time' as quantity, s.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
-    s.name as setting, 'ratio' as unit,
-    p.value as published, s.share as study, case when s.is_work then s.share end as corrected, s.calls
-        || ' calls' as claim, p.place
+select
+    'share of the calls'' time' as quantity,
+    s.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    s.name as setting,
+    'ratio' as unit,
+    p.value as published,
+    s.share as study,
+    case when s.is_work then s.share end as corrected,
+    s.calls || ' calls' as claim,
+    p.place
 from shares as s
 join fitting as f using (run)
 left join published as p on s.name = p.quantity and f.model = p.model and f.gpu like '%' || p.machine || '%'
-union all
-select 'kernels', f.run, f.model, f.gpu, f.batch_size, f.gpus, null, 'count', null, null,
-    (select count(*) from kernels as k where k.run = f.run),
-    (select any_value(message) from diagnostics as d where d.run = f.run and d.code = 'no_kernels'), null
+union all by name
+select
+    'kernels' as quantity,
+    f.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    'count' as unit,
+    (select count(*) from kernels as k where k.run = f.run) as corrected,
+    (select any_value(message) from diagnostics as d where d.run = f.run and d.code = 'no_kernels') as claim
 from fitting as f
 order by quantity, run, study desc, setting;
 

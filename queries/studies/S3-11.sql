@@ -40,27 +40,94 @@ longest as (
         and regexp_matches(name, '^(cuda|cu|hip)(Launch|GraphLaunch|ModuleLaunch)')
     group by run
 )
-select 'share of the calls'' time' as quantity, null as run, model, machine, batch_size, gpus, 'the study' as setting,
-    unit, value as published, null::double as study, null::double as corrected, claim, place from published
-union all
-select 'share of the calls'' time', run, model, machine, batch_size, gpus, setting, 'ratio', null, of_api_sum_ratio,
-    null, printf('%d launches', calls), null from launches
-union all
-select 'share of another call', run, model, machine, batch_size, gpus, concat_ws(', ', setting, share), 'ratio', null,
-    null, of_api_sum_ratio, printf('%d calls', calls), null from others
-union all
-select 'launches of a step', run, model, machine, batch_size, gpus, setting, 'count', null, null, calls_per_step, null,
-    null from launches where calls_per_step is not null
-union all
-select 'time of a launch', run, model, machine, batch_size, gpus, setting || ', mean', 'ns', null, null,
-    dur_ns / nullif(calls, 0), null, null from launches where calls > 0
-union all
-select 'time of a launch', l.run, l.model, l.machine, l.batch_size, l.gpus, l.setting || ', 99th percentile', 'ns',
-    null, null, p.dur_ns, null, null
+select
+    'share of the calls'' time' as quantity,
+    null as run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    'the study' as setting,
+    unit,
+    value as published,
+    null::double as study,
+    null::double as corrected,
+    claim,
+    place
+from published
+union all by name
+select
+    'share of the calls'' time' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'ratio' as unit,
+    of_api_sum_ratio as study,
+    printf('%d launches', calls) as claim
+from launches
+union all by name
+select
+    'share of another call' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    concat_ws(', ', setting, share) as setting,
+    'ratio' as unit,
+    of_api_sum_ratio as corrected,
+    printf('%d calls', calls) as claim
+from others
+union all by name
+select
+    'launches of a step' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting,
+    'count' as unit,
+    calls_per_step as corrected
+from launches where calls_per_step is not null
+union all by name
+select
+    'time of a launch' as quantity,
+    run,
+    model,
+    machine,
+    batch_size,
+    gpus,
+    setting || ', mean' as setting,
+    'ns' as unit,
+    dur_ns / nullif(calls, 0) as corrected
+from launches where calls > 0
+union all by name
+select
+    'time of a launch' as quantity,
+    l.run,
+    l.model,
+    l.machine,
+    l.batch_size,
+    l.gpus,
+    l.setting || ', 99th percentile' as setting,
+    'ns' as unit,
+    p.dur_ns as corrected
 from launches as l join longest as p using (run)
-union all
-select 'launches waiting at once', q.run, l.model, l.machine, l.batch_size, l.gpus, l.setting, 'count', null, null,
-    max(q.max_queue_depth), null, null
+union all by name
+select
+    'launches waiting at once' as quantity,
+    q.run,
+    l.model,
+    l.machine,
+    l.batch_size,
+    l.gpus,
+    l.setting,
+    'count' as unit,
+    max(q.max_queue_depth) as corrected
 from queues as q join launches as l using (run) group by q.run, l.model, l.machine, l.batch_size, l.gpus, l.setting
 order by all;
 

@@ -11,12 +11,29 @@
 -- [answers]
 -- shares = { query = "sweep_shares" }
 -- ///
-select 'share of the GPU activity' as quantity, s.run, s.model, f.gpu as machine, s.batch_size, f.gpus,
-    s.layout as setting, 'ratio' as unit, s.of_gpu_activity_ratio as study, null as corrected
+select
+    'share of the GPU activity' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    f.gpus,
+    s.layout as setting,
+    'ratio' as unit,
+    s.of_gpu_activity_ratio as study,
+    null as corrected
 from shares as s join fitting as f using (run) where s.share = 'max_pool_backward'
-union all
-select 'time of a sample', s.run, s.model, f.gpu, s.batch_size, f.gpus, s.layout, 'ns', null,
-    s.step_ns / nullif(s.batch_size, 0)
+union all by name
+select
+    'time of a sample' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    f.gpus,
+    s.layout as setting,
+    'ns' as unit,
+    s.step_ns / nullif(s.batch_size, 0) as corrected
 from shares as s join fitting as f using (run) where s.share = 'max_pool_backward'
 order by all;
 

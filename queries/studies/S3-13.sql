@@ -13,17 +13,37 @@
 -- [answers]
 -- counts = { query = "sweep_flop" }
 -- ///
-select 'mean count of a kernel' as quantity, c.run, c.model, f.gpu as machine, c.batch_size, f.gpus,
-    c.counted_from as setting, 'flop' as unit,
-    p.value as published, c.name_mean_flop as study, c.launch_mean_flop as corrected, p.claim, p.place
+select
+    'mean count of a kernel' as quantity,
+    c.run,
+    c.model,
+    f.gpu as machine,
+    c.batch_size,
+    f.gpus,
+    c.counted_from as setting,
+    'flop' as unit,
+    p.value as published,
+    c.name_mean_flop as study,
+    c.launch_mean_flop as corrected,
+    p.claim,
+    p.place
 from counts as c
 join fitting as f using (run)
 left join published as p on c.model = p.model and c.batch_size = p.batch_size and contains(f.gpu, p.machine)
 where c.counted_from <> 'model' and c.launches is not null
-union all
-select 'FLOPs of a batch, forward', c.run, c.model, f.gpu, c.batch_size, f.gpus, c.counted_from, 'flop', null, c.flop,
-    coalesce(f.flop_per_sample, m.flop) * c.batch_size,
-    printf('study: all %d invocations together', c.launches), null
+union all by name
+select
+    'FLOPs of a batch, forward' as quantity,
+    c.run,
+    c.model,
+    f.gpu as machine,
+    c.batch_size,
+    f.gpus,
+    c.counted_from as setting,
+    'flop' as unit,
+    c.flop as study,
+    coalesce(f.flop_per_sample, m.flop) * c.batch_size as corrected,
+    printf('study: all %d invocations together', c.launches) as claim
 from counts as c
 join fitting as f using (run)
 left join models as m on c.model = m.model

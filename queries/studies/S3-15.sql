@@ -13,15 +13,30 @@
 -- [answers]
 -- counts = { query = "sweep_flop" }
 -- ///
-select 'FLOPs of an image' as quantity, m.model, p.machine, null::bigint as batch_size, null as setting, 'flop' as unit,
-    null::double as study, m.flop as corrected, p.claim, p.place
+select
+    'FLOPs of an image' as quantity,
+    m.model,
+    p.machine,
+    null::bigint as batch_size,
+    null as setting,
+    'flop' as unit,
+    null::double as study,
+    m.flop as corrected,
+    p.claim,
+    p.place
 from published as p join models as m using (model)
-union all
-select 'parameters', m.model, p.machine, null, null, 'count', null, m.parameters, null, null
+union all by name
+select 'parameters' as quantity, m.model, p.machine, 'count' as unit, m.parameters as corrected
 from published as p join models as m using (model)
-union all
-select 'mean count of a kernel', c.model, f.gpu, c.batch_size, concat_ws(', ', f.gpu, 'batch ' || c.batch_size), 'flop',
-    avg(c.name_mean_flop), null, null, null
+union all by name
+select
+    'mean count of a kernel' as quantity,
+    c.model,
+    f.gpu as machine,
+    c.batch_size,
+    concat_ws(', ', f.gpu, 'batch ' || c.batch_size) as setting,
+    'flop' as unit,
+    avg(c.name_mean_flop) as study
 from counts as c
 join fitting as f using (run) where c.counted_from = 'flop_count_dp' group by c.model, f.gpu, c.batch_size
 order by all;

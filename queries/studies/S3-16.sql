@@ -14,13 +14,32 @@
 -- [answers]
 -- parts = { query = "gpu_breakdown" }
 -- ///
-select 'busy' as quantity, null as run, k.model, k.machine, k.batch_size, k.gpus, 'the study''s terms' as setting,
-    'ratio' as unit, null::double as study, k.value / t.value as corrected, t.claim, k.place
+select
+    'busy' as quantity,
+    null as run,
+    k.model,
+    k.machine,
+    k.batch_size,
+    k.gpus,
+    'the study''s terms' as setting,
+    'ratio' as unit,
+    null::double as study,
+    k.value / t.value as corrected,
+    t.claim,
+    k.place
 from published as k join published as t on k.quantity = 'time of kernels' and t.quantity = 'recorded time'
-union all
-select 'busy', g.run, f.model, f.gpu, f.batch_size, f.gpus, printf('rank %d, GPU %d', g.rank, g.device), 'ratio', null,
-    (g.compute_ns + g.exposed_comm_ns) / nullif(g.window_ns, 0),
-    printf('of %d ns; copies and memsets alone %d ns', g.window_ns, g.exposed_memory_ns), null
+union all by name
+select
+    'busy' as quantity,
+    g.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    printf('rank %d, GPU %d', g.rank, g.device) as setting,
+    'ratio' as unit,
+    (g.compute_ns + g.exposed_comm_ns) / nullif(g.window_ns, 0) as corrected,
+    printf('of %d ns; copies and memsets alone %d ns', g.window_ns, g.exposed_memory_ns) as claim
 from parts as g join fitting as f using (run)
 order by all;
 

@@ -35,10 +35,10 @@ by_batch as (
 ),
 spans as (
     select 'gpus' as axis, max(study) - min(study) as span from by_gpus group by line having count(*) > 1
-    union all
-    select 'batch', max(study) - min(study) from by_batch group by line having count(*) > 1
-    union all
-    select 'repeats', strayed from by_batch where runs > 1
+    union all by name
+    select 'batch' as axis, max(study) - min(study) as span from by_batch group by line having count(*) > 1
+    union all by name
+    select 'repeats' as axis, strayed as span from by_batch where runs > 1
 )
 select
     printf('%d run%s %s an accuracy; ', (select count(*) from cells), case (select count(*) from cells) when 1 then ''

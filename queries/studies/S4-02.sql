@@ -13,21 +13,53 @@
 -- scaling = { query = "sweep_scaling" }
 -- crossovers = { query = "sweep_crossover" }
 -- ///
-select 'time on more GPUs / on the fewest' as quantity, null as run, p.model, null as machine, p.batch_size, p.gpus,
-    'the study, 2 GPUs' as setting, p.unit, p.value as published, null::double as study, null::double as corrected,
-    p.claim, p.place from published as p
-union all
-select 'time on more GPUs / on the fewest', s.run, s.model, f.gpu, s.batch_size, f.gpus,
-    concat_ws(', ', s.layout, nullif(s.variant, '')), 'x', null, 1 / nullif(s.speedup_factor, 0), null, null, null
+select
+    'time on more GPUs / on the fewest' as quantity,
+    null as run,
+    p.model,
+    null as machine,
+    p.batch_size,
+    p.gpus,
+    'the study, 2 GPUs' as setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'time on more GPUs / on the fewest' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    f.gpus,
+    concat_ws(', ', s.layout, nullif(s.variant, '')) as setting,
+    'x' as unit,
+    1 / nullif(s.speedup_factor, 0) as study
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.speedup_factor is not null
-union all
-select 'efficiency', s.run, s.model, f.gpu, s.batch_size, f.gpus, concat_ws(', ', s.layout, nullif(s.variant, '')),
-    'ratio', null, null, s.efficiency_ratio, null, null
+union all by name
+select
+    'efficiency' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    f.gpus,
+    concat_ws(', ', s.layout, nullif(s.variant, '')) as setting,
+    'ratio' as unit,
+    s.efficiency_ratio as corrected
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.efficiency_ratio is not null
-union all
-select 'crossover batch size', null, c.model, null, null, c.base_processors,
-    concat_ws(', ', c.layout, nullif(c.variant, '')), 'count', null, null,
-    coalesce(c.estimated_batch_size, c.crossover_batch_size), null, null
+union all by name
+select
+    'crossover batch size' as quantity,
+    c.model,
+    c.base_processors as gpus,
+    concat_ws(', ', c.layout, nullif(c.variant, '')) as setting,
+    'count' as unit,
+    coalesce(c.estimated_batch_size, c.crossover_batch_size) as corrected
 from crossovers as c where c.model in (select model from fitting)
 order by all;
 

@@ -12,13 +12,34 @@
 -- [answers]
 -- health = { query = "training_health" }
 -- ///
-select 'loss' as quantity, null as run, p.model, null as machine, null as batch_size, null as gpus,
-    'the study' as setting, p.unit, p.value as published, p.value as study, ln(10) as corrected,
-    'corrected: ln(10), a guess of ten classes' as claim, p.place
+select
+    'loss' as quantity,
+    null as run,
+    p.model,
+    null as machine,
+    null as batch_size,
+    null as gpus,
+    'the study' as setting,
+    p.unit,
+    p.value as published,
+    p.value as study,
+    ln(10) as corrected,
+    'corrected: ln(10), a guess of ten classes' as claim,
+    p.place
 from published as p
-union all
-select 'loss', h.run, h.model, f.gpu, h.batch_size, f.gpus, h.verdict, 'loss', null, h.last_loss, h.guessing_loss,
-    printf('accuracy %s', coalesce(printf('%.3g', h.accuracy), 'unknown')), null
+union all by name
+select
+    'loss' as quantity,
+    h.run,
+    h.model,
+    f.gpu as machine,
+    h.batch_size,
+    f.gpus,
+    h.verdict as setting,
+    'loss' as unit,
+    h.last_loss as study,
+    h.guessing_loss as corrected,
+    printf('accuracy %s', coalesce(printf('%.3g', h.accuracy), 'unknown')) as claim
 from health as h join fitting as f using (run)
 order by all;
 

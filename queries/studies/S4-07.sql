@@ -11,11 +11,33 @@
 -- [answers]
 -- scaling = { query = "sweep_scaling" }
 -- ///
-select p.quantity, null as run, p.model, null as machine, null as batch_size, p.gpus, 'the study' as setting, p.unit,
-    p.value as published, null::double as study, null::double as corrected, p.claim, p.place from published as p
-union all
-select 'speed-up', s.run, s.model, f.gpu, s.batch_size, s.processors, s.parallelism, 'x', null, null, s.speedup_factor,
-    s.scaling, null
+select
+    p.quantity,
+    null as run,
+    p.model,
+    null as machine,
+    null as batch_size,
+    p.gpus,
+    'the study' as setting,
+    p.unit,
+    p.value as published,
+    null::double as study,
+    null::double as corrected,
+    p.claim,
+    p.place
+from published as p
+union all by name
+select
+    'speed-up' as quantity,
+    s.run,
+    s.model,
+    f.gpu as machine,
+    s.batch_size,
+    s.processors as gpus,
+    s.parallelism as setting,
+    'x' as unit,
+    s.speedup_factor as corrected,
+    s.scaling as claim
 from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.speedup_factor is not null
 order by all;
 
