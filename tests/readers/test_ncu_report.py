@@ -138,7 +138,7 @@ def test_messages_of_rules_in_a_report_are_diagnostics(tmp_path):
 @pytest.mark.parametrize("content", [report()[:150], b"NVR\0" + b"junk" * 50, zstd(b"NVR\0")])
 def test_an_unreadable_report_is_refused_with_a_message(tmp_path, content):
     result = ingest_bytes(tmp_path, content, "axpy.ncu-rep").file
-    assert (result.status, "in which no launch can be read" in result.message) == ("not_profiler_data", True)
+    assert (result.status, "no readable launch in this report" in result.message) == ("not_profiler_data", True)
 
 
 def test_without_the_module_the_error_shows_how_to_install_it(tmp_path, monkeypatch):
