@@ -28,7 +28,11 @@ class StoreError(TracelabError):
     """The store cannot be read or written."""
 
 
-class SchemaMismatchError(TracelabError):
+class ReaderBugError(TracelabError):
+    """A reader breaks its contract, whatever the file contains."""
+
+
+class SchemaMismatchError(ReaderBugError):
     """A reader wrote rows that do not fit the schema: a bug in the reader, for any content of the file."""
 
     def __init__(self, table: str, column: str | None, problem: str) -> None:

@@ -70,6 +70,22 @@ def test_a_reader_is_added(checkout: Path) -> None:
     assert "gemm" in query.stdout and "70250" in query.stdout, query.stdout + query.stderr
 
 
+def test_the_reader_follows_the_rules_of_style_and_types(checkout: Path) -> None:
+    add_reader(checkout, block("Add a reader", "python"))
+    changed = ("src/tracelab/readers/kernel_log.py", "src/tracelab/readers/base.py")
+    for command in (("ruff", "check", *changed), ("ruff", "format", "--check", *changed), ("mypy", changed[0])):
+        result = run(checkout, *command)
+        assert result.returncode == 0, f"{' '.join(command)}\n{result.stdout}{result.stderr}"
+
+
+@pytest.mark.parametrize("line", ["gemm,0,7,60.0", "gemm,0,7,Infinity,1", "gemm,0,7,\udcff,1"])
+def test_the_reader_counts_a_damaged_line(checkout: Path, line: str) -> None:
+    add_reader(checkout, block("Add a reader", "python"))
+    (checkout / "run7.kernels.csv").write_bytes((block("Add a reader", "text") + line).encode(errors="surrogateescape"))
+    ingest = run(checkout, "tracelab", "ingest", "run7.kernels.csv", "--store", "lab")
+    assert "Skipped 2 lines" in ingest.stderr, ingest.stderr
+
+
 def test_a_reader_with_a_wrong_column_gets_its_name(checkout: Path) -> None:
     add_reader(checkout, block("Add a reader", "python").replace('"dur_ns":', '"duration_ns":'))
     ingest = run(checkout, "tracelab", "ingest", "run7.kernels.csv", "--store", "lab")
@@ -82,7 +98,9 @@ def add_reader(checkout: Path, source: str) -> None:
     """Write the reader, its entry in the list of readers, and the log of CONTRIBUTING.md."""
     (checkout / "src/tracelab/readers/kernel_log.py").write_text(source)
     (checkout / "run7.kernels.csv").write_text(block("Add a reader", "text"))
-    removed, added = re.findall(r"^[-+](.*)$", block("Add a reader", "diff"), re.MULTILINE)
+    changes = block("Add a reader", "diff")
+    (removed,) = re.findall(r"^-(.*)$", changes, re.MULTILINE)
+    added = "\n".join(re.findall(r"^\+(.*)$", changes, re.MULTILINE))
     base = checkout / "src/tracelab/readers/base.py"
     text = base.read_text()
     assert text.count(removed) == 1, f"CONTRIBUTING.md shows a line that base.py does not have: {removed}"

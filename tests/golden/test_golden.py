@@ -44,3 +44,8 @@ def test_case(case: Path, tmp_path: Path, memory: MemoryStore) -> None:
         answer = memory.filled(tables).run_query(query, values)
     cells = [answer.column_names, *([_cell(value) for value in row.values()] for row in answer.to_pylist())]
     assert cells == cases.expected(case)
+
+
+def test_every_case_has_a_rule() -> None:
+    folders = {path.parent for path in cases.FOLDER.rglob("*.csv")}
+    assert not sorted(folders - set(cases.CASES)), "add case.toml with a rule to these folders"

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracelab.errors import (
     NotProfilerDataError,
-    SchemaMismatchError,
+    ReaderBugError,
     SourceError,
     StoreError,
     TracelabError,
@@ -185,7 +185,7 @@ def _read_one(
         return changed(failed, message=str(error))
     except OSError as error:
         return changed(failed, message=f"{escape_path(path)}: {error.strerror or error}")
-    except (SchemaMismatchError, duckdb.Error, pa.ArrowException) as error:
+    except (ReaderBugError, duckdb.Error, pa.ArrowException) as error:
         if wants_tracebacks():
             traceback.print_exc()
         return changed(failed, message=_reader_bug_message(candidate, error))
@@ -196,7 +196,7 @@ def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
     prefix = f"{escape_path(candidate.path)}: reader {candidate.reader.VERSION!r}"
     problem = str(error).splitlines()[0]
     trace = "TRACELAB_TRACEBACK=1 prints the traceback"
-    if isinstance(error, SchemaMismatchError):
+    if isinstance(error, ReaderBugError):
         return f"{prefix} is wrong: {problem}; {trace}"
     return f"{prefix} failed ({problem}); please report this file; {trace}"
 
@@ -222,6 +222,9 @@ def _store(
         return sinks[-1]
 
     result = candidate.reader.read(candidate.path, open_sink, workers=workers, progress=progress)
+    _check_result(result)
+    if not sinks:
+        raise ReaderBugError("read() opened no sink; call open_sink once, with the file's rank")
     sink = sinks[0]
     sink.add("diagnostics", _diagnostic_rows(result))
     row = result.source | {
@@ -251,6 +254,16 @@ def _store(
         diagnostics=result.diagnostics,
         message="" if complete else "; ".join(d.message for d in result.diagnostics if d.severity == "error"),
     )
+
+
+def _check_result(result: ReadResult) -> None:
+    """Raise ReaderBugError if a required value is missing, or if the counts of events do not add up."""
+    required = ("complete", "events_read", "events_kept", "events_skipped")
+    if missing := [name for name in required if name not in result.source]:
+        raise ReaderBugError(f"ReadResult.source lacks {', '.join(missing)}")
+    read, kept, skipped = (result.source[name] for name in required[1:])
+    if isinstance(read, int) and isinstance(kept, int) and isinstance(skipped, int) and read != kept + skipped:
+        raise ReaderBugError(f"events_read ({read:,}) is not events_kept ({kept:,}) + events_skipped ({skipped:,})")
 
 
 def _set_source(sha256: Future[str], source: Future[str]) -> None:

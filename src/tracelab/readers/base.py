@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tracelab.errors import ReaderBugError
 from tracelab.readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ READERS = (
 )
 """All readers, in the order in which they are tried. Formats may begin alike (the SQLite files of two tools): the first
 reader whose `sniff` accepts the beginning and whose `probe_file` accepts the file reads it."""
+
+
+_CONTRACT = ("VERSION", "DESCRIPTION", "sniff", "probe_file", "time_span_ns", "read")
 
 
 @dataclass(frozen=True)
@@ -142,4 +146,16 @@ def list_source_files(path: Path) -> list[Path]:
 
 
 def _import(entry: ReaderEntry) -> Reader:
-    return cast("Reader", importlib.import_module(f"tracelab.readers.{entry.package}"))
+    name = f"tracelab.readers.{entry.package}"
+    try:
+        reader = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ReaderBugError(
+            f"READERS in readers/base.py lists {entry.package!r}, but there is no module {name}"
+        ) from error
+    required = [*_CONTRACT, *(["is_source"] if entry.reads_folders else [])]
+    if missing := [attribute for attribute in required if not hasattr(reader, attribute)]:
+        raise ReaderBugError(f"the reader {name} lacks {', '.join(missing)}; see Reader in readers/base.py")
+    return cast("Reader", reader)

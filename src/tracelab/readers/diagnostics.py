@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tracelab.errors import ReaderBugError
+
 SAMPLE_LENGTH = 200
 _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -68,9 +70,9 @@ class DiagnosticCounts:
 
 
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:
-    """Return the rows of `diagnostics`, in the order of the messages. Raises KeyError for a code without a message."""
+    """Return rows of `diagnostics`, in the order of the messages; ReaderBugError for a code without message."""
     if unknown := set(+counted.counts) - set(messages):
-        raise KeyError(f"no message for {sorted(unknown)}")
+        raise ReaderBugError(f"no message for {sorted(unknown)}")
     rows = []
     for code, (severity, message, how_to_fix) in messages.items():
         if count := counted.counts[code]:
