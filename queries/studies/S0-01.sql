@@ -14,11 +14,16 @@
 -- coverage = { query = "sweep_coverage" }
 -- ///
 select
-    'cells' as quantity, s.sweep as setting, 'count' as unit, p.value as published, s.runs as study, s.ok as corrected,
-    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end, case when s.oom > 0 then s.oom
-        || ' out of memory' end,
-        case when s.failed + s.profiler > 0 then s.failed + s.profiler || ' failed' end, case
-            when s.not_run > 0 then s.not_run || ' not run' end,
+    'cells' as quantity,
+    s.sweep as setting,
+    'count' as unit,
+    p.value as published,
+    s.runs as study,
+    s.ok as corrected,
+    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end,
+        case when s.oom > 0 then s.oom || ' out of memory' end,
+        case when s.failed + s.profiler > 0 then s.failed + s.profiler || ' failed' end,
+        case when s.not_run > 0 then s.not_run || ' not run' end,
         case when s.missing > 0 then s.missing || ' not in the store' end) as claim,
     p.place
 from statuses as s

@@ -11,8 +11,16 @@
 -- [answers]
 -- runtime = { query = "sweep_runtime" }
 -- ///
-select 'CPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.cpu_self_step_ns as study,
+select
+    'CPU time of a step' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'ns' as unit,
+    q.cpu_self_step_ns as study,
     q.step_ns as corrected
 from runtime as q join fitting as f using (run)
 where q.cpu_self_step_ns is not null

@@ -11,11 +11,21 @@
 -- [answers]
 -- runtime = { query = "sweep_runtime" }
 -- ///
-select 'GPU time of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ns' as unit, q.gpu_sum_step_ns as study,
+select
+    'GPU time of a step' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'ns' as unit,
+    q.gpu_sum_step_ns as study,
     q.gpu_busy_step_ns as corrected
 from runtime as q join fitting as f using (run)
 where q.gpu_sum_step_ns is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
-select printf('The sum is up to %.3g times the time in which a device ran anything: with more devices and streams it grows while each is done earlier.', max(study / nullif(corrected, 0))) as verdict from cells
+select printf('The sum is up to %.3g times the time in which a device ran anything: with more devices and streams it grows while each is done earlier.',
+    max(study / nullif(corrected, 0))) as verdict
+from cells

@@ -11,9 +11,17 @@
 -- [answers]
 -- calls = { query = "sweep_calls" }
 -- ///
-select 'calls of ops' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'count' as unit,
-    coalesce(q.op_calls_per_epoch, q.op_calls) as study, q.op_calls_per_step as corrected
+select
+    'calls of ops' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'count' as unit,
+    coalesce(q.op_calls_per_epoch, q.op_calls) as study,
+    q.op_calls_per_step as corrected
 from calls as q join fitting as f using (run)
 where q.op_calls is not null
 order by q.model, q.batch_size, f.gpus, q.run;
@@ -39,10 +47,11 @@ changes as (
     from line_ends('counted', 'fitting', 'gpus')
 ),
 sentences as (
-    select place,
-        printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)', what,
-        format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*), case count(*)
-            when 1 then '' else 's' end, axis) as change
+    select
+        place,
+        printf('%s %s times the calls of an epoch and %s times those of a step (%d line%s of cells that differ in %s alone)',
+            what, format_range(min(of_epoch), max(of_epoch)), format_range(min(of_step), max(of_step)), count(*),
+            case count(*) when 1 then '' else 's' end, axis) as change
     from changes
     group by place, what, axis
 )

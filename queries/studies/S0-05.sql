@@ -11,8 +11,16 @@
 -- [answers]
 -- calls = { query = "sweep_calls" }
 -- ///
-select 'convolutions of a step' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'count' as unit, q.conv_op_calls_per_step as study,
+select
+    'convolutions of a step' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'count' as unit,
+    q.conv_op_calls_per_step as study,
     q.conv_kernels_per_step as corrected,
     printf('%d of %d inside no other', q.outer_conv_op_calls, q.conv_op_calls) as claim
 from calls as q join fitting as f using (run)

@@ -11,9 +11,17 @@
 -- [answers]
 -- memory = { query = "sweep_memory" }
 -- ///
-select 'memory of the host' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'bytes' as unit,
-    max(q.op_sum_bytes) filter (q.device is null) as study, max(q.rss_bytes) as corrected
+select
+    'memory of the host' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'bytes' as unit,
+    max(q.op_sum_bytes) filter (q.device is null) as study,
+    max(q.rss_bytes) as corrected
 from memory as q join fitting as f using (run)
 group by q.run, q.model, f.gpu, q.batch_size, f.gpus, concat_ws(', ', q.layout, nullif(q.variant, '')), q.layout,
     q.variant

@@ -49,15 +49,28 @@ where q.iterations is not null and q.expected_iterations is not null
 order by all;
 
 select
-    (select 'The study''s cell takes ' || string_agg(printf('%d iteration%s on %d GPU%s', corrected::bigint, case
-        when corrected = 1 then '' else 's' end, gpus, case when gpus > 1 then 's' else '' end), ', ' order by gpus)
-        from cells where run is null)
+    (
+        select
+            'The study''s cell takes '
+            || string_agg(printf('%d iteration%s on %d GPU%s', corrected::bigint,
+                case when corrected = 1 then '' else 's' end, gpus, case when gpus > 1 then 's' else '' end), ', '
+                order by gpus)
+        from cells where run is null
+    )
     || coalesce((
-        select printf('; of %d runs at hand %d took as many as the formula predicts', count(*),
-            count(*) filter (study = corrected))
-            || case when count(*) filter (study < corrected) > 0 then printf(', %d fewer: an epoch cut short',
-                count(*) filter (study < corrected)) else '' end
+        select
+            printf('; of %d runs at hand %d took as many as the formula predicts', count(*),
+                count(*) filter (study = corrected))
             || case
-                when count(*) filter (study > corrected) > 0 then printf(', %d more: the data set has another size than recorded, or an epoch passes over it more than once', count(*) filter (study > corrected)) else '' end
+                when count(*) filter (study < corrected) > 0 then printf(', %d fewer: an epoch cut short',
+                    count(*) filter (study < corrected))
+                else ''
+            end
+            || case
+                when count(*) filter (study > corrected) > 0 then printf(
+                    ', %d more: the data set has another size than recorded, or an epoch passes over it more than once',
+                    count(*) filter (study > corrected))
+                else ''
+            end
         from cells where run is not null having count(*) > 0
     ), '') || '.' as verdict

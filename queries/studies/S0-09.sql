@@ -36,12 +36,14 @@ order by all;
 
 with lines as (  -- of marginals that share sweep, layout and variant, nothing but the batch size differs, the machine neither
     select
-        coalesce(model, 'one model') as model, case when contains(layout, 'CPU') then 'a processor' else 'GPUs'
-            end as kind,
-        arg_min(batch_elasticity, batch_size) as batch_first, arg_max(batch_elasticity, batch_size) as batch_last,
-        arg_min(gpus_elasticity, batch_size) as gpus_first, arg_max(gpus_elasticity, batch_size) as gpus_last,
+        coalesce(model, 'one model') as model,
+        case when contains(layout, 'CPU') then 'a processor' else 'GPUs' end as kind,
+        arg_min(batch_elasticity, batch_size) as batch_first,
+        arg_max(batch_elasticity, batch_size) as batch_last,
+        arg_min(gpus_elasticity, batch_size) as gpus_first,
+        arg_max(gpus_elasticity, batch_size) as gpus_last,
         arg_min(batch_elasticity - gpus_elasticity, batch_size) as first_lead,
-            arg_max(batch_elasticity - gpus_elasticity, batch_size) as last_lead
+        arg_max(batch_elasticity - gpus_elasticity, batch_size) as last_lead
     from marginals
     group by sweep, model, layout, variant
     having count(batch_elasticity) + count(gpus_elasticity) > 0

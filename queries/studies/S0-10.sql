@@ -40,6 +40,12 @@ group by g.run, f.model, f.gpu, f.batch_size, f.gpus
 order by all;
 
 select
-    coalesce((select printf('Efficiency goes from %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
-        from cells where quantity = 'efficiency' having count(*) > 0), 'No two numbers of GPUs are at hand')
-    || coalesce((select printf('; communication takes up to %.3g %% of the window, and up to %.3g %% with nothing beside it', 100 * max(study), 100 * max(corrected)) from cells where quantity = 'exposed communication' having count(*) > 0), '') || '.' as verdict
+    coalesce((
+        select printf('Efficiency goes from %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
+        from cells where quantity = 'efficiency' having count(*) > 0
+    ), 'No two numbers of GPUs are at hand')
+    || coalesce((
+        select printf('; communication takes up to %.3g %% of the window, and up to %.3g %% with nothing beside it',
+            100 * max(study), 100 * max(corrected))
+        from cells where quantity = 'exposed communication' having count(*) > 0
+    ), '') || '.' as verdict

@@ -63,9 +63,13 @@ order by all;
 
 with machines as (  -- a processor copies nothing to a GPU: its pairs show nothing about pinning
     select
-        machine, avg(study) filter (unit = 'x') as mean, min(study) filter (unit = 'x') as least,
-            max(study) filter (unit = 'x') as most, count(*) filter (unit = 'x') as pairs,
-        avg(study) filter (unit = 'GB/s') as unpinned, avg(corrected) filter (unit = 'GB/s') as pinned
+        machine,
+        avg(study) filter (unit = 'x') as mean,
+        min(study) filter (unit = 'x') as least,
+        max(study) filter (unit = 'x') as most,
+        count(*) filter (unit = 'x') as pairs,
+        avg(study) filter (unit = 'GB/s') as unpinned,
+        avg(corrected) filter (unit = 'GB/s') as pinned
     from cells where run is not null group by machine
 )
 select

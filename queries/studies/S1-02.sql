@@ -58,18 +58,23 @@ order by all;
 with machines as (  -- a mean over unlike machines would be of none
     select
         coalesce(machine, case gpus when 0 then 'a processor' else 'a GPU' end) as machine,
-        avg(study) filter (unit = 'ratio') as fewer, avg(corrected) filter (unit = 'ratio') as more,
-        min(study) filter (unit = 'x') as least, max(study) filter (unit = 'x') as most,
-            count(*) filter (unit = 'x') as pairs
+        avg(study) filter (unit = 'ratio') as fewer,
+        avg(corrected) filter (unit = 'ratio') as more,
+        min(study) filter (unit = 'x') as least,
+        max(study) filter (unit = 'x') as most,
+        count(*) filter (unit = 'x') as pairs
     from cells where run is not null group by 1
 )
 select
-    coalesce((
-        select 'At hand ' || string_agg(
-            printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells', machine,
-                format_range(least, most), pairs, case pairs when 1 then '' else 's' end)
-            || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more',
-                100 * fewer, 100 * more), ''),
-            '; ' order by machine)
-        from machines where pairs > 0
-    ), 'No pair of cells that differ in workers alone is at hand; where no effect is seen, nothing waited for data or something else did') || '.' as verdict
+    coalesce(
+        (
+            select
+                'At hand '
+                || string_agg(printf('on %s steps with fewer workers take %s times as long in %d pair%s of cells',
+                    machine, format_range(least, most), pairs, case pairs when 1 then '' else 's' end)
+                    || coalesce(printf(', and waiting for data %.3g %% of their time with fewer, %.3g %% with more',
+                        100 * fewer, 100 * more), ''), '; ' order by machine)
+            from machines where pairs > 0
+        ),
+        'No pair of cells that differ in workers alone is at hand; where no effect is seen, nothing waited for data or something else did'
+    ) || '.' as verdict

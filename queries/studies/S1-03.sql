@@ -100,13 +100,15 @@ bests as (
     from line_bests('best_accuracies', 'fitting', 'batch_size')
 ),
 changes as (
-    select place, case count(*)
-        when 1 then printf('%s: of batches %d to %d, %d is %s with %s', any_value(label), any_value(least),
-            any_value(most), any_value(best_point), what, any_value(how))
-        else printf('of %d lines of cells that differ in the batch size alone the largest batch is %s in %d, the smallest in %d, all alike in %d', count(*), what,
-            count(*) filter (best_point = most and not is_even), count(*) filter (best_point = least and not is_even),
-                count(*) filter (is_even))
-    end as change
+    select
+        place,
+        case count(*)
+            when 1 then printf('%s: of batches %d to %d, %d is %s with %s', any_value(label), any_value(least),
+                any_value(most), any_value(best_point), what, any_value(how))
+            else printf('of %d lines of cells that differ in the batch size alone the largest batch is %s in %d, the smallest in %d, all alike in %d',
+                count(*), what, count(*) filter (best_point = most and not is_even),
+                count(*) filter (best_point = least and not is_even), count(*) filter (is_even))
+        end as change
     from bests
     group by place, what
 )

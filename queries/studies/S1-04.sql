@@ -69,7 +69,7 @@ select
     p.place
 from published as p
 join published as g on p.model = g.model and g.quantity = 'memory used' cross join card
-    where p.quantity = 'share of memory'
+where p.quantity = 'share of memory'
 union all by name
 select
     'time of an epoch' as quantity,
@@ -96,7 +96,7 @@ select
     case dataset when 'cifar10' then 0.1 when 'cifar100' then 0.01 end as corrected,
     'corrected: guessing' as claim
 from at_hand
-    where last_accuracy is not null
+where last_accuracy is not null
 union all by name
 select
     'share of memory' as quantity,
@@ -134,13 +134,23 @@ epochs as (
     from cells where quantity = 'time of an epoch' and run is not null
 )
 select
-    coalesce((select string_agg(name, ', ' order by name) || ' is at chance: it was not trained' from chance
-        having count(*) > 0), 'No model is at chance')
-    || (select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)',
-        100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error))
-        from memory)
+    coalesce((
+        select string_agg(name, ', ' order by name) || ' is at chance: it was not trained'
+        from chance having count(*) > 0
+    ), 'No model is at chance')
+    || (
+        select printf('; the shares of memory are right within %.2g points (%s: %.3g %% printed, %.3g %%)',
+            100 * max(error), arg_max(model, error), 100 * arg_max(published, error), 100 * arg_max(corrected, error))
+        from memory
+    )
     || (select printf('; %s takes %.2g times the middle model''s memory', model, most / middle) from ordered)
-    || coalesce((select string_agg(printf('; %s has %.1f GB, where the other tables list %.1f to %.1f', model, gb,
-        least, most), '' order by model) from elsewhere where gb > 2 * middle or gb < middle / 2), '')
-    || coalesce((select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs, case runs
-        when 1 then '' else 's' end) from epochs where runs > 0), '') || '.' as verdict
+    || coalesce((
+        select string_agg(printf('; %s has %.1f GB, where the other tables list %.1f to %.1f', model, gb, least, most),
+            '' order by model)
+        from elsewhere where gb > 2 * middle or gb < middle / 2
+    ), '')
+    || coalesce((
+        select printf('; at hand an epoch takes %s min in %d run%s', format_range(least, most), runs,
+            case runs when 1 then '' else 's' end)
+        from epochs where runs > 0
+    ), '') || '.' as verdict

@@ -101,16 +101,29 @@ means_at_hand as (
     from cells where quantity = 'ratio of means, at hand'
 )
 select
-    (select printf('The study''s tables give %.3f and %.3f times (ratio of means) or %.3f and %.3f (mean of ratios): %.0f %% to %.0f %% less time, ',
-        min(corrected) filter (quantity = 'ratio of means'), max(corrected) filter (quantity = 'ratio of means'),
-        min(corrected) filter (quantity = 'mean of ratios'), max(corrected) filter (quantity = 'mean of ratios'),
-        100 * min(corrected) filter (quantity = 'time saved'), 100 * max(corrected) filter (quantity = 'time saved'))
-            from cells)
-    || (select printf(case when most < claimed then 'not %.0f %% faster'
-        when least >= claimed then '%.0f %% faster and more' else '%.0f %% faster by some of these averages alone' end,
-        100 * (claimed - 1))
-        || printf('; %.3g times and more holds for %d of %d pairs', claimed, holding, pairs) from averages,
-            listed_pairs)
-    || coalesce((select '; at hand ' || join_list(list(factor order by factor))
-        || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs)) from means_at_hand,
-        pairs_at_hand having count(*) > 0), '') || '.' as verdict
+    (
+        select printf('The study''s tables give %.3f and %.3f times (ratio of means) or %.3f and %.3f (mean of ratios): %.0f %% to %.0f %% less time, ',
+            min(corrected) filter (quantity = 'ratio of means'), max(corrected) filter (quantity = 'ratio of means'),
+            min(corrected) filter (quantity = 'mean of ratios'), max(corrected) filter (quantity = 'mean of ratios'),
+            100 * min(corrected) filter (quantity = 'time saved'),
+            100 * max(corrected) filter (quantity = 'time saved'))
+        from cells
+    )
+    || (
+        select
+            printf(
+                case
+                    when most < claimed then 'not %.0f %% faster'
+                    when least >= claimed then '%.0f %% faster and more'
+                    else '%.0f %% faster by some of these averages alone'
+                end, 100 * (claimed - 1))
+            || printf('; %.3g times and more holds for %d of %d pairs', claimed, holding, pairs)
+        from averages, listed_pairs
+    )
+    || coalesce((
+        select
+            '; at hand '
+            || join_list(list(factor order by factor))
+            || printf(', and it holds for %d of %d pairs', any_value(holding), any_value(pairs))
+        from means_at_hand, pairs_at_hand having count(*) > 0
+    ), '') || '.' as verdict

@@ -48,14 +48,21 @@ from accuracies as a join fitting as f using (run) left join chances as c using 
 order by all;
 
 with counts as (
-    select count(*) as runs, count(corrected) as converged, min(corrected) as least, max(corrected) as most,
+    select
+        count(*) as runs,
+        count(corrected) as converged,
+        min(corrected) as least,
+        max(corrected) as most,
         count(*) filter (ends_with(claim, 'at chance')) as guessing
     from cells where run is not null
 )
 select
     printf('%d of %d runs at hand converge', converged, runs)
-        || coalesce(printf(', after %s epochs', format_range(least, most)), '')
-    || case when guessing > 0 then printf('; %d stay%s at chance, which is no convergence', guessing, case guessing
-        when 1 then 's' else '' end) else '' end
+    || coalesce(printf(', after %s epochs', format_range(least, most)), '')
+    || case
+        when guessing > 0 then printf('; %d stay%s at chance, which is no convergence', guessing,
+            case guessing when 1 then 's' else '' end)
+        else ''
+    end
     || (select printf('; the study reports %.0f.', published) from cells where run is null) as verdict
 from counts

@@ -51,11 +51,11 @@ order by model, batch_size, run, setting, quantity;
 with factors as (
     select
         min(study / corrected) filter (quantity like '%allocated') as least_of_allocated,
-            max(study / corrected) filter (quantity like '%allocated') as most_of_allocated,
+        max(study / corrected) filter (quantity like '%allocated') as most_of_allocated,
         min(study / corrected) filter (quantity like '%reserved') as least_of_reserved,
-            max(study / corrected) filter (quantity like '%reserved') as most_of_reserved,
+        max(study / corrected) filter (quantity like '%reserved') as most_of_reserved,
         count(*) filter (quantity like '%allocated') as devices,
-            count(*) filter (quantity like '%allocated' and corrected is null) as unrecorded
+        count(*) filter (quantity like '%allocated' and corrected is null) as unrecorded
     from cells where coalesce(corrected, 1) > 0
 )
 select
@@ -63,7 +63,9 @@ select
         format_range(least_of_allocated, most_of_allocated)),
         'What is in use is known, but not what the framework allocated')
     || coalesce(printf(', %s times what it reserved', format_range(least_of_reserved, most_of_reserved)), '')
-    || case when unrecorded between 1
-        and devices - 1 then printf('; on %d of %d devices no record of what it allocated', unrecorded, devices) else ''
-        end || '.' as verdict
+    || case
+        when unrecorded between 1 and devices - 1 then printf('; on %d of %d devices no record of what it allocated',
+            unrecorded, devices)
+        else ''
+    end || '.' as verdict
 from factors

@@ -59,8 +59,18 @@ from runtime as r join fitting as f using (run) where r.of_window_ratio is not n
 order by all;
 
 select
-    (select printf('FLOPs differ %.0f times between the models, times %.2f times: something else than the GPU sets the time', max(m.flop) / min(m.flop), max(c.study) / min(c.study)) from cells as c join models as m using (model) where c.run is null)
-    || coalesce((select printf('; at hand the loop waits %.3g %% to %.3g %% of its time for data', 100 * min(corrected),
-        100 * max(corrected)) from cells where quantity = 'waiting for data' having count(*) > 0), '')
-    || coalesce((select printf(', GPUs are busy %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
-        from cells where quantity = 'GPU busy' having count(*) > 0), '') || '.' as verdict
+    (
+        select printf(
+            'FLOPs differ %.0f times between the models, times %.2f times: something else than the GPU sets the time',
+            max(m.flop) / min(m.flop), max(c.study) / min(c.study))
+        from cells as c join models as m using (model) where c.run is null
+    )
+    || coalesce((
+        select printf('; at hand the loop waits %.3g %% to %.3g %% of its time for data', 100 * min(corrected),
+            100 * max(corrected))
+        from cells where quantity = 'waiting for data' having count(*) > 0
+    ), '')
+    || coalesce((
+        select printf(', GPUs are busy %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
+        from cells where quantity = 'GPU busy' having count(*) > 0
+    ), '') || '.' as verdict

@@ -120,18 +120,25 @@ published_two as (
     group by model
 ),
 at_hand as (
-    select f.sweep, c.machine, c.model, c.batch_size, c.setting,
+    select
+        f.sweep,
+        c.machine,
+        c.model,
+        c.batch_size,
+        c.setting,
         avg(c.study) filter (c.quantity = 'speed-up over the processor') as over_cpu,
         avg(c.study) filter (c.quantity = 'speed-up') as speedup,
-            avg(c.corrected) filter (c.quantity = 'efficiency') as efficiency
+        avg(c.corrected) filter (c.quantity = 'efficiency') as efficiency
     from cells as c join fitting as f using (run)
     group by all
 ),
 sentences as (
-    select concat_ws(', ', model, 'batch ' || batch_size, setting, case
-        when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep) end)
-        || ': ' || concat_ws(', ',
-        printf('%.3g times as fast as the processor', over_cpu),
+    select
+        concat_ws(', ', model, 'batch ' || batch_size, setting,
+            case
+                when (select count(distinct (sweep, machine)) from at_hand) > 1 then concat_ws(', ', machine, sweep)
+            end) || ': '
+        || concat_ws(', ', printf('%.3g times as fast as the processor', over_cpu),
             printf('%.3g times as fast as the fewest, an efficiency of %.0f %%', speedup, 100 * efficiency)) as sentence
     from at_hand
     where over_cpu is not null or speedup is not null

@@ -26,8 +26,15 @@ ranked as (
     cross join wanted as w
     qualify row_number() over (partition by k.run order by distance, k.metric) = 1
 )
-select 'launches' as quantity, run, metric as setting, 'count' as unit, exact as study, launches as corrected,
-    name as claim, place
+select
+    'launches' as quantity,
+    run,
+    metric as setting,
+    'count' as unit,
+    exact as study,
+    launches as corrected,
+    name as claim,
+    place
 from ranked
 order by run;
 

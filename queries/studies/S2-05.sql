@@ -50,8 +50,8 @@ select
 from sums as s
 order by all;
 
-select
-    printf('Printed figures are off by at most %.2g; where ncu prints separators, awk adds up %.2g %% of the sum at most.',
-        max(abs(study / corrected - 1)) filter (quantity = 'as awk prints it'),
-        100 * max(study / corrected) filter (quantity = 'thousands separators')) as verdict
+select printf(
+    'Printed figures are off by at most %.2g; where ncu prints separators, awk adds up %.2g %% of the sum at most.',
+    max(abs(study / corrected - 1)) filter (quantity = 'as awk prints it'),
+    100 * max(study / corrected) filter (quantity = 'thousands separators')) as verdict
 from cells

@@ -13,13 +13,26 @@
 -- roofs = { query = "roofline" }
 -- ///
 with points as (
-    select r.run, f.model, f.gpu as machine, f.batch_size, r.kernel, r.bound, r.dur_ns, r.flop, r.dram_bytes,
+    select
+        r.run,
+        f.model,
+        f.gpu as machine,
+        f.batch_size,
+        r.kernel,
+        r.bound,
+        r.dur_ns,
+        r.flop,
+        r.dram_bytes,
         r.precision
     from roofs as r
     join fitting as f using (run)
 ),
 kernels_apart as (
-    select run, model, machine, batch_size,
+    select
+        run,
+        model,
+        machine,
+        batch_size,
         count(*) filter (bound = 'memory') / nullif(count(bound), 0) as of_kernels,
         sum(dur_ns) filter (bound = 'memory') / nullif(sum(dur_ns) filter (bound is not null), 0) as of_time,
         sum(flop) / nullif(sum(dram_bytes), 0) as intensity
@@ -53,9 +66,10 @@ from kernels_apart
 order by all;
 
 select
-    string_agg(printf('%s spends %.0f %% of its time under the memory roof (%.1f FLOP/byte in all); the study has it %s',
+    string_agg(printf(
+        '%s spends %.0f %% of its time under the memory roof (%.1f FLOP/byte in all); the study has it %s',
         coalesce(m.model, m.run), 100 * m.corrected, i.corrected, coalesce(m.claim, 'nowhere')), '; ' order by m.model,
-            m.run) || '.' as verdict
+        m.run) || '.' as verdict
 from cells as m
 join cells as i on m.run = i.run and i.quantity = 'intensity of the whole'
 where m.quantity = 'memory-bound'

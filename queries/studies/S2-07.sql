@@ -34,7 +34,12 @@ sums as (
     from launches group by run, clock_control
 ),
 compared as (
-    select l.run, l.clock_control, f.run as timeline, count(*) as launches, sum(l.exact_ns) as dur_ns,
+    select
+        l.run,
+        l.clock_control,
+        f.run as timeline,
+        count(*) as launches,
+        sum(l.exact_ns) as dur_ns,
         sum(f.mean_ns) as mean_ns
     from launches as l
     join matched as f on l.id = f.id
@@ -88,8 +93,8 @@ select
     printf('%.0f metrics a launch were taken; ', metrics)
     || case
         when sentence is not null then sentence || '.'
-        when (select bool_or(setting = 'clocks unknown')
-            from cells) then 'their clocks are unknown, so their times compare with no timeline.'
+        when (select bool_or(setting = 'clocks unknown') from cells)
+            then 'their clocks are unknown, so their times compare with no timeline.'
         else 'no timeline of the same program that has these kernels is at hand.'
     end as verdict
 from counts, compared

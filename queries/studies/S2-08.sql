@@ -28,8 +28,9 @@ where quantity <> 'device memory' or not exists (from devices as d where contain
     and d.run in (select run from fitting))
 order by all;
 
-select coalesce(
-    string_agg(printf('%s has %.1f GB%s', machine, corrected, case when study is null then ''
-        else printf(', sold as %.0f GB', study) end), '; ' order by machine) filter (corrected is not null),
-    'No card is at hand; the table is the study''s') || '.' as verdict
+select
+    coalesce(string_agg(printf('%s has %.1f GB%s', machine, corrected,
+        case when study is null then '' else printf(', sold as %.0f GB', study) end), '; '
+        order by machine) filter (corrected is not null), 'No card is at hand; the table is the study''s')
+    || '.' as verdict
 from cells

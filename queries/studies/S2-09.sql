@@ -14,8 +14,12 @@ with launches as (
     where m.run in (select run from fitting)
 )
 select
-    'launches' as quantity, l.run, f.model, f.gpu as machine, count(distinct (l.rank, l.device)) as gpus,
-        'count' as unit,
+    'launches' as quantity,
+    l.run,
+    f.model,
+    f.gpu as machine,
+    count(distinct (l.rank, l.device)) as gpus,
+    'count' as unit,
     count(*) as study,
     count(*) filter (c.class = 'communication') as corrected
 from launches as l
@@ -24,8 +28,11 @@ join classify('launches') as c on l.name = c.name
 group by all
 order by l.run;
 
-select
-    case
-        when sum(corrected) = 0 then printf('Of %d profiled launches on at most %d GPU(s) none communicates: nothing could hang.', sum(study)::bigint, max(gpus))
-        else printf('%d of %d profiled launches communicate: their times hold the waiting for partners that ncu held back.', sum(corrected)::bigint, sum(study)::bigint) end as verdict
+select case
+    when sum(corrected) = 0 then printf(
+        'Of %d profiled launches on at most %d GPU(s) none communicates: nothing could hang.', sum(study)::bigint,
+        max(gpus))
+    else printf('%d of %d profiled launches communicate: their times hold the waiting for partners that ncu held back.',
+        sum(corrected)::bigint, sum(study)::bigint)
+end as verdict
 from cells

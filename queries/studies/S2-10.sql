@@ -25,8 +25,12 @@ with points as (
 ),
 sums as (
     select
-        run, model, machine, batch_size, avg(intensity_flop_per_byte) as mean,
-            sum(flop) / nullif(sum(dram_bytes), 0) as whole,
+        run,
+        model,
+        machine,
+        batch_size,
+        avg(intensity_flop_per_byte) as mean,
+        sum(flop) / nullif(sum(dram_bytes), 0) as whole,
         sum(dram_bytes) / nullif(sum(dur_ns), 0) as gb_per_s,
         max(theoretical_gb_per_s) as theoretical_gb_per_s,
         max(measured_gb_per_s) as measured_gb_per_s,
@@ -90,16 +94,18 @@ with wide as (
     group by run
 )
 select
-    string_agg(
-        printf('%s: %.1f FLOP/byte in all, where the mean over kernels is %.1f', coalesce(model, run), whole, mean)
+    string_agg(printf('%s: %.1f FLOP/byte in all, where the mean over kernels is %.1f', coalesce(model, run), whole,
+        mean)
         || case
             when of_measured is not null then printf(', at %.3g GB/s, which is %.3g %% of what the card reaches',
                 gb_per_s, 100 * of_measured)
-            when measured is not null then printf(', at %.3g GB/s and at clocks other than those of the measured %.3g GB/s', gb_per_s, measured)
-            when of_theoretical is not null then printf(', at %.3g GB/s, which is %.3g %% of the peak; what the card reaches was not measured', gb_per_s, 100 * of_theoretical)
+            when measured is not null then printf(
+                ', at %.3g GB/s and at clocks other than those of the measured %.3g GB/s', gb_per_s, measured)
+            when of_theoretical is not null then printf(
+                ', at %.3g GB/s, which is %.3g %% of the peak; what the card reaches was not measured', gb_per_s,
+                100 * of_theoretical)
             when gb_per_s is not null then printf(', at %.3g GB/s; what the card reaches is not known', gb_per_s)
             else ''
-        end,
-        '; ' order by model, run) || '.' as verdict
+        end, '; ' order by model, run) || '.' as verdict
 from wide
 where whole is not null

@@ -12,11 +12,15 @@
 -- statuses = { query = "sweep_status" }
 -- ///
 select
-    'cells' as quantity, s.sweep as setting, 'count' as unit, p.value as published, s.ok as study, s.runs as corrected,
-    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end, case when s.oom > 0 then s.oom
-        || ' out of memory' end,
-        case when s.failed > 0 then s.failed || ' failed' end, case when s.profiler > 0 then s.profiler
-            || ' without a recording' end,
+    'cells' as quantity,
+    s.sweep as setting,
+    'count' as unit,
+    p.value as published,
+    s.ok as study,
+    s.runs as corrected,
+    concat_ws(', ', case when s.timeout > 0 then s.timeout || ' over the time limit' end,
+        case when s.oom > 0 then s.oom || ' out of memory' end, case when s.failed > 0 then s.failed || ' failed' end,
+        case when s.profiler > 0 then s.profiler || ' without a recording' end,
         case when s.not_run > 0 then s.not_run || ' not run' end) as claim,
     p.place
 from statuses as s

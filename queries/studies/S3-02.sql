@@ -22,11 +22,15 @@ together as (
 ),
 own_terms as (
     select
-        any_value(model) as model, any_value(machine) as machine, any_value(batch_size) as batch_size,
-            any_value(gpus) as gpus,
+        any_value(model) as model,
+        any_value(machine) as machine,
+        any_value(batch_size) as batch_size,
+        any_value(gpus) as gpus,
         max(value) filter (quantity = 'kernel concurrency') as printed,
-        max(value) filter (quantity = 'time of two kernels') / max(value) filter (quantity = 'time of kernels') as ratio,
-        any_value(claim) filter (claim is not null) as claim, any_value(place) as place
+        max(value) filter (quantity = 'time of two kernels')
+            / max(value) filter (quantity = 'time of kernels') as ratio,
+        any_value(claim) filter (claim is not null) as claim,
+        any_value(place) as place
     from published
 )
 select
@@ -63,18 +67,23 @@ join fitting as f on c.run = f.run
 order by all;
 
 select
-    (select printf('The study''s own terms give %.6g %%, ', 100 * corrected) || case
-        when abs(corrected - published) <= 1e-6 * corrected then 'as it prints'
-        when round(100 * corrected) = round(100 * published) then printf('which it rounds to %.3g %%', 100 * published)
-        else printf('not the %.3g %% that it prints', 100 * published)
-    end from cells where run is null)
+    (
+        select
+            printf('The study''s own terms give %.6g %%, ', 100 * corrected)
+            || case
+                when abs(corrected - published) <= 1e-6 * corrected then 'as it prints'
+                when round(100 * corrected) = round(100 * published) then printf('which it rounds to %.3g %%',
+                    100 * published)
+                else printf('not the %.3g %% that it prints', 100 * published)
+            end
+        from cells where run is null
+    )
     || coalesce((
         select case
             when count(*) filter (study > corrected * 1.01 + 1e-9) > 0 then printf(
-                '; of %d devices at hand the most that runs at once is %.6g %%, where all devices taken together reach up to %.6g %%', count(*), 100 * max(corrected), 100 * max(study))
+                '; of %d devices at hand the most that runs at once is %.6g %%, where all devices taken together reach up to %.6g %%',
+                count(*), 100 * max(corrected), 100 * max(study))
             else printf('; of %d devices at hand the most that runs at once is %.6g %%', count(*), 100 * max(corrected))
         end
-        from cells
-        where run is not null
-        having count(*) > 0
+        from cells where run is not null having count(*) > 0
     ), '') || '.' as verdict

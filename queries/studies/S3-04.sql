@@ -33,9 +33,14 @@ rated as (
 ),
 sums as (
     select
-        run, rank, device, peak, origin,
-        coalesce(sum(dur_ns) filter (is_slow), 0) as slow_ns, sum(dur_ns) as all_ns,
-            sum(timed_bytes) filter (is_slow) as slow_bytes
+        run,
+        rank,
+        device,
+        peak,
+        origin,
+        coalesce(sum(dur_ns) filter (is_slow), 0) as slow_ns,
+        sum(dur_ns) as all_ns,
+        sum(timed_bytes) filter (is_slow) as slow_bytes
     from rated
     group by run, rank, device, peak, origin
 ),
@@ -111,12 +116,18 @@ select
         select printf('At hand slow copies take %.3g %% to %.3g %% of the copies'' time, at ', 100 * min(corrected),
             100 * max(corrected))
         from cells where quantity = 'share of the time that is slow' and run is not null having count(*) > 0
-    ) || (
-        select coalesce(printf('%.3g to %.3g GB/s', min(corrected), max(corrected)), 'no bandwidth, for there are none')
-        from cells where quantity = 'bandwidth of the slow copies'
-    ) || (
-        select case measured when devices then ', by the measured peak of the link'
-            when 0 then ', by the fastest copies of the run: no link was measured'
-            else printf(', on %d of %d devices by the measured peak of the link', measured, devices) end from known
-    ), 'No copy is at hand')
+    )
+        || (
+            select coalesce(printf('%.3g to %.3g GB/s', min(corrected), max(corrected)),
+                'no bandwidth, for there are none')
+            from cells where quantity = 'bandwidth of the slow copies'
+        )
+        || (
+            select case measured
+                when devices then ', by the measured peak of the link'
+                when 0 then ', by the fastest copies of the run: no link was measured'
+                else printf(', on %d of %d devices by the measured peak of the link', measured, devices)
+            end
+            from known
+        ), 'No copy is at hand')
     || printf('; 17.4 %% in the study are a share of the copies'' time, not of the program''s.') as verdict

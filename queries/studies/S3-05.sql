@@ -12,9 +12,16 @@
 -- copying = { query = "memcpy_overlap" }
 -- ///
 select
-    'overlap of copies' as quantity, o.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
-        printf('rank %d, GPU %d', o.rank, o.device) as setting,
-    'ratio' as unit, round(o.copy_overlap_ratio, 2) as study, o.copy_overlap_ratio as corrected,
+    'overlap of copies' as quantity,
+    o.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    printf('rank %d, GPU %d', o.rank, o.device) as setting,
+    'ratio' as unit,
+    round(o.copy_overlap_ratio, 2) as study,
+    o.copy_overlap_ratio as corrected,
     printf('%d of %d ns', o.copy_concurrent_ns, o.copy_busy_ns) as claim
 from copying as o
 join fitting as f using (run)

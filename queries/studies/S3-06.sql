@@ -12,9 +12,16 @@
 -- copying = { query = "memcpy_overlap" }
 -- ///
 select
-    'overlap of copies and kernels' as quantity, o.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
-        printf('rank %d, GPU %d', o.rank, o.device) as setting,
-    'ratio' as unit, o.hidden_ratio as study, o.compute_overlap_ratio as corrected,
+    'overlap of copies and kernels' as quantity,
+    o.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    printf('rank %d, GPU %d', o.rank, o.device) as setting,
+    'ratio' as unit,
+    o.hidden_ratio as study,
+    o.compute_overlap_ratio as corrected,
     coalesce(any_value(d.async_engines) || ' copy engines', 'copy engines unknown') as claim
 from copying as o
 join fitting as f using (run)

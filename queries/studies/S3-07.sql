@@ -128,17 +128,29 @@ lines as (
 )
 select
     coalesce(
-        (select join_list(list(
-            printf('%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', label, least, most,
+        (
+            select join_list(list(printf(
+                '%s: from batch %d to %d broadcasts go from %.1f %% to %.1f %% of the activity', label, least, most,
                 100 * first, 100 * last)
-            || coalesce(printf(', a step''s take %.2f times as long', time_factor), '')
+                || coalesce(printf(', a step''s take %.2f times as long', time_factor), '')
                 || coalesce(printf(', carry %.2f times the bytes', bytes_factor), '')
-            || coalesce(printf(', and %.1f times as much comes from the host', host_factor), '')
-            order by label)) from lines),
-        (select printf('No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity',
-            100 * min(study), 100 * max(study)) from activity)
+                || coalesce(printf(', and %.1f times as much comes from the host', host_factor), '') order by label))
+            from lines
+        ),
+        (
+            select printf(
+                'No two cells differ in the batch size alone; broadcasts take %.1f to %.1f %% of the activity',
+                100 * min(study), 100 * max(study))
+            from activity
+        )
     )
-    || (select case count(*)
-        when 0 then '. No recording has the bytes of a broadcast'
-        else printf('. Of %d recording%s with the bytes of broadcasts, %d ha%s exactly the parameters'', from GPU to GPU', count(*), case count(*) when 1 then '' else 's' end, count(*) filter (is_parameters), case count(*) filter (is_parameters) when 1 then 's' else 've' end)
-    end from carried) || '.' as verdict
+    || (
+        select case count(*)
+            when 0 then '. No recording has the bytes of a broadcast'
+            else printf(
+                '. Of %d recording%s with the bytes of broadcasts, %d ha%s exactly the parameters'', from GPU to GPU',
+                count(*), case count(*) when 1 then '' else 's' end, count(*) filter (is_parameters),
+                case count(*) filter (is_parameters) when 1 then 's' else 've' end)
+        end
+        from carried
+    ) || '.' as verdict

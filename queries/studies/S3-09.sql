@@ -69,7 +69,8 @@ with logs as (
     group by s.run
 )
 select
-    printf('%d of %d runs at hand recorded the start of the process alone: no kernel, and no call that allocates, copies or launches', count(*) filter (kernels = 0 and work = 0 and querying > 0.5), count(*))
+    printf('%d of %d runs at hand recorded the start of the process alone: no kernel, and no call that allocates, copies or launches',
+        count(*) filter (kernels = 0 and work = 0 and querying > 0.5), count(*))
     || coalesce(printf(' (%.1f %% of the calls'' time is %s)',
         100 * max(most) filter (kernels = 0 and work = 0 and querying > 0.5),
         any_value(first) filter (kernels = 0 and work = 0 and querying > 0.5)), '') || '.' as verdict

@@ -31,9 +31,18 @@ launched as (
     from ranges where regexp_matches(annotation, '(?i)backward|zero_grad|optimizer') group by all
 )
 select
-    'GPU time of the range' as quantity, l.run, f.model, f.gpu as machine, f.batch_size, f.gpus,
-        l.annotation as setting, 'ns' as unit,
-    d.dur_ns as study, l.gpu_ns as corrected, any_value(p.claim) as claim, any_value(p.place) as place
+    'GPU time of the range' as quantity,
+    l.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    f.gpus,
+    l.annotation as setting,
+    'ns' as unit,
+    d.dur_ns as study,
+    l.gpu_ns as corrected,
+    any_value(p.claim) as claim,
+    any_value(p.place) as place
 from launched as l
 join fitting as f using (run)
 left join during as d on l.run = d.run and l.annotation = d.part

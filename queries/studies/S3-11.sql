@@ -15,9 +15,14 @@
 -- queues = { query = "launch_latency" }
 -- ///
 with windows as (
-    select run, gpu, gpus, concat_ws(', ', layout_of(case when gpus > 0 then 'gpu' when gpus = 0 then 'cpu' end, case
-        when gpus > 0 then gpus else world_size end, parallelism),
-        coalesce('window ' || tags['window'], 'whole recording')) as setting
+    select
+        run,
+        gpu,
+        gpus,
+        concat_ws(', ',
+            layout_of(case when gpus > 0 then 'gpu' when gpus = 0 then 'cpu' end,
+                case when gpus > 0 then gpus else world_size end, parallelism),
+            coalesce('window ' || tags['window'], 'whole recording')) as setting
     from fitting
 ),
 parts as (
@@ -145,16 +150,21 @@ with of_runs as (
 ),
 of_windows as (
     select
-        recorded, count(*) as runs, min(share) as least, max(share) as most, min(mean_ns) as least_ns,
-            max(mean_ns) as most_ns,
-        max(longest_ns) as longest_ns, max(waiting) as waiting, mode(other) as other
+        recorded,
+        count(*) as runs,
+        min(share) as least,
+        max(share) as most,
+        min(mean_ns) as least_ns,
+        max(mean_ns) as most_ns,
+        max(longest_ns) as longest_ns,
+        max(waiting) as waiting,
+        mode(other) as other
     from of_runs
     group by recorded
 )
 select
-    string_agg(
-        printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs, case runs when 1 then ''
-            else 's' end, recorded, format_range(100 * least, 100 * most))
+    string_agg(printf('%d run%s of the %s: launch calls take %s %% of the calls'' time', runs,
+        case runs when 1 then '' else 's' end, recorded, format_range(100 * least, 100 * most))
         || coalesce(printf(', %s µs each on average, 99 of 100 at most %.3g µs',
             format_range(least_ns / 1e3, most_ns / 1e3), longest_ns / 1e3), '')
         || coalesce(printf(', up to %d wait at once', waiting::bigint), '')

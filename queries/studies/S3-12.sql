@@ -44,8 +44,14 @@ times as (
     select run, null::double as study, corrected from cells where corrected is not null
 ),
 lines as (
-    select s.label, s.least, s.most, s.at_least.study as first, s.at_most.study as last,
-        t.at_least.corrected as first_ns, t.at_most.corrected as last_ns
+    select
+        s.label,
+        s.least,
+        s.most,
+        s.at_least.study as first,
+        s.at_most.study as last,
+        t.at_least.corrected as first_ns,
+        t.at_most.corrected as last_ns
     from line_ends('shares', 'fitting', 'batch_size') as s
     left join line_ends('times', 'fitting', 'batch_size') as t using (line, least, most)
 )

@@ -61,17 +61,33 @@ sums as (
     select min(study / nullif(corrected, 0)) as least, max(study / nullif(corrected, 0)) as most
     from cells where setting = 'flop_count_dp' and quantity like 'FLOPs%'
 )
-select concat_ws('; ',
-    (select printf('%d log%s count%s double precision in code of single precision', logs, case logs when 1 then ''
-        else 's' end, case logs when 1 then 's' else '' end)
-        || case when empty = logs then ', and find' || case logs when 1 then 's' else '' end || ' none'
-            when empty > 0 then printf(', of which %d find%s none', empty, case empty when 1 then 's' else '' end)
-            else '' end
-        || case when least is null or empty = logs then ''
-            else printf(': all their invocations together hold %.2g %% to %.2g %% of the FLOPs of one batch''s forward pass', 100 * least, 100 * most) end
-        from doubles, sums where logs > 0),
-    (select printf('weighted by invocations the mean of a kernel is %s times that over names',
-        format_range(min(factor), max(factor))) from means having count(factor) > 0),
-    (select 'a mean of nothing but zeros is the same over names and over invocations' from means having count(*) > 0
-        and count(factor) = 0)
-) || '.' as verdict
+select
+    concat_ws(
+        '; ',
+        (
+            select
+                printf('%d log%s count%s double precision in code of single precision', logs,
+                    case logs when 1 then '' else 's' end, case logs when 1 then 's' else '' end)
+                || case
+                    when empty = logs then ', and find' || case logs when 1 then 's' else '' end || ' none'
+                    when empty > 0 then printf(', of which %d find%s none', empty,
+                        case empty when 1 then 's' else '' end)
+                    else ''
+                end
+                || case
+                    when least is null or empty = logs then ''
+                    else printf(': all their invocations together hold %.2g %% to %.2g %% of the FLOPs of one batch''s forward pass',
+                        100 * least, 100 * most)
+                end
+            from doubles, sums where logs > 0
+        ),
+        (
+            select printf('weighted by invocations the mean of a kernel is %s times that over names',
+                format_range(min(factor), max(factor)))
+            from means having count(factor) > 0
+        ),
+        (
+            select 'a mean of nothing but zeros is the same over names and over invocations'
+            from means having count(*) > 0 and count(factor) = 0
+        )
+    ) || '.' as verdict

@@ -13,10 +13,19 @@
 -- memory = { query = "sweep_memory" }
 -- ///
 select
-    'peak of a device' as quantity, m.run, m.model, f.gpu as machine, m.batch_size, f.gpus,
-        concat_ws(', ', m.layout, nullif(m.variant, '')) as setting,
-    case when m.status in ('oom', 'failed') then m.status end as status, 'bytes' as unit,
-    null::double as study, max(m.allocated_bytes) as corrected, any_value(p.claim) as claim, any_value(p.place) as place
+    'peak of a device' as quantity,
+    m.run,
+    m.model,
+    f.gpu as machine,
+    m.batch_size,
+    f.gpus,
+    concat_ws(', ', m.layout, nullif(m.variant, '')) as setting,
+    case when m.status in ('oom', 'failed') then m.status end as status,
+    'bytes' as unit,
+    null::double as study,
+    max(m.allocated_bytes) as corrected,
+    any_value(p.claim) as claim,
+    any_value(p.place) as place
 from memory as m
 join fitting as f using (run)
 left join published as p on true
@@ -53,8 +62,18 @@ models as (
 steepest as (from lines order by factor desc, model, setting limit 1),
 widest as (from models order by factor desc, setting, batch_size limit 1)
 select
-    coalesce((select printf('Between batch sizes of one model on one layout peaks differ up to %.3g times (%s on %s: %.4g MB at batch %d, %.4g MB at %d)', factor, model, setting, least / 1e6, least_batch, most / 1e6, most_batch) from steepest),
-        'No model has peaks at two batch sizes of one layout')
-    || coalesce((select printf('; between models at one batch size and layout up to %.3g times (batch %d on %s: %s %.4g MB, %s %.4g MB)', factor, batch_size, setting, least_model, least / 1e6, most_model, most / 1e6) from widest), '')
-    || coalesce((select printf('; %d of %d peaks are of runs that failed, and compared with none', count(status),
-        count(*)) from cells having count(status) > 0), '') || '.' as verdict
+    coalesce((
+        select printf('Between batch sizes of one model on one layout peaks differ up to %.3g times (%s on %s: %.4g MB at batch %d, %.4g MB at %d)',
+            factor, model, setting, least / 1e6, least_batch, most / 1e6, most_batch)
+        from steepest
+    ), 'No model has peaks at two batch sizes of one layout')
+    || coalesce((
+        select printf(
+            '; between models at one batch size and layout up to %.3g times (batch %d on %s: %s %.4g MB, %s %.4g MB)',
+            factor, batch_size, setting, least_model, least / 1e6, most_model, most / 1e6)
+        from widest
+    ), '')
+    || coalesce((
+        select printf('; %d of %d peaks are of runs that failed, and compared with none', count(status), count(*))
+        from cells having count(status) > 0
+    ), '') || '.' as verdict

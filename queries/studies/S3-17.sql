@@ -8,8 +8,16 @@
 -- capture = "tracelab collect sweep S3"
 -- example = ["generated/generated-4rank-ddp"]
 -- ///
-select 'recording' as quantity, s.run, f.model, f.gpu as machine, f.batch_size, s.format as setting, 'bytes' as unit,
-    null::double as study, s.size_bytes as corrected,
+select
+    'recording' as quantity,
+    s.run,
+    f.model,
+    f.gpu as machine,
+    f.batch_size,
+    s.format as setting,
+    'bytes' as unit,
+    null::double as study,
+    s.size_bytes as corrected,
     printf('%s events kept, %s skipped', format('{:,}', s.events_kept), format('{:,}', s.events_skipped)) as claim
 from sources as s join fitting as f using (run)
 where s.events_kept is not null

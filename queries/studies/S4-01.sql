@@ -11,8 +11,16 @@
 -- [answers]
 -- accuracies = { query = "training_convergence" }
 -- ///
-select 'accuracy' as quantity, q.run, q.model, f.gpu as machine, q.batch_size, f.gpus,
-    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting, 'ratio' as unit, q.last_accuracy as study,
+select
+    'accuracy' as quantity,
+    q.run,
+    q.model,
+    f.gpu as machine,
+    q.batch_size,
+    f.gpus,
+    concat_ws(', ', q.layout, nullif(q.variant, '')) as setting,
+    'ratio' as unit,
+    q.last_accuracy as study,
     q.best_accuracy as corrected,
     printf('after %d epoch(s), on %s', q.epochs, q.measured_on) as claim
 from accuracies as q join fitting as f using (run)
@@ -20,8 +28,8 @@ where q.best_accuracy is not null
 order by q.model, q.batch_size, f.gpus, q.run;
 
 with alike as (  -- processes that each take a batch of their own see more samples a step; accuracy compares after as many epochs
-    select f.* replace (coalesce(f.global_batch_size, f.batch_size * case
-        when f.parallelism in ('ddp', 'fsdp') then f.world_size else 1 end) as batch_size,
+    select f.* replace (coalesce(f.global_batch_size,
+        f.batch_size * case when f.parallelism in ('ddp', 'fsdp') then f.world_size else 1 end) as batch_size,
         coalesce(f.model, 'one model') || ' ' || c.claim as model)
     from fitting as f join cells as c using (run)
 ),
@@ -41,8 +49,9 @@ spans as (
     select 'repeats' as axis, strayed as span from by_batch where runs > 1
 )
 select
-    printf('%d run%s %s an accuracy; ', (select count(*) from cells), case (select count(*) from cells) when 1 then ''
-        else 's' end, case (select count(*) from cells) when 1 then 'has' else 'have' end)
+    printf('%d run%s %s an accuracy; ', (select count(*) from cells),
+        case (select count(*) from cells) when 1 then '' else 's' end,
+        case (select count(*) from cells) when 1 then 'has' else 'have' end)
     || coalesce(printf('between cells that differ in GPUs alone it differs by up to %.3g points',
         round(100 * max(span) filter (axis = 'gpus'), 9)), 'no two cells differ in GPUs alone')
     || coalesce(printf(', between cells that differ in the batch size alone by up to %.3g points',

@@ -64,12 +64,24 @@ from crossovers as c where c.model in (select model from fitting)
 order by all;
 
 select
-    coalesce((select string_agg(printf('%s, %s: faster from a batch of about %.3g on', coalesce(model, 'one model'),
-        setting, corrected), '; ' order by model, setting) from cells where quantity = 'crossover batch size'
-        and corrected is not null),
-        (select printf('More GPUs are %s at every batch size at hand', case when min(study) > 1 then 'slower'
-            when max(study) < 1 then 'faster' else 'now faster, now slower' end) from cells where study is not null
-            having count(*) > 0),
-        'No two numbers of GPUs are at hand') || coalesce((select printf('; efficiency is %.3g %% to %.3g %%',
-            100 * min(corrected), 100 * max(corrected)) from cells where quantity = 'efficiency' having count(*) > 0),
-            '') || '.' as verdict
+    coalesce(
+        (
+            select string_agg(printf('%s, %s: faster from a batch of about %.3g on', coalesce(model, 'one model'),
+                setting, corrected), '; ' order by model, setting)
+            from cells where quantity = 'crossover batch size' and corrected is not null
+        ),
+        (
+            select printf('More GPUs are %s at every batch size at hand',
+                case
+                    when min(study) > 1 then 'slower'
+                    when max(study) < 1 then 'faster'
+                    else 'now faster, now slower'
+                end)
+            from cells where study is not null having count(*) > 0
+        ),
+        'No two numbers of GPUs are at hand'
+    )
+    || coalesce((
+        select printf('; efficiency is %.3g %% to %.3g %%', 100 * min(corrected), 100 * max(corrected))
+        from cells where quantity = 'efficiency' having count(*) > 0
+    ), '') || '.' as verdict

@@ -12,9 +12,18 @@
 -- coverage = { query = "sweep_coverage" }
 -- memory = { query = "sweep_memory" }
 -- ///
-select 'memory at the end' as quantity, c.run, c.model, c.gpu as machine, c.batch_size, c.gpus,
-    concat_ws(', ', c.layout, c.status) as setting, 'bytes' as unit,
-    null::double as study, max(m.allocated_bytes) as corrected, any_value(c.error) as claim
+select
+    'memory at the end' as quantity,
+    c.run,
+    c.model,
+    c.gpu as machine,
+    c.batch_size,
+    c.gpus,
+    concat_ws(', ', c.layout, c.status) as setting,
+    'bytes' as unit,
+    null::double as study,
+    max(m.allocated_bytes) as corrected,
+    any_value(c.error) as claim
 from coverage as c
 left join memory as m using (run)
 group by all

@@ -11,10 +11,18 @@
 -- [answers]
 -- memory = { query = "sweep_memory" }
 -- ///
-select 'peak of the first GPU / of the others' as quantity, m.run, m.model, f.gpu as machine, m.batch_size, f.gpus,
-    concat_ws(', ', m.layout, nullif(m.variant, '')) as setting, 'x' as unit,
-    null::double as study, m.imbalance_factor as corrected, printf('%d and %d bytes', m.allocated_bytes,
-        m.others_mean_bytes::bigint) as claim
+select
+    'peak of the first GPU / of the others' as quantity,
+    m.run,
+    m.model,
+    f.gpu as machine,
+    m.batch_size,
+    f.gpus,
+    concat_ws(', ', m.layout, nullif(m.variant, '')) as setting,
+    'x' as unit,
+    null::double as study,
+    m.imbalance_factor as corrected,
+    printf('%d and %d bytes', m.allocated_bytes, m.others_mean_bytes::bigint) as claim
 from memory as m join fitting as f using (run)
 where m.imbalance_factor is not null
 qualify row_number() over (partition by m.run order by m.rank, m.device) = 1

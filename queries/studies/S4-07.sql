@@ -42,8 +42,13 @@ from scaling as s join fitting as f using (run) where s.base_run <> s.run and s.
 order by all;
 
 with ends as (
-    select setting, max(gpus) as most, max(corrected) filter (gpus > 3) as beyond, min(corrected) as least,
-        max(corrected) as best from cells where run is not null group by setting
+    select
+        setting,
+        max(gpus) as most,
+        max(corrected) filter (gpus > 3) as beyond,
+        min(corrected) as least,
+        max(corrected) as best
+    from cells where run is not null group by setting
 )
 select coalesce(string_agg(printf('%s: speed-up %.3g to %.3g on up to %d processors', setting, least, best, most), '; '
     order by setting), 'No two numbers of GPUs are at hand')
