@@ -1,13 +1,15 @@
 """A small store of literal rows, and the command line over it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.build import build_store
 from tracelab.cli import main
+from tracelab.sql import sandbox
 
 HOSTILE = "$x$ <script>|`*_\n\x1b[2J核"
 
@@ -51,6 +53,14 @@ def small_store(folder: Path) -> Path:
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
     return small_store(tmp_path / "lab")
+
+
+@pytest.fixture(scope="module")
+def opened_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, duckdb.DuckDBPyConnection]]:
+    """A small store that no test may change, and a sandbox over it; its cursors have temporary objects of their own."""
+    store = small_store(tmp_path_factory.mktemp("opened") / "lab")
+    with sandbox.connect(store) as con:
+        yield store, con
 
 
 @pytest.fixture

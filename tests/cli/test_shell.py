@@ -19,7 +19,6 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.cli.conftest import HOSTILE, QUESTION
-from tracelab.sql import sandbox
 from tracelab.sql.repl import Shell, execute_input, run_shell, terminal
 from tracelab.sql.repl.completion import NameCompleter
 from tracelab.sql.repl.statements import is_complete, split_statements
@@ -53,9 +52,14 @@ INCOMPLETE = [
 
 
 @pytest.fixture
-def con(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with sandbox.connect(lab) as opened:
-        yield opened
+def lab(opened_lab: tuple[Path, duckdb.DuckDBPyConnection]) -> Path:
+    return opened_lab[0]
+
+
+@pytest.fixture
+def con(opened_lab: tuple[Path, duckdb.DuckDBPyConnection]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with opened_lab[1].cursor() as cursor:
+        yield cursor
 
 
 @pytest.fixture

@@ -100,18 +100,17 @@ def test_what_is_no_number_is_empty_in_csv(run: Run) -> None:
     assert run("sql", statement, "--format", "csv").stdout == "a,b,c,d\n,,0.5,\n"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("interval '14 months 3 days 1.5 seconds'", "P14M3DT1.5S"),
-        ("interval '-2 hours'", "P0M0DT-7200S"),
-        ("'2024-01-01 00:00:00.123456789'::timestamp_ns", "2024-01-01 00:00:00.123456789"),
-        ("'20240-01-01'::date", "20240-01-01"),
-    ],
-)
 @pytest.mark.parametrize("fmt", ["jsonl", "csv", "markdown", "table"])
-def test_times_are_text_in_every_format(run: Run, value: str, text: str, fmt: str) -> None:
-    assert text in run("sql", f"select {value} as a", "--format", fmt).stdout
+def test_times_are_text_in_every_format(run: Run, fmt: str) -> None:
+    texts = {
+        "interval '14 months 3 days 1.5 seconds'": "P14M3DT1.5S",
+        "interval '-2 hours'": "P0M0DT-7200S",
+        "'2024-01-01 00:00:00.123456789'::timestamp_ns": "2024-01-01 00:00:00.123456789",
+        "'20240-01-01'::date": "20240-01-01",
+    }
+    columns = ", ".join(f"{value} as c{place}" for place, value in enumerate(texts))
+    written = run("sql", f"select {columns}", "--format", fmt).stdout
+    assert [text for text in texts.values() if text not in written] == []
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "md", "txt", "parquet"])

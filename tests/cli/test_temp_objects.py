@@ -11,9 +11,14 @@ from tracelab.sql import sandbox, temp_objects
 
 
 @pytest.fixture
-def con(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with sandbox.connect(lab) as opened:
-        yield opened
+def lab(opened_lab: tuple[Path, duckdb.DuckDBPyConnection]) -> Path:
+    return opened_lab[0]
+
+
+@pytest.fixture
+def con(opened_lab: tuple[Path, duckdb.DuckDBPyConnection]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with opened_lab[1].cursor() as cursor:
+        yield cursor
 
 
 @pytest.mark.parametrize(
