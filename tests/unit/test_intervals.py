@@ -377,7 +377,7 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
 @pytest.mark.parametrize("asked", ["select run", "select count(*)"])
 def test_two_timelines_of_one_key_are_an_error(con: duckdb.DuckDBPyConnection, asked: str) -> None:
     con.execute("create or replace temp table alike as from (values (7, 'a'), (7, 'b'), (8, 'c')) as t (key, run)")
-    with pytest.raises(duckdb.Error, match="two timelines have the same hash; ask for one run or rank alone"):
+    with pytest.raises(duckdb.Error, match="two timelines have the same hash; select one run or rank"):
         con.execute(f"{asked} from lane_numbers('alike')").fetchall()
     con.execute("delete from alike where run = 'b'")
     assert con.execute("select lane, run from lane_numbers('alike') order by run").fetchall() == [(1, "a"), (2, "c")]
