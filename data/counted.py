@@ -120,24 +120,24 @@ def alexnet() -> Iterator[Layer]:
 
 def resnet18() -> Iterator[Layer]:
     """The layers of torchvision's ResNet-18, for 224 x 224 pixels, in training: batch norm computes its statistics."""
-    yield from _normalised((3, 64), 7, (224, 112))
+    yield from _normalized((3, 64), 7, (224, 112))
     yield relu(64 * 112 * 112)
     yield max_pool(64 * 56 * 56, 64 * 112 * 112)
     for inputs, outputs, side in ((64, 64, 56), (64, 128, 28), (128, 256, 14), (256, 512, 7)):
         for first in (inputs, outputs):
             before = side if first == outputs else 2 * side
-            yield from _normalised((first, outputs), 3, (before, side))
+            yield from _normalized((first, outputs), 3, (before, side))
             yield relu(outputs * side * side)
-            yield from _normalised((outputs, outputs), 3, (side, side))
+            yield from _normalized((outputs, outputs), 3, (side, side))
             if first != outputs:
-                yield from _normalised((first, outputs), 1, (before, side))
+                yield from _normalized((first, outputs), 1, (before, side))
             yield Layer("generated_residual", outputs * side * side, 2 * outputs * side * side, fadd=1)
             yield relu(outputs * side * side)
     yield average_pool(512, window=7 * 7)
     yield linear(512, 1000)
 
 
-def _normalised(channels: tuple[int, int], size: int, sides: tuple[int, int]) -> Iterator[Layer]:
+def _normalized(channels: tuple[int, int], size: int, sides: tuple[int, int]) -> Iterator[Layer]:
     yield convolution(channels, size, sides, bias=False)
     yield batch_norm(channels[1] * sides[1] ** 2)
 

@@ -79,7 +79,7 @@ _all as (
     from host_samples, lateral (
         values
             (case when device is null then 'host memory' else 'card memory' end, 'used bytes', used_bytes::double),
-            ('utilisation', '%', 100 * util_ratio),
+            ('utilization', '%', 100 * util_ratio),
             ('power', 'W', power_w),
             ('multiprocessor clock', 'MHz', sm_clock_hz / 1e6),
             ('memory clock', 'MHz', memory_clock_hz / 1e6),

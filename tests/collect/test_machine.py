@@ -227,7 +227,7 @@ def test_a_host_counts_the_memory_of_children_too():
     assert grown > 90 << 20
 
 
-def test_utilisation_is_the_share_of_the_cores_time_in_between():
+def test_utilization_is_the_share_of_the_cores_time_in_between():
     assert util_ratio(Host("h", busy_s=10.0, idle_s=50.0), Host("h", busy_s=13.0, idle_s=51.0)) == 0.75
     assert util_ratio(Host("h", busy_s=10.0, idle_s=50.0), Host("h", busy_s=10.0, idle_s=50.0)) is None
     assert util_ratio(Host("h"), Host("h", busy_s=1.0, idle_s=1.0)) is None

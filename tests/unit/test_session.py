@@ -44,8 +44,8 @@ def test_every_view_has_the_columns_of_the_schema_with_types_and_comments(tmp_pa
     expected = [
         (table.name, column.name, column.duckdb, column.doc) for table in schema.TABLES for column in table.view_columns
     ]
-    normalised = [(table, name, _short(kind), doc) for table, name, kind, doc in shown]
-    assert sorted(normalised) == sorted(expected)
+    normalized = [(table, name, _short(kind), doc) for table, name, kind, doc in shown]
+    assert sorted(normalized) == sorted(expected)
 
 
 def _short(kind: str) -> str:

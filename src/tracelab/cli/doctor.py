@@ -54,7 +54,7 @@ class Doctor(click.Command):
 @click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--run", metavar="NAME", help="Only this run.")
-@click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; may be given several times.")
+@click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; repeatable.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
 def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> None:  # noqa: ANN401  options have all types

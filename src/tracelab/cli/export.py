@@ -43,12 +43,12 @@ def selection_options() -> list[click.Parameter]:
     """Options that select parts of a store, shared with `view`."""
     return [
         options.STORE,
-        click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="This run; may be given more than once."),
-        click.Option(["--rank", "ranks"], multiple=True, type=int, metavar="N", help="Only this rank; so may this."),
+        click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="Only this run; repeatable."),
+        click.Option(["--rank", "ranks"], multiple=True, type=int, metavar="N", help="Only this rank; repeatable."),
         click.Option(
-            ["--from", "from_ns"], type=Time(), metavar="TIME", help="Only from there on: 1.5s, 20ms, 300us; or in ns."
+            ["--from", "from_ns"], type=Time(), metavar="TIME", help="Start of the export: 1.5s, 20ms, 300us, or in ns."
         ),
-        click.Option(["--to", "to_ns"], type=Time(), metavar="TIME", help="Only up to there."),
+        click.Option(["--to", "to_ns"], type=Time(), metavar="TIME", help="End of the export."),
     ]
 
 
@@ -57,7 +57,7 @@ def build_request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | 
     from tracelab.export import Request
 
     if to_ns is not None and to_ns <= (from_ns or 0):
-        raise UsageError("--to is not behind --from, so there is no time between them")
+        raise UsageError("--to must be later than --from")
     return Request(runs, ranks, from_ns, to_ns)
 
 
@@ -90,9 +90,9 @@ def summary_lines(done: ExportResult) -> list[str]:
             default=Path("trace.json.gz"),
             show_default=True,
             metavar="FILE",
-            help="Write there, packed where it ends in .gz; -: to stdout.",
+            help="Output file; gzip if the name ends in .gz; -: stdout.",
         ),
-        click.Option(["--force"], is_flag=True, help="Overwrite a file that exists."),
+        click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
     ],
 )
 def command(

@@ -22,7 +22,7 @@ _DEFAULT = Path("report.html")
 
 
 @click.command(epilog=_EPILOG, params=[options.STORE])
-@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; may be given several times.")
+@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
 @click.option(
     "-o",
     "--output",

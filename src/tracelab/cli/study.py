@@ -44,7 +44,7 @@ def command() -> None:
 
 
 def _runs() -> click.Option:
-    return click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="Only this run; may be given again.")
+    return click.Option(["--run", "runs"], multiple=True, metavar="NAME", help="Only this run; repeatable.")
 
 
 def _example() -> click.Option:

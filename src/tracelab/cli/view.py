@@ -27,8 +27,10 @@ Examples:
     epilog=_EPILOG,
     params=[
         *selection_options(),
-        click.Option(["--port"], type=click.IntRange(0, 65_535), default=0, help="Serve there.  [default: a free one]"),
-        click.Option(["--no-browser"], is_flag=True, help="Print the address, and open no browser."),
+        click.Option(
+            ["--port"], type=click.IntRange(0, 65_535), default=0, help="Port to serve on.  [default: any free]"
+        ),
+        click.Option(["--no-browser"], is_flag=True, help="Print the address without opening a browser."),
     ],
 )
 def command(

@@ -122,8 +122,9 @@ def _find_reader(path: Path) -> Candidate | Refused:
                 refusals.append(error)
     if len(refusals) == 1:
         raise refusals[0]
-    expected = " or ".join(reader.DESCRIPTION for reader in iterate_readers())
-    return Refused(path, f"{escape_path(path)}: no format that tracelab reads; expected {expected}", readable=True)
+    *others, last = (reader.DESCRIPTION for reader in iterate_readers())
+    problem = f"unknown format; expected {', '.join(others)}, or {last}"
+    return Refused(path, f"{escape_path(path)}: {problem}", readable=True)
 
 
 def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:

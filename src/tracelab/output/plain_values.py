@@ -1,6 +1,5 @@
 """Convert Arrow values to exact JSON types."""
 
-import json
 import math
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -8,27 +7,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from tracelab.exact_json import json_text
+
 _Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
-
-
-def json_text(value: object) -> str:
-    """Return a plain value as JSON text, Decimals with all digits. Raises ValueError for a number that JSON lacks."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except TypeError:  # a Decimal, which `json` would write as text only
-        return _json_with_decimals(value)
-
-
-def _json_with_decimals(value: object) -> str:
-    match value:
-        case Decimal():
-            return f"{value:f}"
-        case dict():
-            items = (f"{json_text(key)}: {_json_with_decimals(item)}" for key, item in value.items())
-            return "{" + ", ".join(items) + "}"
-        case list():
-            return "[" + ", ".join(map(_json_with_decimals, value)) + "]"
-    return json_text(value)
 
 
 def to_plain(column: _Column) -> list[Any]:

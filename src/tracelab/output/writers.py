@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from tracelab.exact_json import json_text
 from tracelab.output.labels import escape_controls
-from tracelab.output.plain_values import exact_text, is_numeric, json_text, to_plain
+from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 
 _BATCH = 10_000
 

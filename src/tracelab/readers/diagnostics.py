@@ -34,7 +34,11 @@ COMMON_MESSAGES: Messages = {
         "events end before they begin; they count as calls and have] no measure.",
         "Known of some profiler builds; a newer one may help.",
     ),
-    "rank_assumed": ("info", "No rank in the file or its name; assuming 0.", "Name the file rank-N…."),
+    "rank_assumed": (
+        "info",
+        "No rank in the file or its name; assuming 0.",
+        "Put the rank into the file name, such as rank-3.json.",
+    ),
 }
 """Codes that files of any format can have."""
 

@@ -41,8 +41,8 @@ MESSAGES: Messages = {
     ),
     "invalid_text": (
         "warning",
-        "{n} [chunk is|chunks are] not valid UTF-8 ({sample}); the invalid bytes were replaced.",
-        None,
+        "Invalid UTF-8 in {n} [part|parts] of the file ({sample}); the invalid bytes were replaced.",
+        "Re-save the file as UTF-8.",
     ),
     "duplicate_key": (
         "info",

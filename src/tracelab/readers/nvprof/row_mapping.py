@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
-from tracelab.output.plain_values import json_text
+from tracelab.exact_json import json_text
 from tracelab.readers.nvprof.cell_values import RowCells, parse_count, parse_device
 from tracelab.readers.nvprof.summary_mapping import LETTERS, SUMMARIES, Row, TableContext
 from tracelab.readers.nvprof.table_layout import TRACE_COLUMNS, TableLayout

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.output.plain_values import json_text
+from tracelab.exact_json import json_text
 from tracelab.readers.nvprof.cell_values import RowCells
 
 Row = dict[str, Any]
