@@ -176,8 +176,8 @@ def test_ranks_assumed_of_several_files_are_told_in_one_line(run: Run, tmp_path:
     told = run("ingest", tmp_path / "a.json", tmp_path / "b.json", "--store", tmp_path / "lab").stderr
     (line,) = (line for line in told.splitlines() if line.startswith("info"))
     assert (
-        line
-        == "info: no rank in 2 files or their names; assuming 0 for each. Put the rank into the file name, such as rank-3.json."
+        line == "info: no rank in 2 files or their names; assuming 0 for each. "
+        "Put the rank into the file name, such as rank-3.json."
     )
 
 
