@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import properties  # noqa: F401  registers the profiles
+from tests import properties, rights  # noqa: F401  registers the profiles
 from tests.memory import MemoryStore
 from tracelab.store import commit
 
@@ -60,6 +60,15 @@ def shared_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stores that all processes of this test run share."""
     folder = tmp_path_factory.getbasetemp()
     return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "stores"
+
+
+@pytest.fixture
+def modes_bind() -> Iterator[None]:
+    """Let the modes of files bind whoever runs the tests, root too."""
+    if not rights.can_be_dropped:
+        pytest.skip("root may read and write everything here")
+    with rights.without_roots_access_to_files():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -222,7 +222,7 @@ def test_a_folder_that_takes_no_file_is_said(run: Run, tmp_path: Path, monkeypat
     )
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.usefixtures("modes_bind")
 def test_a_folder_that_may_not_be_written_is_said_before_the_work(run: Run, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)

@@ -1,6 +1,5 @@
 """A store with a damaged or closed file fails with one sentence that names it."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from tracelab.errors import StoreError
 from tracelab.store import session
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
-needs_rights = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+modes_bind = pytest.mark.usefixtures("modes_bind")
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
         session.connect(store)
 
 
-@needs_rights
+@modes_bind
 @pytest.mark.parametrize("closed", ["sources", "kernels", "kernels/run=r", f"kernels/run=r/{source_id('a')}.parquet"])
 def test_what_may_not_be_read_is_named(store: Path, closed: str) -> None:
     (store / closed).chmod(0)

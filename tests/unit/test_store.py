@@ -220,7 +220,7 @@ def test_a_store_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
         ingest([file], file)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.usefixtures("modes_bind")
 def test_a_file_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
     closed, fine = write_trace(tmp_path / "a.json", kernels=1), write_trace(tmp_path / "b.json", kernels=2)
     closed.chmod(0)
