@@ -63,7 +63,7 @@ def shared_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def modes_bind() -> Iterator[None]:
+def modes_bind(tmp_path: Path) -> Iterator[None]:
     """Let the modes of files bind whoever runs the tests, root too."""
     if not rights.can_be_dropped:
         pytest.skip("root may read and write everything here")
