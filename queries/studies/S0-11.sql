@@ -29,8 +29,14 @@ select quantity, machine, 'the study' as setting, unit, value as published, valu
 order by all;
 
 select
-    coalesce((select string_agg(distinct printf('%s reaches %.4g GB/s%s', machine, best,
-        coalesce(printf(' of %.4g', spec), '')), '; ') from (select machine, max(corrected) as best,
-        max(published) as spec from cells where corrected is not null group by machine)),
-        printf('No ceiling was measured; %d figures are the data sheets''', (select count(*) from cells)))
-            || '.' as verdict
+    coalesce(
+        (
+            select string_agg(
+                distinct printf('%s reaches %.4g GB/s%s', machine, best, coalesce(printf(' of %.4g', spec), '')), '; ')
+            from (
+                select machine, max(corrected) as best, max(published) as spec
+                from cells where corrected is not null group by machine
+            )
+        ),
+        printf('No ceiling was measured; %d figures are the data sheets''', (select count(*) from cells))
+    ) || '.' as verdict

@@ -73,13 +73,14 @@ with machines as (  -- a processor copies nothing to a GPU: its pairs show nothi
     from cells where run is not null group by machine
 )
 select
-    coalesce(
-        'At hand ' || (select join_list(list(
-            printf('on %s steps take %s times as long unpinned, %.3g times on average of %d pair%s', machine,
+    coalesce('At hand '
+        || (
+            select join_list(list(printf(
+                'on %s steps take %s times as long unpinned, %.3g times on average of %d pair%s', machine,
                 format_range(least, most), mean, pairs, case pairs when 1 then '' else 's' end)
-            || coalesce(printf(', copies to the GPU reach %.3g GB/s unpinned and %.3g pinned', unpinned, pinned),
-                ', and nothing is copied to a GPU')
-            order by machine)) from machines where pairs > 0),
-        'No pair of cells that differ in pinning alone is at hand')
-    || printf('; the study reports %.3g times on average.', (select published from cells
-        where setting like 'mean%')) as verdict
+                || coalesce(printf(', copies to the GPU reach %.3g GB/s unpinned and %.3g pinned', unpinned, pinned),
+                    ', and nothing is copied to a GPU') order by machine))
+            from machines where pairs > 0
+        ), 'No pair of cells that differ in pinning alone is at hand')
+    || printf('; the study reports %.3g times on average.',
+        (select published from cells where setting like 'mean%')) as verdict

@@ -113,7 +113,10 @@ changes as (
     group by place, what
 )
 select
-    (select printf('An epoch %s takes %.2g min, 1/%.0f of table I''s %.3g', claim, study, listed_time / study,
-        listed_time) from listed_epoch)
+    (
+        select printf('An epoch %s takes %.2g min, 1/%.0f of table I''s %.3g', claim, study, listed_time / study,
+            listed_time)
+        from listed_epoch
+    )
     || coalesce((select '; at hand, ' || string_agg(change, '; ' order by place) from changes),
         '; no two cells at hand differ in the batch size alone') || '.' as verdict

@@ -51,7 +51,11 @@ from accuracies as a join fitting as f using (run) where a.last_accuracy is not 
 order by all;
 
 select
-    (select string_agg(printf('%s on %s: %.3g times guessing', setting, machine, corrected), '; ' order by corrected)
-        from (from cells where unit = 'x' order by corrected limit 2))
-    || coalesce((select printf('; %d runs at hand have an accuracy', count(*)) from cells where run is not null
-        having count(*) > 0), '') || '.' as verdict
+    (
+        select string_agg(printf('%s on %s: %.3g times guessing', setting, machine, corrected), '; ' order by corrected)
+        from (from cells where unit = 'x' order by corrected limit 2)
+    )
+    || coalesce((
+        select printf('; %d runs at hand have an accuracy', count(*))
+        from cells where run is not null having count(*) > 0
+    ), '') || '.' as verdict

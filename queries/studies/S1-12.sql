@@ -72,7 +72,12 @@ from pairs as e where e.best_accuracy is not null
 order by all;
 
 select
-    coalesce((select join_list(list(printf('%s: %.3g %% against %.3g %%', concat_ws(', ', model, setting),
-        100 * corrected, 100 * study) order by model, setting, run)) from cells where quantity = 'best accuracy'),
-        'No pair of cells that differ in the learning rate alone, or in the optimizer alone, is at hand')
-            || '.' as verdict
+    coalesce(
+        (
+            select join_list(list(
+                printf('%s: %.3g %% against %.3g %%', concat_ws(', ', model, setting), 100 * corrected, 100 * study)
+                order by model, setting, run))
+            from cells where quantity = 'best accuracy'
+        ),
+        'No pair of cells that differ in the learning rate alone, or in the optimizer alone, is at hand'
+    ) || '.' as verdict

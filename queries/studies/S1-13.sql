@@ -55,6 +55,8 @@ from effects as e join fitting as f on e.this_run = f.run where e.allocated_byte
 order by all;
 
 select
-    coalesce((select join_list(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study)
-        order by model, setting)) from cells where run is not null and quantity like 'time%'),
-        'No pair of cells that differ in precision alone is at hand') || '.' as verdict
+    coalesce((
+        select join_list(list(printf('%s, %s: %.3g times as fast', coalesce(model, 'one model'), setting, study)
+            order by model, setting))
+        from cells where run is not null and quantity like 'time%'
+    ), 'No pair of cells that differ in precision alone is at hand') || '.' as verdict

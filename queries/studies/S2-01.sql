@@ -144,12 +144,16 @@ sentences as (
     where over_cpu is not null or speedup is not null
 )
 select
-    (select string_agg(printf('Two GPUs make %s %.3f times as fast, an efficiency of %.0f %%', model, speedup,
-        100 * efficiency), '. ' order by model) from published_two)
+    (
+        select string_agg(
+            printf('Two GPUs make %s %.3f times as fast, an efficiency of %.0f %%', model, speedup, 100 * efficiency),
+            '. ' order by model)
+        from published_two
+    )
     || (
         select coalesce('. On the processor '
-            || string_agg(printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model,
-            a.flop / b.flop), '; ')
+            || string_agg(
+                printf('%s takes less time than %s with %.1f times its FLOPs', a.model, b.model, a.flop / b.flop), '; ')
             || ': something else than arithmetic sets the time', '')
         from costs as a join costs as b on a.flop > b.flop and a.cpu < b.cpu
     )

@@ -36,7 +36,7 @@ order by all;
 
 select
     string_agg(printf('%s: %.0f times more FLOPs than estimated', model, corrected / study), '; ' order by model)
-    || printf('; the parameters are right within %.1f %%.', (select 100 * max(abs(study / corrected - 1)) from cells
-        where quantity = 'parameters')) as verdict
+    || printf('; the parameters are right within %.1f %%.',
+        (select 100 * max(abs(study / corrected - 1)) from cells where quantity = 'parameters')) as verdict
 from cells
 where quantity = 'FLOPs of an image' and setting = 'study'

@@ -57,11 +57,15 @@ lines as (
 )
 select
     coalesce(
-        join_list(list(printf('%s: from batch %d to %d the share goes from %.2f %% to %.2f %%', label, least, most,
-            100 * first, 100 * last)
+        join_list(list(
+            printf('%s: from batch %d to %d the share goes from %.2f %% to %.2f %%', label, least, most, 100 * first,
+                100 * last)
             || coalesce(printf(', the time of a sample from %.4g µs to %.4g µs', first_ns / 1e3, last_ns / 1e3), '')
-                order by label)),
-        (select printf('No two cells differ in the batch size alone; the share is %.2f %% to %.2f %%', 100 * min(study),
-            100 * max(study)) from cells)
+            order by label)),
+        (
+            select printf('No two cells differ in the batch size alone; the share is %.2f %% to %.2f %%',
+                100 * min(study), 100 * max(study))
+            from cells
+        )
     ) || '.' as verdict
 from lines

@@ -58,5 +58,10 @@ counted as (
 )
 select
     (select printf('%s by FLOPs, %.0f times between the ends', right_one, span) from ordered)
-    || coalesce((select '; by the study''s counter ' || join_list(list(sentence order by sentence)) from counted
-        having count(*) > 0), '; no two models at hand were counted on one machine at one batch size') || '.' as verdict
+    || coalesce(
+        (
+            select '; by the study''s counter ' || join_list(list(sentence order by sentence))
+            from counted having count(*) > 0
+        ),
+        '; no two models at hand were counted on one machine at one batch size'
+    ) || '.' as verdict

@@ -46,6 +46,8 @@ order by all;
 select
     printf('If the study''s timeline was its ten minutes, the GPU was busy %.2g %% of them',
         (select 100 * corrected from cells where run is null))
-    || coalesce((select printf('; the devices at hand are busy %.3g %% to %.3g %% of their windows',
-        100 * min(corrected), 100 * max(corrected)) from cells where run is not null having count(*) > 0), '')
-        || '.' as verdict
+    || coalesce((
+        select printf('; the devices at hand are busy %.3g %% to %.3g %% of their windows', 100 * min(corrected),
+            100 * max(corrected))
+        from cells where run is not null having count(*) > 0
+    ), '') || '.' as verdict

@@ -29,9 +29,13 @@ qualify row_number() over (partition by m.run order by m.rank, m.device) = 1
 order by m.model, m.batch_size, m.run;
 
 select
-    coalesce((select printf('Under DataParallel the first GPU holds %.3g to %.3g times what the others do',
-        min(corrected), max(corrected)) from cells where regexp_matches(setting, '\bdp\b') having count(*) > 0),
-        'No run under DataParallel has peaks')
-    || coalesce((select printf('; under DDP it is %.3g to %.3g', min(corrected), max(corrected)) from cells
-        where contains(setting, 'ddp') having count(*) > 0), '') || '.' as verdict
+    coalesce((
+        select printf('Under DataParallel the first GPU holds %.3g to %.3g times what the others do', min(corrected),
+            max(corrected))
+        from cells where regexp_matches(setting, '\bdp\b') having count(*) > 0
+    ), 'No run under DataParallel has peaks')
+    || coalesce((
+        select printf('; under DDP it is %.3g to %.3g', min(corrected), max(corrected))
+        from cells where contains(setting, 'ddp') having count(*) > 0
+    ), '') || '.' as verdict
 from (select 1)

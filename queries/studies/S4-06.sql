@@ -61,6 +61,8 @@ listed as (
     from judged left join words using (verdict)
 )
 select
-    (select printf('%.3g is %.2g of the loss of guessing among ten classes', study, study / corrected) from cells
-        where run is null)
+    (
+        select printf('%.3g is %.2g of the loss of guessing among ten classes', study, study / corrected)
+        from cells where run is null
+    )
     || coalesce((select printf('; at hand: %s', verdicts) from listed), '') || '.' as verdict
