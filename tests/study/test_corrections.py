@@ -2,30 +2,28 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from tests.build import build_store
-from tests.study.asking import Tables, cells, of_example, of_tables
+from tests.study.literal_rows import Tables, cells, evaluate, evaluate_example, join, row_state
 from tracelab.resources import DATA
-from tracelab.study import session, spec
-from tracelab.study.evaluate import row_states
 
 
-def test_a_gpu_that_only_copies_is_not_busy(tmp_path: Path) -> None:
+def test_a_gpu_that_only_copies_is_not_busy() -> None:
     kernel = {"name": "gemm", "device": 0, "stream": 7}
     tables: Tables = {
         "kernels": [kernel | {"start_ns": 0, "dur_ns": 100}, kernel | {"start_ns": 180, "dur_ns": 20}],
         "memcpys": [{"device": 0, "stream": 8, "start_ns": 90, "dur_ns": 60, "direction": "HtoD", "size_bytes": 1}],
     }
-    (busy,) = cells(of_tables("S3-16", tmp_path, tables), run="r")
+    (busy,) = cells(evaluate("S3-16", tables), run="r")
     assert (busy["corrected"], busy["claim"]) == (120 / 200, "of 200 ns; copies and memsets alone 50 ns")
 
 
 def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> None:
     truth = json.loads((DATA / "generated" / "truth.json").read_text("utf-8"))["ranks"]
-    busy = {str(cell["setting"]): cell["corrected"] for cell in cells(of_example("S3-16"), run="generated-4rank-ddp")}
+    busy = {
+        str(cell["setting"]): cell["corrected"] for cell in cells(evaluate_example("S3-16"), run="generated-4rank-ddp")
+    }
     assert busy == {
         f"rank {rank}, GPU {rank}": pytest.approx(each["busy_ns"] / each["window_ns"]) for rank, each in truth.items()
     }
@@ -33,7 +31,7 @@ def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> N
 
 
 @pytest.mark.parametrize("parallelism", ["dp", "ddp"])
-def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_path: Path, parallelism: str) -> None:
+def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(parallelism: str) -> None:
     ranks = {0: 0, 1: 0} if parallelism == "dp" else {0: 0, 1: 1}
     step = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_ns": 900}
     tables: Tables = {
@@ -55,7 +53,7 @@ def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_pa
             for device, rank in ranks.items()
         ],
     }
-    answer = of_tables("S3-07", tmp_path, tables)
+    answer = evaluate("S3-07", tables)
     found = {cell["quantity"]: cell["corrected"] for cell in cells(answer, run="r")}
     assert found["time of a step's broadcasts, each GPU"] == 90
     assert found["bytes of a step, device to device, each GPU"] == 4000
@@ -63,7 +61,7 @@ def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(tmp_pa
 
 @pytest.mark.parametrize(("row", "dataset", "epoch_min"), [("S1-04", "cifar10", 2.0), ("S1-07", "cifar100", 2.0)])
 def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
-    tmp_path: Path, row: str, dataset: str, epoch_min: float
+    row: str, dataset: str, epoch_min: float
 ) -> None:
     run = {"model": "alexnet", "dataset": dataset, "gpu": "NVIDIA H200", "gpus": 1, "pretrained": True, "epochs": 1}
     step = {"epoch": 0, "start_ns": 0, "samples": 10}
@@ -75,14 +73,14 @@ def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
         ],
         "host_samples": [{"host": "h", "device": 0, "time_ns": 1, "used_bytes": 35, "total_bytes": 140}],
     }
-    answer = of_tables(row, tmp_path, tables)
+    answer = evaluate(row, tables)
     found = {cell["quantity"]: (cell["machine"], cell["corrected"]) for cell in cells(answer, run="r")}
     assert found == {"time of an epoch": ("NVIDIA H200", epoch_min), "share of memory": ("NVIDIA H200", 0.25)}
     assert answer.verdict.endswith("; at hand an epoch takes 2 min in 1 run.")
 
 
-def test_table_four_tells_of_the_memory_that_no_other_table_has(tmp_path: Path) -> None:
-    assert of_tables("S1-07", tmp_path, {"runs": [{}]}).verdict == (
+def test_table_four_tells_of_the_memory_that_no_other_table_has() -> None:
+    assert evaluate("S1-07", {"runs": [{}]}).verdict == (
         "No model is at chance; the shares of memory are right within 0.83 points (vgg16_bn: 90 % printed, 89.2 %); "
         "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables list 2.3 to "
         "2.7."
@@ -101,26 +99,16 @@ def trained(run: str, settings: Mapping[str, object], accuracy: float | None = N
     return {"runs": [TRAINED | {"run": run} | dict(settings)], "steps": steps}
 
 
-def together(*parts: Tables) -> Tables:
-    return {name: [row for part in parts for row in part.get(name, [])] for name in {*parts[0], *parts[-1]}}
-
-
-def state(row: str, folder: Path, tables: Tables) -> tuple[str, int]:
-    with session.open_session(build_store(folder / "lab", tables)) as con:
-        (found,) = row_states(con, [spec.find(row)])
-    return found.state, len(found.runs)
-
-
-def test_rates_are_compared_within_an_optimizer_and_optimizers_at_one_rate(tmp_path: Path) -> None:
+def test_rates_are_compared_within_an_optimizer_and_optimizers_at_one_rate() -> None:
     accuracies = {"sgd": (0.3, 0.6, 0.7), "adam": (0.9, 0.5, 0.2)}
-    tables = together(
+    tables = join(
         *(
             trained(f"{optimizer}-{rate}", {"optimizer": optimizer, "learning_rate": rate}, accuracy)
             for optimizer, found in accuracies.items()
             for rate, accuracy in zip((0.001, 0.01, 0.1), found, strict=True)
         )
     )
-    answer = of_tables("S1-12", tmp_path, tables)
+    answer = evaluate("S1-12", tables)
     found = {cell["setting"]: (cell["study"], cell["corrected"]) for cell in cells(answer, quantity="best accuracy")}
     assert found == {
         "sgd, rate 0.001 → 0.01": (0.3, 0.6),
@@ -143,18 +131,18 @@ def test_rates_are_compared_within_an_optimizer_and_optimizers_at_one_rate(tmp_p
     ],
 )
 def test_runs_fit_where_they_differ_in_that_setting_alone(
-    tmp_path: Path, row: str, one: dict[str, object], other: dict[str, object]
+    row: str, one: dict[str, object], other: dict[str, object]
 ) -> None:
-    paired = together(trained("a", one), trained("b", other))
-    unlike = together(trained("a", one), trained("b", other | {"batch_size": 4}))
-    assert state(row, tmp_path / "paired", paired) == ("answered", 2)
-    assert state(row, tmp_path / "unlike", unlike) == ("published", 0)
+    paired = join(trained("a", one), trained("b", other))
+    unlike = join(trained("a", one), trained("b", other | {"batch_size": 4}))
+    assert row_state(row, paired) == ("answered", 2)
+    assert row_state(row, unlike) == ("published", 0)
 
 
 @pytest.mark.parametrize("row", ["S0-09", "S4-02"])
-def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Path, row: str) -> None:
+def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(row: str) -> None:
     line: dict[str, object] = {"optimizer": "sgd", "parallelism": "dp"}
-    tables = together(
+    tables = join(
         *(
             trained(f"x-b{batch}-g{gpus}", line | {"batch_size": batch, "gpus": gpus}, dur_ns=10 * batch // gpus + gpus)
             for batch in (4, 8)
@@ -162,8 +150,8 @@ def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Pa
         ),
         trained("y-g1", line | {"sweep": "B", "gpus": 1}),
     )
-    assert {cell["model"] for cell in cells(of_tables(row, tmp_path / "all", tables))} >= {"net"}
-    alone = of_tables(row, tmp_path / "one", tables, "y-g1")
+    assert {cell["model"] for cell in cells(evaluate(row, tables))} >= {"net"}
+    alone = evaluate(row, tables, "y-g1")
     assert (alone.runs, [cell for cell in cells(alone) if cell["model"] == "net"]) == (("y-g1",), [])
 
 
@@ -172,7 +160,7 @@ def test_a_run_that_is_named_is_taken_without_those_of_other_sweeps(tmp_path: Pa
     [(None, 0.4, (10, "the fastest size of the run")), (40.0, 1, (40, "measured in limits"))],
 )
 def test_a_slow_copy_is_one_below_half_of_the_link_as_it_was_measured(
-    tmp_path: Path, measured: float | None, share: float, peak: tuple[float, str]
+    measured: float | None, share: float, peak: tuple[float, str]
 ) -> None:
     copy = {"device": 0, "stream": 7, "direction": "HtoD"}
     limit = {"run": "limits", "uuid": "GPU-1", "metric": "h2d_pinned", "best": measured, "unit": "gb_per_s"}
@@ -184,13 +172,13 @@ def test_a_slow_copy_is_one_below_half_of_the_link_as_it_was_measured(
             copy | {"start_ns": 90, "dur_ns": 40, "size_bytes": 100},
         ],
     }
-    answer = of_tables("S3-04", tmp_path, tables)
+    answer = evaluate("S3-04", tables)
     (slow,) = cells(answer, quantity="share of the time that is slow", run="r")
     (top,) = cells(answer, quantity="peak that slow is half of")
     assert (slow["corrected"], (top["corrected"], top["claim"])) == (share, peak)
 
 
-def test_launches_stand_with_their_percentile_and_the_other_calls_of_their_window(tmp_path: Path) -> None:
+def test_launches_stand_with_their_percentile_and_the_other_calls_of_their_window() -> None:
     call = {"api": "runtime", "tid": 1}
     launches = [{"name": "cudaLaunchKernel", "start_ns": 10 * at, "dur_ns": 2 if at else 200} for at in range(50)]
     rest = [
@@ -201,7 +189,7 @@ def test_launches_stand_with_their_percentile_and_the_other_calls_of_their_windo
         "runs": [{"model": "net", "batch_size": 4, "gpus": 1, "tags": [("window", "backward")]}],
         "api_calls": [call | each for each in (*launches, *rest)],
     }
-    answer = of_tables("S3-11", tmp_path, tables)
+    answer = evaluate("S3-11", tables)
     found = {(cell["quantity"], cell["setting"]): cell["study"] or cell["corrected"] for cell in cells(answer, run="r")}
     assert found == {
         ("share of the calls' time", "1 GPU, window backward"): 298 / 400,
@@ -216,16 +204,16 @@ def test_launches_stand_with_their_percentile_and_the_other_calls_of_their_windo
     )
 
 
-def test_the_memory_of_a_host_is_none_of_a_card(tmp_path: Path) -> None:
+def test_the_memory_of_a_host_is_none_of_a_card() -> None:
     host = {"host": "h", "time_ns": 1, "used_bytes": 5000, "total_bytes": 9000, "rss_bytes": 100}
     run = TRAINED | {"run": "cpu", "gpus": 0}
-    assert state("S1-11", tmp_path / "cpu", {"runs": [run], "host_samples": [host | {"run": "cpu"}]}) == (
+    assert row_state("S1-11", {"runs": [run], "host_samples": [host | {"run": "cpu"}]}) == (
         "needs capture",
         0,
     )
     card = {"device": 0, "epoch": 0, "step": 0, "allocated_bytes": 200, "reserved_bytes": 400, "used_bytes": 600}
     tables: Tables = {"runs": [TRAINED], "memory_peaks": [card], "host_samples": [host]}
-    answer = of_tables("S1-11", tmp_path / "gpu", tables)
+    answer = evaluate("S1-11", tables)
     assert [(cell["quantity"], cell["study"], cell["corrected"]) for cell in cells(answer)] == [
         ("in use, and allocated", 600, 200),
         ("in use, and reserved", 600, 400),

@@ -1,10 +1,8 @@
 """Rows about counters: what ncu counted, beside timelines and measured ceilings."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.study.asking import Tables, cells, of_tables
+from tests.study.literal_rows import Tables, cells, evaluate
 
 OPERATIONS = [form + op for form in "dfh" for op in ("add", "mul", "fma")]
 
@@ -27,8 +25,8 @@ def counted(clocks: str | None, *timelines: str) -> Tables:
     }
 
 
-def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_path: Path) -> None:
-    answer = of_tables("S2-07", tmp_path, counted("none", "t1", "t2"))
+def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline() -> None:
+    answer = evaluate("S2-07", counted("none", "t1", "t2"))
     found = {cell["setting"]: (cell["study"], cell["corrected"], cell["claim"]) for cell in cells(answer, unit="ns")}
     assert found == {
         "clocks: none, against t1": (30, 20, "1 of 2 launches"),
@@ -49,9 +47,9 @@ def test_a_launch_under_ncu_stands_beside_the_same_kernel_of_one_timeline(tmp_pa
     ],
 )
 def test_times_of_unknown_clocks_stand_beside_no_timeline(
-    tmp_path: Path, clocks: str | None, timelines: list[str], setting: str, told: str
+    clocks: str | None, timelines: list[str], setting: str, told: str
 ) -> None:
-    answer = of_tables("S2-07", tmp_path, counted(clocks, *timelines))
+    answer = evaluate("S2-07", counted(clocks, *timelines))
     found = [(cell["setting"], cell["study"], cell["corrected"]) for cell in cells(answer, unit="ns")]
     assert found == [(setting, 80, None)]
     assert answer.verdict == f"1 metrics a launch were taken; {told}"
@@ -64,9 +62,7 @@ def test_times_of_unknown_clocks_stand_beside_no_timeline(
         ("base", None, ", at 10 GB/s and at clocks other than those of the measured 40 GB/s."),
     ],
 )
-def test_bytes_a_second_are_held_against_what_the_card_reaches(
-    tmp_path: Path, clocks: str, share: float | None, told: str
-) -> None:
+def test_bytes_a_second_are_held_against_what_the_card_reaches(clocks: str, share: float | None, told: str) -> None:
     counts = {f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": 0 for op in OPERATIONS}
     values = counts | {
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 150,
@@ -81,7 +77,7 @@ def test_bytes_a_second_are_held_against_what_the_card_reaches(
         "kernel_metrics": [launch | {"metric": metric, "value": float(value)} for metric, value in values.items()],
         "ceilings": [{"run": "limits", "uuid": "GPU-1", "metric": "dram_copy", "best": 40.0, "unit": "gb_per_s"}],
     }
-    answer = of_tables("S2-10", tmp_path, tables)
+    answer = evaluate("S2-10", tables)
     (of_card,) = cells(answer, quantity="DRAM bandwidth / that of the card")
     (reached,) = cells(answer, quantity="bandwidth of the card")
     assert (of_card["corrected"], reached["corrected"], reached["claim"]) == (

@@ -1,40 +1,20 @@
 """The seven verdicts come out of queries on data; each number here is worked out by hand, or by other code."""
 
 import csv
-from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
-from tests.build import build_store
+from tests.study.literal_rows import cells, evaluate, evaluate_example
 from tracelab.resources import DATA
-from tracelab.study import example, session, spec
-from tracelab.study.evaluate import Answer, evaluate_row
-
-Cell = Mapping[str, object]
+from tracelab.study.evaluate import Answer
 
 RUN = {"sweep": "s", "model": "net", "world_size": 1, "status": "ok"}
 STEP = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_ns": 900}
 
 
-def of_store(row: str, store: Path | None) -> Answer:
-    with session.open_session(store) as con:
-        return evaluate_row(con, spec.find(row))
-
-
-def of_example(row: str) -> Answer:
-    with example.example_store([spec.find(row)]) as store:
-        return of_store(row, store)
-
-
-def cells(answer: Answer, **wanted: object) -> list[Cell]:
-    found = answer.cells.to_pylist()
-    return [cell for cell in found if all(cell[name] == value for name, value in wanted.items())]
-
-
 def test_fadd_alone_is_a_four_hundredth_and_a_hundredth_of_the_flops() -> None:
-    answer = of_example("S2-03")
+    answer = evaluate_example("S2-03")
     found = [(cell["model"], cell["published"], cell["study"], cell["corrected"]) for cell in answer.cells.to_pylist()]
     assert found == [
         ("alexnet", 3_566_912, 3_566_912, 1_431_966_400),
@@ -47,7 +27,7 @@ def test_fadd_alone_is_a_four_hundredth_and_a_hundredth_of_the_flops() -> None:
 
 
 def test_a_double_precision_counter_misses_nearly_all_and_names_are_no_weights() -> None:
-    answer = of_example("S3-13")
+    answer = evaluate_example("S3-13")
     means = {
         (cell["model"], cell["batch_size"]): (cell["study"], cell["corrected"])
         for cell in cells(answer, quantity="mean count of a kernel")
@@ -78,7 +58,7 @@ def test_a_double_precision_counter_misses_nearly_all_and_names_are_no_weights()
 
 
 def test_the_memory_experiment_recorded_the_start_of_the_process_alone() -> None:
-    answer = of_example("S3-09")
+    answer = evaluate_example("S3-09")
     shares = {
         str(cell["setting"]): (cell["published"], round(float(str(cell["study"])), 6))
         for cell in cells(answer, quantity="share of the calls' time")
@@ -91,22 +71,22 @@ def test_the_memory_experiment_recorded_the_start_of_the_process_alone() -> None
     )
 
 
-def test_calls_that_launch_make_the_profile_more_than_a_start(tmp_path: Path) -> None:
+def test_calls_that_launch_make_the_profile_more_than_a_start() -> None:
     call = {"api": "runtime", "tid": 1, "start_ns": 0}
     calls = [call | {"name": "cudaLaunchKernel", "dur_ns": 30}, call | {"name": "cuDeviceGetAttribute", "dur_ns": 70}]
-    answer = of_store("S3-09", build_store(tmp_path / "lab", {"api_calls": calls}))
+    answer = evaluate("S3-09", ({"api_calls": calls}))
     (launch,) = cells(answer, setting="cudaLaunchKernel")
     assert (launch["study"], launch["corrected"], answer.verdict[:6]) == (0.3, 0.3, "0 of 1")
 
 
-def test_kernels_of_two_devices_at_once_are_no_concurrency_of_a_device(tmp_path: Path) -> None:
+def test_kernels_of_two_devices_at_once_are_no_concurrency_of_a_device() -> None:
     kernel = {"name": "gemm", "stream": 7, "dur_ns": 100}
     kernels = [
         kernel | {"device": 0, "start_ns": 0},
         kernel | {"device": 0, "start_ns": 90, "stream": 8},
         kernel | {"device": 1, "start_ns": 0, "dur_ns": 190},
     ]
-    answer = of_store("S3-02", build_store(tmp_path / "lab", {"kernels": kernels}))
+    answer = evaluate("S3-02", ({"kernels": kernels}))
     found = [(cell["setting"], cell["study"], cell["corrected"]) for cell in cells(answer, run="r")]
     assert found == [("rank 0, GPU 0", 1, 10 / 190), ("rank 0, GPU 1", 1, 0)]
     assert answer.verdict == (
@@ -116,13 +96,13 @@ def test_kernels_of_two_devices_at_once_are_no_concurrency_of_a_device(tmp_path:
 
 
 def test_the_study_of_concurrency_needs_no_run_for_its_own_terms() -> None:
-    answer = of_store("S3-02", None)
+    answer = evaluate("S3-02")
     (own,) = answer.cells.to_pylist()
     assert (own["published"], own["corrected"]) == (0, 675_774 / 12_375_020_000)
     assert answer.verdict == "The study's own terms give 0.00546079 %, which it rounds to 0 %."
 
 
-def test_a_broadcast_carries_the_parameters_whatever_the_batch(tmp_path: Path) -> None:
+def test_a_broadcast_carries_the_parameters_whatever_the_batch() -> None:
     tables: dict[str, list[dict[str, object]]] = {"runs": [], "kernels": [], "memcpys": [], "annotations": []}
     for batch in (4, 64):
         run = {"run": f"b{batch}"}
@@ -139,7 +119,7 @@ def test_a_broadcast_carries_the_parameters_whatever_the_batch(tmp_path: Path) -
             for device in (0, 1)
             for name, start, dur in (("ncclKernel_Broadcast_RING_LL", 0, 90), ("gemm", 100, 10 * batch))
         ]
-    answer = of_store("S3-07", build_store(tmp_path / "lab", tables))
+    answer = evaluate("S3-07", (tables))
     found = {
         (cell["quantity"], cell["batch_size"]): cell["corrected"]
         if "share" not in str(cell["quantity"])
@@ -164,7 +144,7 @@ def test_a_broadcast_carries_the_parameters_whatever_the_batch(tmp_path: Path) -
 
 
 def test_forty_percent_is_one_fifth() -> None:
-    answer = of_store("S1-08", None)
+    answer = evaluate("S1-08")
     times: dict[str, list[tuple[Decimal, Decimal]]] = {"cifar10": [], "cifar100": []}
     with (DATA / "studies" / "S1.csv").open(newline="") as file:
         listed = {
@@ -187,7 +167,7 @@ def test_forty_percent_is_one_fifth() -> None:
     )
 
 
-def test_summed_memory_falls_where_the_peak_rises(tmp_path: Path) -> None:
+def test_summed_memory_falls_where_the_peak_rises() -> None:
     names = ("runs", "steps", "annotations", "ops", "memory_events", "memory_peaks")
     tables: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     for batch, sizes, peak in ((10, (40, 60), 100), (100, (90, 160), 400)):
@@ -203,7 +183,7 @@ def test_summed_memory_falls_where_the_peak_rises(tmp_path: Path) -> None:
             for time, size in enumerate((*sizes, -sum(sizes)), 1)
         ]
         tables["memory_peaks"].append(run | {"device": 0, "epoch": 0, "step": 0, "allocated_bytes": peak})
-    answer = of_store("S0-07", build_store(tmp_path / "lab", tables))
+    answer = evaluate("S0-07", (tables))
     found = [(cell["batch_size"], cell["study"], cell["corrected"]) for cell in answer.cells.to_pylist()]
     assert found == [(10, 100 * 1000 // 10, 100), (100, 250 * 1000 // 100, 400)]  # bytes of a step × steps of an epoch
     assert answer.verdict == (
@@ -218,7 +198,7 @@ PEAKS = {
 }  # fmt: skip
 
 
-def of_peaks(row: str, folder: Path) -> Answer:
+def of_peaks(row: str) -> Answer:
     """Peaks in MB of two models on a GPU and a CPU; the largest is of a run that ran out of memory."""
     tables: dict[str, list[dict[str, object]]] = {"runs": [], "memory_peaks": []}
     for (model, device, batch), peak in PEAKS.items():
@@ -227,11 +207,11 @@ def of_peaks(row: str, folder: Path) -> Answer:
         tables["runs"].append(RUN | run | asked | {"status": "oom" if peak == 900 else "ok"})
         place: dict[str, object] = {"device": 0} if device == "gpu" else {}
         tables["memory_peaks"].append(run | place | {"epoch": 0, "step": 0, "allocated_bytes": peak * 1_000_000})
-    return of_store(row, build_store(folder / "lab", tables))
+    return evaluate(row, (tables))
 
 
-def test_peaks_are_compared_within_one_model_and_layout_and_failed_runs_with_none(tmp_path: Path) -> None:
-    assert of_peaks("S3-14", tmp_path).verdict == (
+def test_peaks_are_compared_within_one_model_and_layout_and_failed_runs_with_none() -> None:
+    assert of_peaks("S3-14").verdict == (
         "Between batch sizes of one model on one layout peaks differ up to 1.5 times (net on 1 GPU: 100 MB at batch 4, "
         "150 MB at 8); between models at one batch size and layout up to 4 times (batch 4 on 1 GPU: net 100 MB, big "
         "400 MB); 1 of 5 peaks are of runs that failed, and compared with none."
@@ -239,13 +219,13 @@ def test_peaks_are_compared_within_one_model_and_layout_and_failed_runs_with_non
 
 
 @pytest.mark.parametrize("row", ["S0-07", "S3-14"])
-def test_a_peak_at_the_failure_stands_beside_the_status_of_its_run(row: str, tmp_path: Path) -> None:
-    found = {cell["run"]: (cell["status"], cell["corrected"]) for cell in cells(of_peaks(row, tmp_path), model="big")}
+def test_a_peak_at_the_failure_stands_beside_the_status_of_its_run(row: str) -> None:
+    found = {cell["run"]: (cell["status"], cell["corrected"]) for cell in cells(of_peaks(row), model="big")}
     assert found == {"big-gpu-4": (None, 400_000_000), "big-gpu-8": ("oom", 900_000_000)}
 
 
-def test_the_verdict_on_memory_says_which_peaks_are_those_at_a_failure(tmp_path: Path) -> None:
-    assert of_peaks("S0-07", tmp_path).verdict == (
+def test_the_verdict_on_memory_says_which_peaks_are_those_at_a_failure() -> None:
+    assert of_peaks("S0-07").verdict == (
         "Peaks go from 3 MB to 400 MB; allocations were not recorded, so the study's sum is not at hand; 1 of 5 runs "
         "failed: the peak beside their status, up to 0.9 GB, is the one until then."
     )

@@ -33,7 +33,7 @@ _SOURCE_COLUMNS = dict.fromkeys(("study", "authors", "institution", "year", "tit
 _MODEL_COLUMNS = {"model": "varchar", "parameters": "bigint", "image_size": "bigint", "flop": "bigint"}
 
 _RECORDED_SQL = """
-create temp table recorded as
+create or replace temp table recorded as
 with described as (
     select
         runs.*,
@@ -60,7 +60,7 @@ def open_session(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
         root = store if store is not None else _empty_store(Path(folder))
         with session.connect(root) as con, integrity.explain_read_errors(root), session.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-            _create_tables(con)
+            create_tables(con)
             yield con
 
 
@@ -76,7 +76,8 @@ def format_citation(study: str) -> str:
     return str(source[0]) if source else study
 
 
-def _create_tables(con: duckdb.DuckDBPyConnection) -> None:
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the published figures, the sizes of models and the recorded runs as temporary tables of a session."""
     paths = sorted(FIGURES.glob("S*.csv"))
     con.execute(_csv_table_sql("figures", paths, _FIGURE_COLUMNS))
     con.execute(_csv_table_sql("models", FIGURES / "models.csv", _MODEL_COLUMNS))
@@ -92,7 +93,7 @@ def _csv_table_sql(name: str, paths: Path | Sequence[Path], columns: dict[str, s
     listed = [paths] if isinstance(paths, Path) else paths
     files = ", ".join("'" + path.as_posix().replace("'", "''") + "'" for path in listed)
     types = ", ".join(f"'{column}': '{kind}'" for column, kind in columns.items())
-    return f"create temp table {name} as from read_csv([{files}], header = true, columns = {{{types}}})"
+    return f"create or replace temp table {name} as from read_csv([{files}], header = true, columns = {{{types}}})"
 
 
 def _empty_store(root: Path) -> Path:
