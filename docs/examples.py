@@ -194,5 +194,6 @@ def _draw_png(query: Query, answer: pa.Table, *, small: bool) -> bytes | None:
         plot.save(plot.figure(answer, query), drawing, fmt="png")
     except NoDataError:
         return None
-    Image.open(drawing).convert("RGB").quantize(COLORS).save(reduced, "png", optimize=small)
+    picture = Image.open(drawing).convert("RGB").quantize(COLORS)
+    picture.save(reduced, "png", optimize=small, compress_level=9 if small else 1)
     return reduced.getvalue()
