@@ -29,7 +29,7 @@ class StoreError(TracelabError):
 
 
 class ReaderBugError(TracelabError):
-    """A reader breaks its contract, whatever the file contains."""
+    """A reader breaks its contract, independently of the file."""
 
 
 class SchemaMismatchError(ReaderBugError):
