@@ -16,8 +16,8 @@ from tests.readers.small import kernel, op
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
-from tracelab.readers.kineto.parser import RefusedChunkError
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+from tracelab.readers.kineto.parser.types import RefusedChunkError
 from tracelab.readers.ncu import probe
 from tracelab.readers.ncu.diagnostics import MESSAGES as OF_NCU
 from tracelab.readers.ncu.read_report import parse_lines

@@ -5,8 +5,8 @@ import re
 
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import MAPPINGS
-from tracelab.readers.kineto.parser import ParsedChunk
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+from tracelab.readers.kineto.parser.types import ParsedChunk
 
 PLAIN = len(MAPPINGS)
 """The kind of events whose arguments have no columns."""

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.readers.parsing import PLAIN, SEVERAL, compact, parse, parse_rows
-from tracelab.readers.kineto.parser import RefusedChunkError, Shape
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+from tracelab.readers.kineto.parser.types import RefusedChunkError, Shape
 
 WORDS = re.compile(rb"-?\b(?:inf(?:inity)?|nan)\b", re.IGNORECASE)
 

@@ -7,8 +7,8 @@ import pytest
 from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compact, parse, parse_rows
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
-from tracelab.readers.kineto.parser import UnfitValues
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+from tracelab.readers.kineto.parser.types import UnfitValues
 
 
 def test_arguments_go_into_their_columns_and_what_is_left_over_stays_json() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from tests.readers.parsing import PLAIN, parse
 from tracelab.readers.kineto import mapping, parser
-from tracelab.readers.kineto.parser import RefusedChunkError, borrow_parser, compiled_parser
+from tracelab.readers.kineto.parser import borrow_parser, compiled_parser
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser, TooManyNamesError
 from tracelab.readers.kineto.parser.layout import MAX_ARGUMENTS, MAX_KINDS, MAX_WATCHED_NAMES, NAMES_BYTES, ArgumentType
 from tracelab.readers.kineto.parser.python_parser import PythonParser
+from tracelab.readers.kineto.parser.types import RefusedChunkError
 
 MAX_CHUNK_BYTES = 1 << 30
 

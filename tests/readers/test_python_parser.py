@@ -18,12 +18,12 @@ from tests.readers.test_kineto_parser_any import event_text, events, spaces
 from tracelab import schema
 from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto import parser, repair
+from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.chunker import ChunkBuffer, Chunker, Trace
 from tracelab.readers.kineto.mapper import borrow_connection, classify_shapes
-from tracelab.readers.kineto.parser import ParsedChunk
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.python_parser import PythonParser
+from tracelab.readers.kineto.parser.types import ParsedChunk, RefusedChunkError
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDED = (
@@ -58,7 +58,7 @@ def compare_parsers(path: Path) -> None:
             in_python = list(python.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             try:
                 fast = compiled.parse_chunk(chunk, lambda shapes: classify_shapes(shapes, connection), base_ns=BASE_NS)
-            except parser.RefusedChunkError:
+            except RefusedChunkError:
                 expected = list(compiled.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             else:
                 lines, _ = repair.repair_events(fast.irregular, BASE_NS, DiagnosticCounts())

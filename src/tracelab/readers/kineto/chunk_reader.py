@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
-from tracelab.readers.kineto.parser import ParsedChunk, Parser, RefusedChunkError, Shape
+from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, RefusedChunkError, Shape
 
 _ID_COLUMNS = ("pid", "tid")
 

@@ -15,7 +15,7 @@ from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS, SECONDARY_LEFTOVER, Mapping
-from tracelab.readers.kineto.parser import Shape
+from tracelab.readers.kineto.parser.types import Shape
 
 _MAX_BOUND_QUERIES = 256
 

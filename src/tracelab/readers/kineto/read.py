@@ -14,7 +14,8 @@ from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, ChunkBuffer, Chunker, Trace
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
-from tracelab.readers.kineto.parser import ParserError, borrow_parser, compiled_parser_problem
+from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
+from tracelab.readers.kineto.parser.types import ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import ARGUMENT_NUMBERS, ARGUMENT_TYPES, COUNTERS
-from tracelab.readers.kineto.parser import KindsOf, ParsedChunk, ParserError, RefusedChunkError, Shape, UnfitValues
 from tracelab.readers.kineto.parser.layout import (
     MAX_ARGUMENTS,
     MAX_KINDS,
@@ -18,6 +17,14 @@ from tracelab.readers.kineto.parser.layout import (
     NOT_WATCHED,
     ArgumentType,
     Column,
+)
+from tracelab.readers.kineto.parser.types import (
+    KindsOf,
+    ParsedChunk,
+    ParserError,
+    RefusedChunkError,
+    Shape,
+    UnfitValues,
 )
 from tracelab.readers.kineto.parser.wasm_module import Bytes, WasmModule, struct_type
 

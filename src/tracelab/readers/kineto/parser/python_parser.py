@@ -11,13 +11,7 @@ import pyarrow as pa
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.json_text import decoder, encode
 from tracelab.readers.kineto.mapping import ARGUMENT_TYPES, ArgumentPlan
-from tracelab.readers.kineto.parser import (
-    KindsOf,
-    ParsedChunk,
-    RefusedChunkError,
-    Shape,
-    UnfitValues,
-)
+from tracelab.readers.kineto.parser.types import KindsOf, ParsedChunk, RefusedChunkError, Shape, UnfitValues
 
 Event = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import wasmtime
 
-from tracelab.readers.kineto.parser import ParserError
 from tracelab.readers.kineto.parser.layout import STRUCTS
+from tracelab.readers.kineto.parser.types import ParserError
 
 try:
     import resource
