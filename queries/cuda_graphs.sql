@@ -17,7 +17,7 @@
 -- launches = "Launches of the graph that ran on the device."
 -- kernels = "Kernel executions of all launches."
 -- copies = "Copies of all launches."
--- fills = "Memsets of all launches."
+-- memsets = "Memsets of all launches."
 -- min_nodes = "Fewest kernels, copies and memsets of a launch; of whole graphs the number that the source records."
 -- max_nodes = "Most of them."
 -- dur_ns = "Durations of nodes or whole graphs, added up."
@@ -79,7 +79,7 @@ launches as (
         run, rank, device, part,
         count(*) filter (kind = 'kernel') as kernels,
         count(*) filter (kind = 'memcpy') as copies,
-        count(*) filter (kind = 'memset') as fills,
+        count(*) filter (kind = 'memset') as memsets,
         sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns,
         max(end_ns) filter (has_valid_interval(start_ns, end_ns)) - min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as span_ns,
         any_value(api_ns) as api_ns
@@ -89,8 +89,8 @@ launches as (
 sized as (
     select
         l.run, l.rank, l.device, l.part.graph as graph, l.part.recorded as recorded,
-        l.kernels, l.copies, l.fills, l.dur_ns, l.span_ns, l.api_ns, b.busy_ns,
-        case when l.part.recorded = 'whole' then s.nodes else l.kernels + l.copies + l.fills end as nodes
+        l.kernels, l.copies, l.memsets, l.dur_ns, l.span_ns, l.api_ns, b.busy_ns,
+        case when l.part.recorded = 'whole' then s.nodes else l.kernels + l.copies + l.memsets end as nodes
     from launches as l
     left join busy('nodes') as b
         on l.run = b.run and l.rank = b.rank and l.device is not distinct from b.device and l.part = b.part
@@ -111,7 +111,7 @@ graphs as (
         count(*) as launches,
         sum(kernels) as kernels,
         sum(copies) as copies,
-        sum(fills) as fills,
+        sum(memsets) as memsets,
         min(nodes) as min_nodes,
         max(nodes) as max_nodes,
         coalesce(sum(dur_ns), 0) as dur_ns,
@@ -133,7 +133,7 @@ select
     g.run, g.rank, g.device, g.graph, g.recorded, g.launches,
     as_bigint(g.kernels) as kernels,
     as_bigint(g.copies) as copies,
-    as_bigint(g.fills) as fills,
+    as_bigint(g.memsets) as memsets,
     g.min_nodes, g.max_nodes,
     as_bigint(g.dur_ns) as dur_ns,
     as_bigint(g.busy_ns) as busy_ns,

@@ -30,7 +30,7 @@
 -- kernel_ns = "Their durations, added up."
 -- copies = "Copies of the step."
 -- copy_ns = "Their durations, added up."
--- fills = "Memsets of the step."
+-- memsets = "Memsets of the step."
 -- cpu_ns = "The step's own range on the host, up to the next step."
 -- api_calls = "Runtime and driver calls begun in that range, by any thread of the process."
 -- api_ns = "Their durations, added up."
@@ -176,7 +176,7 @@ sums as (
         coalesce(sum(measured_ns) filter (kind = 'kernel'), 0) as kernel_ns,
         count(*) filter (kind = 'memcpy') as copies,
         coalesce(sum(measured_ns) filter (kind = 'memcpy'), 0) as copy_ns,
-        count(*) filter (kind = 'memset') as fills
+        count(*) filter (kind = 'memset') as memsets
     from (select slot, kind, case when has_valid_interval(start_ns, end_ns) then end_ns - start_ns end as measured_ns from work)
     group by slot
 ),
@@ -197,7 +197,7 @@ step_rows as (
         s.range_end_ns - s.start_ns as cpu_ns,
         l.lane is not null as has_gpu,
         p.compute_ns, p.exposed_comm_ns, p.exposed_memory_ns, p.other_steps_ns, a.late_ns,
-        g.kernels, g.kernel_ns, g.copies, g.copy_ns, g.fills,
+        g.kernels, g.kernel_ns, g.copies, g.copy_ns, g.memsets,
         coalesce(h.api_calls, 0) as api_calls,
         coalesce(h.api_ns, 0) as api_ns,
         coalesce(h.sync_ns, 0) as sync_ns
@@ -217,7 +217,7 @@ step_rows as (
         sum(g.kernel_ns) as kernel_ns,
         sum(g.copies)::bigint as copies,
         sum(g.copy_ns) as copy_ns,
-        sum(g.fills)::bigint as fills
+        sum(g.memsets)::bigint as memsets
     from (select distinct slot, run, rank, device from outside join lanes using (lane)) as o
     join sums as g using (slot)
     left join late as a using (slot)
@@ -235,7 +235,7 @@ figures as (
         coalesce(kernel_ns, 0) as kernel_ns,
         coalesce(copies, 0) as copies,
         coalesce(copy_ns, 0) as copy_ns,
-        coalesce(fills, 0) as fills
+        coalesce(memsets, 0) as memsets
     from step_rows
 )
 select
@@ -252,7 +252,7 @@ select
     as_bigint(kernel_ns) as kernel_ns,
     copies,
     as_bigint(copy_ns) as copy_ns,
-    fills, cpu_ns, api_calls,
+    memsets, cpu_ns, api_calls,
     as_bigint(api_ns) as api_ns,
     as_bigint(sync_ns) as sync_ns,
     name

@@ -14,7 +14,7 @@
 -- stream = "The stream."
 -- kernels = "common"
 -- copies = "common"
--- fills = "Memsets."
+-- memsets = "Memsets."
 -- graphs = "CUDA graphs recorded as a whole."
 -- dur_ns = "Durations of all of them, added up."
 -- kernel_dur_ns = "Durations of the kernels, added up."
@@ -61,7 +61,7 @@ sums as (
         run, rank, device, part,
         count(*) filter (kind = 'kernel') as kernels,
         count(*) filter (kind = 'memcpy') as copies,
-        count(*) filter (kind = 'memset') as fills,
+        count(*) filter (kind = 'memset') as memsets,
         count(*) filter (kind = 'graph') as graphs,
         sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as dur_ns,
         sum(dur_ns) filter (kind = 'kernel' and has_valid_interval(start_ns, end_ns)) as kernel_dur_ns,
@@ -88,7 +88,7 @@ select
     s.run, s.rank, s.device,
     s.part.context as context,
     s.part.stream as stream,
-    s.kernels, s.copies, s.fills, s.graphs,
+    s.kernels, s.copies, s.memsets, s.graphs,
     as_bigint(coalesce(s.dur_ns, 0)) as dur_ns,
     as_bigint(coalesce(s.kernel_dur_ns, 0)) as kernel_dur_ns,
     as_bigint(coalesce(c.comm_dur_ns, 0)) as comm_dur_ns,

@@ -133,7 +133,7 @@ def test_steps_are_divided_as_a_walk_over_boundaries_divides_them(db):
                 assert actual[at]["kernels"] == len(own[0]) + len(own[1])
                 assert sum(actual[at][name] for name in columns) == actual[at]["step_ns"]
             lost = sum(place is None and row["device"] == device for row, place in zip(rows, places, strict=True))
-            assert sum(row["kernels"] + row["copies"] + row["fills"] for row in actual if row["step"] is None) == lost
+            assert sum(row["kernels"] + row["copies"] + row["memsets"] for row in actual if row["step"] is None) == lost
 
 
 def test_waits_are_the_ranges_of_the_loader(db):

@@ -131,7 +131,7 @@ def test_gpu_rows_of_several_processes_name_none_by_guess(tmp_path: Path) -> Non
     assert lab.one("kernels")["pid"] is None
 
 
-# -------------------------------------------------------------------------------------------------------- copies, fills
+# ------------------------------------------------------------------------------------------------------ copies, memsets
 
 
 @pytest.mark.parametrize(

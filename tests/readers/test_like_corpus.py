@@ -193,10 +193,10 @@ def test_gpu_activities_are_those_of_nvprofs_database(tmp_path: Path) -> None:
     lab = Lab(ingest_paths(tmp_path, [path]).store)
     rows = lab.query("kernel_summary", like="nvprof").to_pylist()
     total = sum(map(sum, sums.values()))
-    (fills,) = (row for row in rows if row["name"] == "[CUDA memset]")
+    (memsets,) = (row for row in rows if row["name"] == "[CUDA memset]")
     assert {row["gpu_activities_ns"] for row in rows} == {total}
     assert sum(row["time_ns"] for row in rows if row["name"].startswith("[CUDA memcpy")) == sum(sums["memcpy"])
-    assert (fills["calls"], fills["time_percent"]) == (9, round(100 * sum(sums["memset"]) / total, 6))
+    assert (memsets["calls"], memsets["time_percent"]) == (9, round(100 * sum(sums["memset"]) / total, 6))
     assert sum(row["time_percent"] for row in rows) == pytest.approx(100, abs=1e-5)
 
 

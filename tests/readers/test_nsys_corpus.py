@@ -121,9 +121,9 @@ def test_copies_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
 
 def test_memsets_and_synchronizations_match_the_file(lab: Lab, raw: Raw) -> None:
     shift = raw.shift_ns
-    fills = Counter((row["start_ns"], row["dur_ns"], row["size_bytes"], row["value"]) for row in lab.rows("memsets"))
+    memsets = Counter((row["start_ns"], row["dur_ns"], row["size_bytes"], row["value"]) for row in lab.rows("memsets"))
     rows = raw.rows(PREFIX + "MEMSET", "start, end, bytes, value")
-    assert same(fills, Counter((t + shift, e - t, b, v) for t, e, b, v in rows))
+    assert same(memsets, Counter((t + shift, e - t, b, v) for t, e, b, v in rows))
     kinds = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
     stored = Counter(
         (row["start_ns"], row["dur_ns"], row["kind"], row["stream"], row["event_id"]) for row in lab.rows("syncs")

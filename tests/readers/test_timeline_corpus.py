@@ -151,7 +151,7 @@ def test_streams_are_those_of_the_oracle_and_make_up_the_device(answers: Answers
 def test_sums_over_streams_are_those_of_the_device(answers: Answers) -> None:
     totals: dict[Key, Counter] = defaultdict(Counter)
     for row in answers.said["stream_summary"]:
-        names = ("kernels", "copies", "fills", "graphs", "dur_ns", "kernel_dur_ns", "comm_dur_ns")
+        names = ("kernels", "copies", "memsets", "graphs", "dur_ns", "kernel_dur_ns", "comm_dur_ns")
         totals[place(row)].update({name: row[name] for name in names})
     shares = {place(row): row for row in answers.said["nccl_share"] if row["collective"] == "all"}
     counts = Counter((*place(row), row["kind"]) for row in answers.activity)
@@ -229,7 +229,7 @@ def test_graphs_hold_the_work_that_their_calls_launched(answers: Answers) -> Non
     stored: Counter = Counter()
     launches = 0
     for row in answers.said["cuda_graphs"]:
-        stored[row["run"]] += row["kernels"] + row["copies"] + row["fills"]
+        stored[row["run"]] += row["kernels"] + row["copies"] + row["memsets"]
         launches += row["api_calls"]
     assert +stored == expected
     assert (launches, len(called), sum(expected.values())) == (95, 95, 706)

@@ -159,18 +159,18 @@ def test_overlap_is_what_of_communication_lies_in_compute(memory, gpu, launched,
 
 @checked
 @given(st.lists(rows, min_size=1, max_size=8), st.lists(rows, max_size=4), st.lists(rows, max_size=4))
-def test_tracelens_parts_add_up_and_are_those_of_sets(memory, kernels, copies, fills):
+def test_tracelens_parts_add_up_and_are_those_of_sets(memory, kernels, copies, memsets):
     tables = {"kernels": kernels, "memcpys": [], "memsets": []}
     bare = ("rank", "device", "start_ns", "dur_ns")
     tables["memcpys"] = [{name: row[name] for name in bare} | {"direction": "HtoD"} for row in copies]
-    tables["memsets"] = [{name: row[name] for name in bare} for row in fills]
+    tables["memsets"] = [{name: row[name] for name in bare} for row in memsets]
     lab = memory.filled(tables)
 
     def instants(listed: Iterable[Row]) -> set[int]:
         return {at for row in listed for at in range(row["start_ns"], row["start_ns"] + row["dur_ns"], 250)}
 
     for row in lab.query("gpu_breakdown", like="tracelens").to_pylist():
-        ours = [[each for each in listed if each["rank"] == row["rank"]] for listed in (kernels, copies, fills)]
+        ours = [[each for each in listed if each["rank"] == row["rank"]] for listed in (kernels, copies, memsets)]
         comm = instants(each for each in ours[0] if "nccl" in each["name"])
         computation = instants(each for each in ours[0] if "nccl" not in each["name"]) | instants(ours[2])
         memcpy = instants(ours[1])

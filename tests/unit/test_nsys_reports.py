@@ -33,7 +33,7 @@ kernels = st.fixed_dictionaries(timed | placed | linked | named)
 copies = st.fixed_dictionaries(
     timed | placed | {"direction": st.sampled_from([*OPERATIONS]), "size_bytes": st.sampled_from([None, 0, 500, 62500])}
 )
-fills = st.fixed_dictionaries(timed | placed | {"size_bytes": st.sampled_from([None, 0, 500, 62500])})
+memsets = st.fixed_dictionaries(timed | placed | {"size_bytes": st.sampled_from([None, 0, 500, 62500])})
 calls = st.fixed_dictionaries(
     timed | linked | named | {"tid": st.sampled_from([5, 6]), "api": st.sampled_from(["runtime", "driver", "osrt"])}
 )
@@ -104,7 +104,7 @@ def test_kernels_are_summed_up_by_run_and_name(memory, listed):
 
 
 @checked
-@given(st.lists(copies, min_size=1, max_size=8), st.lists(fills, max_size=4))
+@given(st.lists(copies, min_size=1, max_size=8), st.lists(memsets, max_size=4))
 def test_copies_and_fills_are_summed_up_by_operation(memory, copied, filled):
     found = ask(memory, "cuda_gpu_mem_time_sum", {"memcpys": copied, "memsets": filled})
     words = [(row, f"[CUDA memcpy {OPERATIONS[row['direction']]}]") for row in timed_rows(copied)]
@@ -113,7 +113,7 @@ def test_copies_and_fills_are_summed_up_by_operation(memory, copied, filled):
 
 
 @checked
-@given(st.lists(copies, min_size=1, max_size=8), st.lists(fills, max_size=4))
+@given(st.lists(copies, min_size=1, max_size=8), st.lists(memsets, max_size=4))
 def test_sizes_are_summed_up_in_megabytes_of_three_digits(memory, copied, filled):
     found = ask(memory, "cuda_gpu_mem_size_sum", {"memcpys": copied, "memsets": filled})
     parts: dict[tuple, list[int]] = defaultdict(list)

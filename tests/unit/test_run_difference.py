@@ -30,7 +30,7 @@ placed = {
 device = {"device": st.sampled_from([0, None])}
 kernels = st.fixed_dictionaries(placed | device | {"name": st.sampled_from([COMPUTE, COMMUNICATION, "step", None])})
 copies = st.fixed_dictionaries(placed | device | {"direction": st.sampled_from(["HtoD", "DtoD", None])})
-fills = st.fixed_dictionaries(placed | device)
+memsets = st.fixed_dictionaries(placed | device)
 ranges = st.fixed_dictionaries(placed | {"name": st.sampled_from(["step 1", "step 22", "load"])})
 
 
@@ -109,7 +109,7 @@ def divisors(tables: dict[str, list[Row]], *, by_kernel: bool) -> dict[tuple, fl
 @given(
     st.lists(kernels, min_size=1, max_size=10),
     st.lists(copies, max_size=4),
-    st.lists(fills, max_size=3),
+    st.lists(memsets, max_size=3),
     st.lists(ranges, max_size=6),
     st.booleans(),
 )
