@@ -37,7 +37,7 @@ class Lab:
             ):
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
                 return session.run_interruptible(con, lambda: execute.run(con, query, params))
-        with sandbox.connect(self.store) as con, session.translate_errors():
+        with sandbox.connect(self.store) as con, execute.locate_errors(query), session.translate_errors():
             sandbox.check(con, query.sql)
             return session.run_interruptible(con, lambda: execute.run(con, query, params))
 

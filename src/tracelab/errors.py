@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -70,6 +70,12 @@ def suggest_name(kind: str, name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
     return f"no {kind} {name!r}; {hint}"
+
+
+def suggest_close(prefix: str, name: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean '…'?)` for the known name that is nearest to the given one; empty where none is near."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f" (did you mean {prefix + near[0]!r}?)" if near else ""
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -330,7 +330,12 @@ def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, 
         (HEADER.replace('"T"', "T"), "q.sql:3: the header is not valid TOML"),
         (HEADER.replace('-- title = "T"\n', ""), "q.sql:2: the header needs 'title'"),
         (HEADER.replace('["kernels"]', '["kernel"]'), "q.sql:4: needs names 'kernel', which is not a table"),
-        (HEADER + "select $x as n", "q.sql:2: the SQL uses $x, which [params] does not declare"),
+        (HEADER + "select $x as n", "q.sql:9: the SQL uses $x, which [params] does not declare"),
+        (
+            HEADER.replace("[params]", '[params]\n-- devices = { default = 1, about = "X" }')
+            + "\nselect 1 as m,\n$device",
+            "q.sql:12: the SQL uses $device, which [params] does not declare (did you mean '$devices'?)",
+        ),
         (
             HEADER.replace("[params]", '[params]\n-- x = { default = 1, about = "X" }'),
             "q.sql:6: [params] declares 'x', which the SQL does not use",
@@ -451,3 +456,17 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
 def test_no_value_of_64_bits_makes_a_question_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
     assert execute.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+
+
+def test_errors_of_a_file_s_own_sql_name_file_and_line(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", ROWS)
+    path = tmp_path / "q.sql"
+    path.write_text(HEADER + "\n\nselect\n  devcie as n\nfrom kernels", encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape("q.sql:12: Binder Error")):
+        Lab(store).query(str(path))
+    path.write_text(
+        HEADER.replace("-- n =", "-- kernels =") + "select count(*) as kernel from kernels", encoding="utf-8"
+    )
+    message = "q.sql: [columns] describes 'kernels', which the SQL does not return (did you mean 'kernel'?)"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Lab(store).query(str(path))

@@ -1,14 +1,15 @@
 """Execute a query on a session: bind its parameters, check that the store can answer, run it."""
 
+import contextlib
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 
-from tracelab.errors import NoDataError, UsageError
+from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.query.spec import PARAMETER, Param, Query, Value
 from tracelab.schema import BY_NAME
 
@@ -19,6 +20,7 @@ SETTING_PARAM = "setting"
 """The parameter that names a setting of runs."""
 
 _MOST_RUNS_LISTED = 12
+_ERROR_LINE = re.compile(r"^LINE (?P<line>\d+):", re.MULTILINE)
 
 
 def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
@@ -26,12 +28,26 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     bound = bind(query, values)
     _check_needs(con, query)
     _check_runs(con, query, bound)
-    answer: pa.Table = con.sql(query.sql.rstrip(";"), params=bound).to_arrow_table()
+    answer: pa.Table = _bind_sql(con, query.sql.rstrip(";"), bound).to_arrow_table()
+    _check_columns(query, answer.column_names)
     if not answer.num_rows:
         _check_filters(con, query, bound)
         if SETTING_PARAM in bound and SETTING_PARAM in values:
             _check_setting(con, str(bound[SETTING_PARAM]))
     return answer
+
+
+@contextlib.contextmanager
+def locate_errors(query: Query) -> Iterator[None]:
+    """Put the file and, where DuckDB names it, the line before an error of the query's SQL."""
+    try:
+        yield
+    except TracelabError as error:
+        if not isinstance(error.__cause__, duckdb.Error):
+            raise
+        located = _ERROR_LINE.search(str(error))
+        line = f":{query.sql_line + int(located['line']) - 1}" if located else ""
+        raise type(error)(f"{query.path}{line}: {error}") from error
 
 
 def referenced_sql(query: Query) -> str:
@@ -69,6 +85,22 @@ def check_run(runs: Sequence[str], name: str) -> None:
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
+
+
+def _bind_sql(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Value]) -> duckdb.DuckDBPyRelation:
+    try:
+        return con.sql(sql, params=dict(values))
+    except (duckdb.BinderException, duckdb.CatalogException):
+        con.execute(f"explain {sql}", dict(values))  # the same error, with its line
+        raise
+
+
+def _check_columns(query: Query, answered: Sequence[str]) -> None:
+    """Raise UsageError if the header describes a column that the SQL does not return."""
+    for name in query.columns:
+        if name not in answered:
+            hint = suggest_close("", name, set(answered) - set(query.columns))
+            raise UsageError(f"{query.path}: [columns] describes {name!r}, which the SQL does not return{hint}")
 
 
 def _typed(query: Query, param: Param, value: Value) -> Value:

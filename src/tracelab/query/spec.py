@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from tracelab import schema
-from tracelab.errors import UsageError
+from tracelab.errors import UsageError, suggest_close
 from tracelab.query.report_rules import Report, parse_report
 from tracelab.resources import QUERIES
 
@@ -92,6 +92,8 @@ class Query:
     sql: str
     like: Mapping[str, str] = field(default_factory=dict)
     report: Report | None = None
+    sql_line: int = 1
+    """The line of the file that the SQL begins on."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class HeaderFile:
     first_line: int
     fields: Mapping[str, object]
     sql: str
+    sql_line: int
 
 
 class _HeaderError(Exception):
@@ -132,12 +135,14 @@ def split_header(path: Path, kind: str) -> HeaderFile:
             f"{path}:1: no header; write one between the lines `-- /// {kind}` and `-- ///`, as the files in {QUERIES}"
         )
     first_line = text.count("\n", 0, header.start("toml")) + 1
+    sql = text[header.end() :]
     return HeaderFile(
         prose=_uncomment(text[: header.start()]),
         toml=header["toml"],
         first_line=first_line,
         fields=_parse_toml(path, header["toml"], first_line),
-        sql=text[header.end() :].strip(),
+        sql=sql.strip(),
+        sql_line=text.count("\n", 0, header.end() + len(sql) - len(sql.lstrip())) + 1,
     )
 
 
@@ -154,14 +159,15 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
     fields = file.fields
     for key in fields:
         if key not in _KEYS:
-            raise _HeaderError(key, f"unknown key {key!r}; a header has {', '.join(sorted(_KEYS))}")
+            hint = suggest_close("", key, _KEYS)
+            raise _HeaderError(key, f"unknown key {key!r}{hint}; a header has {', '.join(sorted(_KEYS))}")
     columns = _columns(_field(fields, "columns", dict))
     needs = tuple(cast("list[str]", _field(fields, "needs", list)))
     for table in needs:
         if table not in schema.BY_NAME:
             raise _HeaderError("needs", f"needs names {table!r}, which is not a table; `tracelab schema` lists them")
     params = _params(fields.get("params", {}))
-    _check_params_used(params, file.sql)
+    _check_params_used(path, params, file)
     return Query(
         name=path.stem,
         path=path,
@@ -174,6 +180,7 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
         sql=file.sql,
         like=_like(fields.get("like", {})),
         report=_report(fields["report"], columns) if "report" in fields else None,
+        sql_line=file.sql_line,
     )
 
 
@@ -203,8 +210,9 @@ def _with_common(entries: object, kind: Literal["params", "columns"]) -> dict[st
         else:
             for name in entry if isinstance(entry, list) else [key]:
                 if name not in common:
+                    hint = suggest_close("", name, common)
                     raise _HeaderError(
-                        key, f"{name!r} is not in [{kind}] of {QUERIES / 'common.toml'}; describe it here"
+                        name, f"{name!r} is not in [{kind}] of {QUERIES / 'common.toml'}{hint}; describe it here"
                     )
                 merged[name] = common[name]
     return merged
@@ -224,11 +232,14 @@ def _params(entries: object) -> tuple[Param, ...]:
     return tuple(_param(name, entry) for name, entry in _with_common(entries, "params").items())
 
 
-def _check_params_used(params: tuple[Param, ...], sql: str) -> None:
-    used = {match["name"] for match in PARAMETER.finditer(sql) if match["name"]}
-    for name in sorted(used ^ {param.name for param in params}):
-        if name in used:
-            raise _HeaderError(name, f"the SQL uses ${name}, which [params] does not declare")
+def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) -> None:
+    used = {match["name"]: match.start() for match in PARAMETER.finditer(file.sql) if match["name"]}
+    declared = {param.name for param in params}
+    for name in sorted(used.keys() - declared):
+        line = file.sql_line + file.sql.count("\n", 0, used[name])
+        hint = suggest_close("$", name, declared - used.keys())
+        raise UsageError(f"{path}:{line}: the SQL uses ${name}, which [params] does not declare{hint}")
+    for name in sorted(declared - used.keys()):
         raise _HeaderError(name, f"[params] declares {name!r}, which the SQL does not use")
 
 
@@ -297,10 +308,12 @@ def _parse_toml(path: Path, commented: str, first_line: int) -> dict[str, object
 
 
 def _key_line(key: str, commented: str, first_line: int) -> int:
-    """The line of the header that names a key; without one, the line before the header's first."""
-    for number, line in enumerate(commented.splitlines(), first_line):
-        if re.match(rf'--\s*(?:("?){re.escape(key)}\1\s*=|\[{re.escape(key)}\])', line):
-            return number
+    """The line of the header that has a key, else the one that names it; else the line before the header's first."""
+    name = re.escape(key)
+    for pattern in (rf'--\s*(?:("?){name}\1\s*=|\[{name}\])', rf'.*"{name}"'):
+        for number, line in enumerate(commented.splitlines(), first_line):
+            if re.match(pattern, line):
+                return number
     return first_line - 1
 
 

@@ -239,7 +239,7 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     sentence = fill_sentence(finding.text, rows, row)
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     if is_whole:
-        rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, so in <span>{count}</span>.</small>"
+        rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>.</small>"
         return f"<li data-finding={at}>{sentence}{advice} {rule}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else ""
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
