@@ -5,12 +5,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 LOCK := requirements/lock.txt
 PARSER := src/tracelab/readers/kineto/parser
-WORKERS ?= 2
+WORKERS ?= 3
 
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
 PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disable-pip-version-check install --quiet
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
-# A process takes whole files, the longest first (tests/conftest.py); its children keep what Python compiles.
+# More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py); its children keep what Python compiles.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -23,7 +23,7 @@ check: $(VENV)/.test  ## Check style and types, and run the quick tests, in abou
 	@$(LINT)
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m 'not slow' $(ARGS)
 
-test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (2); ARGS: options of pytest.
+test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (3); ARGS: options of pytest.
 	@lint=0; { $(LINT); } || lint=$$?; \
 	$(PYTEST) -rs $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }

@@ -3,6 +3,7 @@
 import io
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +74,8 @@ def open_recorded_runs() -> Iterator[Lab]:
 def open_all_runs() -> Iterator[Lab]:
     """Ingest everything in data/ except the run that exists for a comparison."""
     with stores_folder() as folder:
-        yield Lab(_ingest(folder, "all", [ROOT / "data" / "cpu", *_generated_folders_except(CHANGED_RUN)]))
+        many = [ROOT / "data" / "generated" / name for name in _FOLDERS_OF_MANY_RUNS]
+        yield Lab(_ingest(folder, "all", many, base=recorded_runs(folder)))
 
 
 @contextmanager
@@ -110,8 +112,10 @@ def _generated_folders_except(*names: str) -> list[Path]:
     return sorted(path for path in (ROOT / "data" / "generated").iterdir() if path.name not in names)
 
 
-def _ingest(folder: Path, name: str, paths: Sequence[Path]) -> Path:
+def _ingest(folder: Path, name: str, paths: Sequence[Path], base: Path | None = None) -> Path:
     def fill(store: Path) -> None:
+        if base is not None:
+            shutil.copytree(base, store)
         working_folder = Path.cwd()
         os.chdir(ROOT)  # makes the paths in `sources` the same on every machine
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import properties, rights  # noqa: F401  registers the profiles
+from tests import properties, rights
 from tests.memory import MemoryStore
 from tracelab.store import commit
 
@@ -30,8 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:  # in the background of a script, and child processes inherit it
             signal.signal(number, handler)
-    if "HYPOTHESIS_PROFILE" in os.environ and not config.getoption("--hypothesis-profile"):
-        settings.load_profile(os.environ["HYPOTHESIS_PROFILE"])
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", properties.USUAL))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
             target = tmp_path / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             if path.is_dir():
-                shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+                shutil.copytree(path, target, dirs_exist_ok=True)  # with the compiled modules, which stay valid
             else:
                 shutil.copy(path, target)
     return tmp_path
