@@ -29,5 +29,10 @@ def study_examples(folder: Path) -> Path:
 
 
 def kineto_corpus(folder: Path) -> Path:
-    """Return the store of all Kineto traces of the corpus."""
+    """Return the store of the first set of Kineto traces of the corpus."""
     return shared_store(folder, "kineto", lambda store: pipeline.ingest([corpus.ROOT / "kineto"], store))
+
+
+def second_kineto_corpus(folder: Path) -> Path:
+    """Return the store of the second set of Kineto traces of the corpus."""
+    return shared_store(folder, "kineto2", lambda store: pipeline.ingest([corpus.ROOT / "kineto2"], store))

@@ -1,5 +1,6 @@
 """The classifier gives real kernel names the class a reader would."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -123,17 +124,138 @@ NAMES = [
     ("void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, float, float, float", "softmax_loss", None),
     ("void clover::par_ranged2d_kernel<flux_calc_kernel(int, double)::[lambda(int)]>(clover::Range2d)", None, None),
     ("my_lambda_property_europe", None, None),
+    ("hcom_allReduce__428_0_1", "communication", "all_reduce"),
+    ("hcom_allGather__503_1_1", "communication", "all_gather"),
+    ("hcom_reduceScatter__503_2_1", "communication", "reduce_scatter"),
+    ("hcom_broadcast__428_3_1", "communication", "broadcast"),
+    ("hcom_alltoallv__012_4_1", "communication", "all_to_all"),
+    ("hcom_reduce__012_4_1", "communication", "reduce"),
+    ("hcom_batchSendRecv__128_4_1", "communication", "send_recv"),
+    ("hcom_receive__128_4_1", "communication", "send_recv"),
+    ("hcom_scatter__128_4_1", "communication", "other"),
+    ("allreduceAicpuKernel", "communication", "all_reduce"),
+    ("oneccl_allreduce_pcie<sycl::_V1::ext::oneapi::bfloat16, Rt64_128_PCIE>", "communication", "all_reduce"),
+    ("oneccl_alltoall_pcie<float, Rt64_PCIE>", "communication", "all_to_all"),
+    ("oneccl_allgatherv_small<float, 8>", "communication", "all_gather"),
+    ("oneccl_reduce_scatter_large<float>", "communication", "reduce_scatter"),
+    ("oneccl_invoke_barrier", "communication", "other"),
+    ("oneccl_kernel_memcpy_bytes", "communication", "unknown"),
+    ("void barrier_on_stream_kernel_threadgroup<(threadgroup_t)1>(int, int)", "communication", "other"),
+    ("void fcollect_on_stream_kernel<float>(int, float*, float const*, unsigned long)", "communication", "all_gather"),
+    ("void broadcast_on_stream_kernel<float>(int, float*, float const*, int)", "communication", "broadcast"),
+    ("void alltoall_on_stream_kernel<float>(int, float*, float const*, unsigned long)", "communication", "all_to_all"),
+    ("void rdxn_on_stream_kernel<float, (rdxn_ops_t)4>(int, float*)", "communication", "all_reduce"),
+    ("void reducescatter_on_stream_kernel<float, (rdxn_ops_t)4>(int)", "communication", "reduce_scatter"),
+    ("void mscclpp::collective::allreducePacket<(mscclpp::ReduceOp)0, float>(float*)", "communication", "all_reduce"),
+    ("mscclpp::collective::allgatherFullmesh2(void*, mscclpp::MemoryChannel*)", "communication", "all_gather"),
+    ("void mscclpp::collective::alltoallvKernel(mscclpp::MemoryChannel*)", "communication", "all_to_all"),
+    ("void mscclpp::collective::broadcast6<false>(void*)", "communication", "broadcast"),
+    ("void mscclpp::executionKernel<float, mscclpp::LL16Packet>(int, float*)", "communication", "unknown"),
+    ("void userbuffers_fp16_sum_inplace_gpu_rw<8>(int, int, int)", "communication", "all_reduce"),
+    ("void userbuffers_fp16_sum_inplace_gpu_mc_rs_oop<8>(int, int, int)", "communication", "reduce_scatter"),
+    ("void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop_fp8<8, __nv_fp8_e4m3>(int)", "communication", "reduce_scatter"),
+    ("void userbuffers_fp16_sum_inplace_gpu_rw_ag<8>(int, int, int)", "communication", "all_gather"),
+    ("kuserbuffers_pushsendrecv(int, int, int*, int*, int4*, int4*, int)", "communication", "send_recv"),
+    ("void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<8, false>(int const*)", "communication", "all_to_all"),
+    ("void tensorrt_llm::kernels::moe_comm::moeA2APrepareCombineKernel<float>(float*)", "communication", "all_to_all"),
+    ("EpDispatchIntraNodeKernel_bf16", "communication", "all_to_all"),
+    ("void hybrid_ep::dispatch_kernel<hybrid_ep::INTRA_NODE_G2S_GROUP>(Params)", "communication", "all_to_all"),
+    ("void deep_ep::intranode::notify_dispatch<8>(int const*)", "communication", "all_to_all"),
+    ("void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(RankData*)", "communication", "reduce_scatter"),
+    ("void block_all_reduce_sum_f32_f32_kernel<256>(float*, float*, int)", "reduction", None),
+    ("small_reduce_kernel", "reduction", None),
+    ("void small_gather<float>(float*)", "embedding_index", None),
+    ("aclnnMatmulAllReduce_MatmulAllReduce", "gemm", None),
+    ("triton_poi_fused_all_gather_into_tensor_wait_tensor_0", "elementwise", None),
+    ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16>>(SSMParamsBase)", "state_space", None),
+    ("_chunk_scan_fwd_kernel", "state_space", None),
+    ("_chunk_state_fwd_kernel", "state_space", None),
+    ("_chunk_cumsum_fwd_kernel", "state_space", None),
+    ("_state_passing_fwd_kernel", "state_space", None),
+    ("_bmm_chunk_fwd_kernel", "state_space", None),
+    ("_selective_scan_update_kernel", "state_space", None),
+    ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64", "state_space", None),
+    ("fused_recurrent_gated_delta_rule_fwd_kernel", "state_space", None),
+    ("fused_sigmoid_gating_delta_rule_update_kernel", "state_space", None),
+    ("chunk_scaled_dot_kkt_fwd_kernel", "state_space", None),
+    ("chunk_local_cumsum_scalar_kernel", "state_space", None),
+    ("recompute_w_u_fwd_kernel", "state_space", None),
+    ("merge_16x16_to_64x64_inverse_kernel", "state_space", None),
+    ("chunk_fwd_kernel_o", "state_space", None),
+    ("_causal_conv1d_update_kernel", "convolution", None),
+    ("void chunk_cat_cuda_kernel<float, __nv_bfloat16>(float**)", "copy", None),
+    ("sage_fwd", "attention", None),
+    ("_fwd_grouped_kernel_stage1", "attention", None),
+    ("_fwd_kernel_stage2", "attention", None),
+    ("void (anonymous namespace)::store_kvcache<2048l, 4, false, long>(StoreKVCacheParams)", "attention", None),
+    ("create_flashinfer_kv_indices_triton", "attention", None),
+    ("concat_and_cache_mla_kernel", "attention", None),
+    ("message_fwd", None, None),
+    ("__amd_rocclr_fillBufferAligned", "fill", None),
+    ("__amd_rocclr_copyBuffer", "copy", None),
+    ("SubTensorOpWithCastTensor1d", "copy", None),
+    ("Im2d2Col_v2", "convolution", None),
+    ("Im3d2Col", "convolution", None),
+    ("void at::native::(anonymous namespace)::ComputeFusedParamsCUDAKernel<float>(long)", "norm", None),
+    ("l2norm_fwd_kernel", "norm", None),
+    ("fused__autocast_to__autocast_to_7342083413241", "fused", None),
+    ("CudaCodeGen::kernel2(CudaCodeGen::Tensor<float, (int)5>)", "fused", None),
+    ("nvfuser_none_f0_c0_r0_g0", "fused", None),
+    ("void ck_moe_stage1_kernel<256>(float*)", "gemm", None),
+    ("fmoe_bf16_pertokenFp8_g1u1_vs_silu_1tg_32x256", "gemm", None),
+    ("_ZN5aiter50fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_ps_32x256E", "gemm", None),
+    ("void vllm::moe::moe_align_block_size_kernel<int>(int*)", "embedding_index", None),
+    ("resolve_future_token_ids_kernel", "embedding_index", None),
+    ("at::cuda::(anonymous namespace)::spin_kernel(long)", "spin", None),
+    ("trans_TransData_16_MemSet", "fill", None),
+    ("aclnnMm_MatMulCommon_MemSet", "fill", None),
+    ("trans_TransData_16", "copy", None),
+    ("aclnnReduceSum_CastAiCore_Cast", "copy", None),
+    ("aclnnMm_MatMulCommon_MatMulV2", "gemm", None),
+    ("aclnnAddmm_AddAiCore_Add", "elementwise", None),
+    ("Conv2DBackpropFilter6", "convolution", None),
+    ("MaxPoolGradWithArgmaxV14", "pooling_backward", None),
+    ("aclnnNLLLoss_NLLLossAiCore_NLLLoss", "softmax_loss", None),
+    ("nvshmemi_proxy_rma_entrypoint_blocking(nvshmemi_team_t)", "communication", "unknown"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "kernel_class", "collective"), NAMES, ids=[name[:40] for name, *_ in NAMES])
-def test_class_of_a_real_name(name: str, kernel_class: str | None, collective: str | None, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with the macro and the view of the shipped rules alone."""
     with duckdb.connect() as con:
-        con.execute(kernel_classes.render_rules(kernel_classes.load_rules(tmp_path)))
-        found = con.execute(
-            "select class, collective from (select kernel_rule(?) as rule) left join kernel_rules using (rule)", [name]
-        ).fetchone()
+        con.execute(kernel_classes.render_rules(kernel_classes.load_rules(tmp_path_factory.mktemp("store"))))
+        yield con
+
+
+@pytest.mark.parametrize(("name", "kernel_class", "collective"), NAMES, ids=[name[:40] for name, *_ in NAMES])
+def test_class_of_a_real_name(
+    shipped: duckdb.DuckDBPyConnection, name: str, kernel_class: str | None, collective: str | None
+) -> None:
+    found = shipped.execute(
+        "select class, collective from (select kernel_rule(?) as rule) left join kernel_rules using (rule)", [name]
+    ).fetchone()
     assert found == (kernel_class, collective)
+
+
+def test_a_sequence_of_rules_decides_like_its_rules_one_by_one(tmp_path: Path) -> None:
+    """The rules of a class that follow each other share one test; a rule with a named group stays alone."""
+    own = "pattern,class,collective\n" + "".join(f"(?P<n>{letter}),mine,\n" for letter in "xyzvw")
+    (tmp_path / "classes.csv").write_text(own)
+    names = [name for name, *_ in NAMES] + ["quux", "w"]
+    rules = kernel_classes.load_rules(tmp_path)
+    with duckdb.connect() as con:
+        con.execute(kernel_classes.render_rules(rules))
+        con.execute("create table names as select unnest(?) as name", [names])
+        decided = con.execute("select kernel_rule(name) from names").fetchall()
+        matches = [
+            con.execute("select regexp_matches(name, ?) from names", [rule.pattern]).fetchall() for rule in rules
+        ]
+    first = [
+        next((number for number, row in enumerate(rows, 1) if row[0]), None) for rows in zip(*matches, strict=True)
+    ]
+    assert [number for (number,) in decided] == first
+    assert set(range(1, 6)) < set(first)
 
 
 def test_the_users_own_rules_come_first(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import duckdb
@@ -15,6 +17,8 @@ SHIPPED = QUERIES / "classes.csv"
 COLLECTIVES = frozenset(
     ["broadcast", "all_reduce", "all_gather", "reduce_scatter", "reduce", "all_to_all", "send_recv", "other", "unknown"]
 )
+SEQUENCE_LENGTH = 4
+"""Rules from which on one test for all of them costs less than a test for each."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,7 @@ def render_rules(listed: tuple[Rule, ...]) -> str:
 
     The patterns are constants in one `case`: DuckDB compiles a constant pattern once, and one from a column per row.
     """
-    cases = "\n  ".join(
-        f"when regexp_matches(name, {_sql_literal(rule.pattern)}) then {number}"
-        for number, rule in enumerate(listed, 1)
-    )
+    cases = "\n  ".join(_render_cases(listed))
     values = ",\n  ".join(
         f"({number}, {', '.join(map(_sql_literal, (rule.kernel_class, rule.collective, rule.pattern, rule.note)))})"
         for number, rule in enumerate(listed, 1)
@@ -57,6 +58,29 @@ def render_rules(listed: tuple[Rule, ...]) -> str:
         f"from (values\n  {values}\n) as rules(rule, class, collective, pattern, note);\n"
         "comment on view kernel_rules is 'one rule of the kernel classifier; the first match decides';"
     )
+
+
+def _render_cases(listed: tuple[Rule, ...]) -> Iterator[str]:
+    """Render the branches of `kernel_rule`, one for each rule or each sequence of rules with the same class.
+
+    A sequence starts with one test for all of its patterns: kernels that do not communicate skip those rules at once.
+    """
+    numbered = enumerate(listed, 1)
+    for _, sequence in groupby(numbered, key=lambda item: item[1].kernel_class):
+        patterns = {number: rule.pattern for number, rule in sequence}
+        branches = [f"when {_render_match(pattern)} then {number}" for number, pattern in patterns.items()]
+        # RE2 refuses a group name that occurs twice in one pattern
+        if len(branches) < SEQUENCE_LENGTH or any(
+            "(?P<" in pattern or "(?<" in pattern for pattern in patterns.values()
+        ):
+            yield from branches
+        else:
+            union = "|".join(f"(?:{pattern})" for pattern in patterns.values())
+            yield f"when {_render_match(union)} then case {' '.join(branches)} end"
+
+
+def _render_match(pattern: str) -> str:
+    return f"regexp_matches(name, {_sql_literal(pattern)})"
 
 
 def _read_rules(path: Path) -> tuple[Rule, ...]:
