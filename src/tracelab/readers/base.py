@@ -76,7 +76,7 @@ class Reader(Protocol):
     """
 
     VERSION: str
-    """Stored with every source, such as "kineto-5". A new version makes the next ingest store the files again: raise
+    """Stored with every source, such as "kineto-6". A new version makes the next ingest store the files again: raise
     it whenever the same file results in other rows."""
     DESCRIPTION: str
     """What it reads, as error messages name it: "a Chrome trace as torch.profiler exports it"."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -128,13 +129,27 @@ class Mapper:
             return
         present = [key for key in mapping.ARGUMENT_TYPES if mapping.argument_column(key) in events.column_names]
         target = KINDS[kind]
-        rows.tables.append((target.table, self._map(target, present, "true", LEFTOVER)))
+        condition = "true"
+        if target is mapping.OPS and _any_starts_with(events.column("name"), mapping.STEP_PREFIX):
+            condition = f"not coalesce({_IS_STEP}, false)"
+            rows.tables.append((mapping.STEPS.table, self._map_steps(present)))
+        rows.tables.append((target.table, self._map(target, present, condition, _quote(LEFTOVER))))
         secondary = mapping.secondary_mapping(target)
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
         if secondary and (carriers or events.column(SECONDARY_LEFTOVER).null_count < len(events)):
             columns = (*(mapping.argument_column(key) for key in carriers), SECONDARY_LEFTOVER)
             condition = " or ".join(f"{_quote(column)} is not null" for column in columns)
-            rows.tables.append((secondary.table, self._map(secondary, present, condition, SECONDARY_LEFTOVER)))
+            rows.tables.append((secondary.table, self._map(secondary, present, condition, _quote(SECONDARY_LEFTOVER))))
+
+    def _map_steps(self, present: Collection[str]) -> pa.Table:
+        """Map the steps among ops; what an op has a column for is an argument of an annotation."""
+        keys = sorted(mapping.argument_keys(mapping.OPS).intersection(present))
+        as_json = {key: "::json" if mapping.ARGUMENT_TYPES[key] == "JSON" else "" for key in keys}
+        pairs = ", ".join(f"'{key}', {_quote(mapping.argument_column(key))}{as_json[key]}" for key in keys)
+        arguments = (
+            f"json_merge_patch(coalesce({_quote(LEFTOVER)}, '{{}}')::json, json_object({pairs}))"  # without NULL
+        )
+        return self._map(mapping.STEPS, present, _IS_STEP, arguments)
 
     def _map(self, target: Mapping, present: Collection[str], condition: str, leftover: str) -> pa.Table:
         return self._connection.arrow(_render_query(target, present, condition, leftover, gpu_pid=self._gpu_pid))
@@ -166,7 +181,7 @@ def category_sql(column: str) -> str:
 def _render_query(target: Mapping, present: Collection[str], condition: str, leftover: str, *, gpu_pid: str) -> str:
     """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
 
-    `leftover` is the column with the arguments that this table has no column for.
+    `leftover` is SQL for the arguments that this table has no column for.
     """
 
     def reference(keys: tuple[str, ...], kind: str) -> str:
@@ -182,7 +197,7 @@ def _render_query(target: Mapping, present: Collection[str], condition: str, lef
         for column, value in target.columns.items()
     }
     derived = f"{category_sql('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
-    selected = _select_list(target.table, columns | {"args": _quote(leftover)})
+    selected = _select_list(target.table, columns | {"args": leftover})
     return f"select {selected} from (select *, {derived} from events where {condition})"
 
 
@@ -203,10 +218,17 @@ def _add_missing_columns(events: pa.Table) -> pa.Table:
     return events
 
 
+def _any_starts_with(texts: "pa.ChunkedArray[Any]", prefix: str) -> bool:
+    """Whether any of the texts, which may be dictionary-encoded, begins with the prefix."""
+    distinct = pc.unique(texts).cast(pa.string()) if pa.types.is_dictionary(texts.type) else texts
+    return bool(pc.any(pc.starts_with(distinct, prefix)).as_py())
+
+
 def _quote(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
+_IS_STEP = f"starts_with(name, '{mapping.STEP_PREFIX}')"
 _WATCHED_ARGS = json.dumps(dict.fromkeys([mapping.WATCHED_KEY]))
 _KIND_CASES = " ".join(f"when {target.where} then {kind}" for kind, target in enumerate(MAPPINGS))
 _KINDS_QUERY = f"""

@@ -151,6 +151,8 @@ _OP = {
     "input_types": _arg("Input type", kind="JSON"),
 }
 OPS = Mapping("ops", f"cat = 'cpu_op' and ph = 'X' and name is distinct from '{COMMUNICATION_OP}'", _OP)
+STEP_PREFIX = "ProfilerStep#"
+"""The names of the profiler's steps begin like this; torch 1.8 to 1.11 files them under ops, later ones do not."""
 COMMUNICATION_OPS = Mapping("ops", "cat = 'cpu_op' and ph = 'X'", _OP)
 """Separate from the other ops, because their many arguments would make common ops slow to map."""
 
@@ -169,6 +171,26 @@ COLLECTIVE_KERNELS = Mapping("kernels", f"cat = 'kernel' and ph = 'X' and {NAMES
 """Separate from the other kernels for the same reason."""
 KERNELS = Mapping("kernels", "cat = 'kernel' and ph = 'X'", _KERNEL)
 """All other kernels: the first mapping that accepts an event takes it."""
+
+_ANNOTATION = {
+    "pid": _sql("case when cat = 'gpu_user_annotation' then gpu_pid else try_cast(pid as bigint) end"),
+    **_NAME,
+    "category": _sql("cat"),
+    "scope": _sql("case when cat = 'gpu_user_annotation' then 'gpu' else 'cpu' end"),
+    "tid": _sql("case when cat <> 'gpu_user_annotation' then try_cast(tid as bigint) end"),
+    # the track is the device, except in what `tracelab export` writes, where the arguments have it
+    "device": Value(
+        "case when cat = 'gpu_user_annotation' then nullif(coalesce({0}, try_cast(pid as bigint)), -1) end",
+        ((("device",), "BIGINT"),),
+    ),
+    "stream": Value(
+        f"case when cat = 'gpu_user_annotation' then nullif(coalesce({{0}}, {_STREAM_OF_TRACK}), -1) end",
+        ((("stream",), "BIGINT"),),
+    ),
+    **_TIMES,
+}
+STEPS = Mapping("annotations", OPS.where, _ANNOTATION | {"category": _sql("source_cat")})
+"""The steps among the ops, which only their names tell apart: `Mapper` separates them."""
 
 MAPPINGS: tuple[Mapping, ...] = (
     OPS,
@@ -228,27 +250,7 @@ MAPPINGS: tuple[Mapping, ...] = (
             "waits_for_correlation": _id("wait_on_cuda_event_record_corr_id"),
         },
     ),
-    Mapping(
-        "annotations",
-        "ph = 'X' and cat in ('user_annotation', 'gpu_user_annotation')",
-        {
-            "pid": _sql("case when cat = 'user_annotation' then try_cast(pid as bigint) else gpu_pid end"),
-            **_NAME,
-            "category": _sql("cat"),
-            "scope": _sql("case when cat = 'user_annotation' then 'cpu' else 'gpu' end"),
-            "tid": _sql("case when cat = 'user_annotation' then try_cast(tid as bigint) end"),
-            # the track is the device, except in what `tracelab export` writes, where the arguments have it
-            "device": Value(
-                "case when cat = 'gpu_user_annotation' then nullif(coalesce({0}, try_cast(pid as bigint)), -1) end",
-                ((("device",), "BIGINT"),),
-            ),
-            "stream": Value(
-                f"case when cat = 'gpu_user_annotation' then nullif(coalesce({{0}}, {_STREAM_OF_TRACK}), -1) end",
-                ((("stream",), "BIGINT"),),
-            ),
-            **_TIMES,
-        },
-    ),
+    Mapping("annotations", "ph = 'X' and cat in ('user_annotation', 'gpu_user_annotation')", _ANNOTATION),
     Mapping(
         "python_frames",
         "cat = 'python_function' and ph = 'X'",

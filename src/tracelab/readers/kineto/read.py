@@ -19,7 +19,7 @@ from tracelab.readers.kineto.parser.types import ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 
-VERSION = "kineto-5"
+VERSION = "kineto-6"
 _GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
 
