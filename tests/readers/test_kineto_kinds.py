@@ -12,9 +12,10 @@ from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 CATEGORIES = (
     *(None, "", "cpu_op", "CPU_OP", "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cpu_instant_event"),
     *("cuda_runtime", "hip_runtime", "cuda_driver", "_runtime", "user_annotation", "gpu_user_annotation", "ac2g"),
+    *("mtia_ccp_events", "mtia_runtime", "xpu_sync"),
     *("python_function", "Trace", *CATEGORY_ALIASES),
 )
-NAMES = (None, "", "aten::add", "[memory]", "record_param_comms", "Collective name")
+NAMES = (None, "", "aten::add", "[memory]", "record_param_comms", "Collective name", "dma_request", "synchronize")
 ARGUMENTS = (None, {}, {"Collective name": "allreduce"}, {"In": {"Collective name": 1}}, {"a": "Collective name"})
 EVENTS = [
     {"ph": ph, "cat": cat, "name": name, "args": args, "pid": number}

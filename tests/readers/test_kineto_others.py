@@ -11,7 +11,7 @@ from tests.readers.small import TIMES, args_of, event, given, ingest_bytes, kern
 # ---------------------------------------------------------------------------------------------- everything else is kept
 
 
-UNMAPPED = ("overhead", "Trace", "cuda_event", "external_correlation", "hardware_counters", "mtia_ccp_events", "ac2g")
+UNMAPPED = ("overhead", "Trace", "cuda_event", "external_correlation", "hardware_counters", "ac2g")
 
 
 @pytest.mark.parametrize("cat", [*UNMAPPED, "hpu_op", "xpu_something", "privateuse1_thing", "never seen"])

@@ -192,9 +192,40 @@ _ANNOTATION = {
 STEPS = Mapping("annotations", OPS.where, _ANNOTATION | {"category": _sql("source_cat")})
 """The steps among the ops, which only their names tell apart: `Mapper` separates them."""
 
+_MTIA_DMA = "dma_request"
+_MTIA_SYNCS = ("event_record", "event_wait", "synchronize")
+_MTIA = {  # the track is no stream; runtime events call the argument stream_id
+    **_GPU,
+    "stream": Value("coalesce({0}, {1})", ((("stream",), "BIGINT"), (("stream_id",), "BIGINT"))),
+}
+
 MAPPINGS: tuple[Mapping, ...] = (
     OPS,
     COMMUNICATION_OPS,
+    Mapping(
+        "syncs",  # the runtime's one is the device's half of a call that has another name
+        f"cat in ('mtia_ccp_events', 'mtia_runtime') and ph = 'X' and name in {_MTIA_SYNCS}",
+        {**_MTIA, "kind": _sql("name"), "waits_for_stream": _id("wait_on_stream")},
+    ),
+    Mapping(
+        "memcpys",
+        f"cat = 'mtia_ccp_events' and ph = 'X' and name = '{_MTIA_DMA}'",
+        {
+            **_MTIA,
+            "direction": Value(
+                "case {0} when 'HOST_TO_DEVICE' then 'HtoD' when 'DEVICE_TO_HOST' then 'DtoH' "
+                "when 'DEVICE_TO_DEVICE' then 'DtoD' else 'unknown' end",
+                ((("direction",), "VARCHAR"),),
+            ),
+            "size_bytes": _arg("size"),
+        },
+    ),
+    Mapping("kernels", "cat = 'mtia_ccp_events' and ph = 'X'", {**_MTIA, **_NAME}),
+    Mapping(
+        "syncs",  # of an XPU: recorded on the waiting thread, without device and queue
+        "cat = 'xpu_sync' and ph = 'X'",
+        {"pid": _sql("gpu_pid"), **_TIMES, "correlation": _id("correlation"), "kind": _arg("Type", kind="VARCHAR")},
+    ),
     Mapping(
         "api_calls",
         "ph = 'X' and (ends_with(cat, '_runtime') or ends_with(cat, '_driver'))",
@@ -283,7 +314,7 @@ MAPPINGS: tuple[Mapping, ...] = (
 )
 """Each event becomes a row of the first table whose condition holds, else of `counters` or `other_events`."""
 
-WATCHED_NAMES = (COMMUNICATION_OP, MEMORY_EVENT)
+WATCHED_NAMES = (COMMUNICATION_OP, MEMORY_EVENT, _MTIA_DMA, *_MTIA_SYNCS)
 """The names of events that conditions of `MAPPINGS` use; no condition may depend on any other name."""
 WATCHED_KEY = NAME_OF_COLLECTIVE
 """The same for the keys of arguments."""
