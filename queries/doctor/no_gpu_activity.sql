@@ -1,6 +1,7 @@
 -- Ranks without recorded GPU activity.
 -- A row is one run and rank with API calls or ops, and no kernel, copy, memset or graph. With kernel launches the record
--- of the kernels is missing, which is a warning; a run on the CPU has none to record.
+-- of the kernels is missing, which is a warning; a run on the CPU has none to record. A run whose source has accelerator
+-- events without a table of their own has no row: the reader's diagnostic device_events_unmapped counts them.
 -- /// check
 -- title = "No GPU activity"
 -- severity = "info"
@@ -20,6 +21,7 @@ idle as (
     select run, rank, sum(launches)::bigint as launches
     from recorded
     anti join active using (run, rank)
+    anti join (select distinct run from diagnostics where code = 'device_events_unmapped') using (run)
     group by run, rank
 )
 select

@@ -35,7 +35,8 @@ COLLECTIVES = {
 MAPPED = {
     "kernels": {"device", "context", "stream", "correlation", "External id", "external id", "grid", "block"}
     | {"registers per thread", "est. achieved occupancy %", "graph id", "graph node id"},
-    "memcpys": {"device", "context", "stream", "correlation", "External id", "external id", "bytes", "kind"},
+    "memcpys": {"device", "context", "stream", "correlation", "External id", "external id", "bytes", "kind"}
+    | {"direction", "size"},
     "memsets": {"device", "context", "stream", "correlation", "External id", "external id", "bytes"},
     "api_calls": {"correlation", "External id", "external id"},
     "ops": {"External id", "Sequence number", "Fwd thread id", "Input Dims", "Input type"},
@@ -43,7 +44,7 @@ MAPPED = {
     "python_frames": {"Python id", "Python parent id", "Python module id"},
     "memory_events": {"Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id", "Device Type"},
     "syncs": {"device", "context", "stream", "correlation", "cuda_sync_kind", "wait_on_stream"}
-    | {"wait_on_cuda_event_id", "wait_on_cuda_event_record_corr_id"},
+    | {"wait_on_cuda_event_id", "wait_on_cuda_event_record_corr_id", "stream_id"},
     "other_events": set(),
 }
 """Arguments that a column of the table holds, and `args` therefore need not."""
@@ -179,6 +180,12 @@ def _row(event: Row, base: int) -> tuple[str, Row]:
     if event.get("ph") == "X" and category == "gpu_user_annotation":
         where = _gpu(event, args)
         return "annotations", shared | {"scope": "gpu", "device": where["device"], "stream": where["stream"]}
+    if category in ("mtia_ccp_events", "mtia_runtime") and event["name"] in MTIA_ROWS:
+        table, own = MTIA_ROWS[event["name"]]
+        stream = _id(args.get("stream", args.get("stream_id")))
+        return table, shared | _gpu(event, args) | {"stream": stream} | own(event["name"], args)
+    if category == "cpu_op" and str(event.get("name")).startswith("ProfilerStep#"):
+        return "annotations", cpu | {"scope": "cpu", "device": None, "stream": None}
     if event.get("ph") == "X" and category in CPU_ROWS:
         table, own = CPU_ROWS[category]
         return table, cpu | {"external_id": external} | own(args)
@@ -235,6 +242,21 @@ GPU_ROWS = {
     "gpu_memcpy": ("memcpys", _memcpy),
     "gpu_memset": ("memsets", _memset),
     "cuda_sync": ("syncs", _sync),
+}
+
+
+MTIA_ROWS: dict[str, tuple[str, Callable[[str, Row], Row]]] = {
+    **dict.fromkeys(("pe_exe", "merge", "remote"), ("kernels", _kernel)),
+    **dict.fromkeys(("event_wait", "event_record", "synchronize"), ("syncs", _sync)),
+    "dma_request": (
+        "memcpys",
+        lambda _, args: {
+            "direction": {"HOST_TO_DEVICE": "HtoD", "DEVICE_TO_HOST": "DtoH"}[args["direction"]],
+            "src_memory": None,
+            "dst_memory": None,
+            "size_bytes": args["size"],
+        },
+    ),
 }
 
 

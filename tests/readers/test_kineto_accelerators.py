@@ -72,3 +72,83 @@ def test_real_mtia_trace(tmp_path: Path) -> None:
     (row,) = Lab(lab.store).query("gpu_breakdown").arrow().to_pylist()
     assert row["device"] == 17
     assert "no_gpu_activity" not in Lab(lab.store).doctor().arrow().column("code").to_pylist()
+
+
+def process(pid: int, name: str, layer: int) -> list[dict]:
+    """The metadata events by which msprof names a process of a trace."""
+    common = {"ph": "M", "pid": pid, "tid": 0}
+    return [
+        common | {"name": "process_name", "args": {"name": name}},
+        common | {"name": "process_sort_index", "args": {"sort_index": layer}},
+    ]
+
+
+def task(name: str, pid: int = 803, **args: object) -> dict:
+    return event(None, name, pid=pid, tid=7, args={"Stream Id": 3, "connection_id": 8, "Task Id": 1} | args)
+
+
+ASCEND = TIMES | {"pid": 100, "device": 3, "stream": 3, "correlation": 8, "args": '{"Task Id":1}'}
+
+
+def test_tasks_of_an_ascend_device_are_kernels_wherever_the_file_names_its_process(tmp_path: Path) -> None:
+    for place, events in enumerate(
+        (
+            [*process(803, "Ascend Hardware", 8), op(), task("MatMul")],
+            [task("MatMul"), op(), *process(803, "Ascend Hardware", 8)],
+        )
+    ):
+        lab = ingest_bytes(tmp_path / str(place), trace(*events))
+        assert given(lab.one("kernels"), ASCEND | {"name": "MatMul"}) == ASCEND | {"name": "MatMul"}
+        assert lab.counts == (4, 4, 0)
+        assert [row["name"] for row in lab.rows("other_events")] == ["process_name", "process_sort_index"]
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [("MEMCPY_ASYNC", "memcpys"), ("EVENT_WAIT", "syncs"), ("NOTIFY_WAIT_SQE", "syncs"), ("MODEL_EXECUTE", "syncs")],
+)
+def test_copies_and_waits_of_an_ascend_device_are_no_kernels(tmp_path: Path, name: str, table: str) -> None:
+    lab = ingest_bytes(tmp_path, trace(*process(803, "Ascend Hardware", 8), op(), task(name, connection_id=-1)))
+    assert given(lab.one(table), ASCEND | {"correlation": None}) == ASCEND | {"correlation": None}
+    assert lab.kernels == []
+
+
+@pytest.mark.parametrize(("device_pid", "host_pid"), [(803, 10002), (100 << 10 | 8 << 5 | 3, 100 << 10 | 2 << 5 | 31)])
+def test_ascend_calls_launch_kernels(tmp_path: Path, device_pid: int, host_pid: int) -> None:
+    names = [*process(device_pid, "Ascend Hardware", 8), *process(host_pid, "CANN", 2)]
+    call = event(None, "AscendCL@aclnnMm", pid=host_pid, tid=101, ts=980, args={"connection_id": 8})
+    lab = ingest_bytes(tmp_path, trace(op(), *names, task("MatMul", pid=device_pid), call))
+    expected = {"pid": 100, "tid": 101, "name": "AscendCL@aclnnMm", "api": "runtime", "correlation": 8, "args": None}
+    assert given(lab.one("api_calls"), expected) == expected
+    (row,) = Lab(lab.store).query("launch_latency").arrow().to_pylist()
+    assert (row["device"], row["launches"], row["mean_latency_ns"]) == (3, 1, 20_000)
+
+
+@pytest.mark.parametrize("category", ["hpu_op", "mtia_insight", "privateuse1_memcpy"])
+def test_accelerator_events_without_a_table_are_counted(tmp_path: Path, category: str) -> None:
+    lab = ingest_bytes(tmp_path, trace(op(), event(category, "a"), event(category, "b")))
+    (note,) = (row for row in lab.rows("diagnostics") if row["code"] == "device_events_unmapped")
+    assert note["message"] == (
+        f"2 events of an accelerator ({category}) have no table of their own; query them in other_events."
+    )
+    assert len(lab.rows("other_events")) == 2
+    assert "no_gpu_activity" not in Lab(lab.store).doctor().arrow().column("code").to_pylist()
+
+
+def test_ascend_communication_without_a_table_is_counted(tmp_path: Path) -> None:
+    names = [*process(803, "Ascend Hardware", 8), *process(903, "HCCL", 9)]
+    lab = ingest_bytes(tmp_path, trace(op(), *names, task("MatMul"), task("hcom_allReduce__1", pid=903)))
+    (note,) = (row for row in lab.rows("diagnostics") if row["code"] == "device_events_unmapped")
+    assert (note["count"], "(HCCL)" in str(note["message"])) == (1, True)
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not corpus.ROOT.is_dir(), reason="the shared corpus of traces does not stand beside this checkout")
+def test_real_ascend_trace(tmp_path: Path) -> None:
+    lab = ingest_paths(tmp_path, [corpus.ROOT / "kineto2" / "ascend"])
+    kernels, others = lab.rows("kernels"), lab.rows("other_events")
+    assert (len(kernels), len(lab.rows("memcpys")), len(lab.rows("api_calls"))) == (274, 2, 382)
+    assert {(row["device"], row["stream"], row["pid"]) for row in kernels} == {(0, 3, 437675)}
+    computing = [row["dur_ns"] for row in others if row["name"] == "Computing"]  # msprof's own row of the same work
+    assert (len(computing), sum(row["dur_ns"] for row in kernels)) == (274, 1_788_267)
+    assert abs(sum(computing) - 1_788_267) <= 1  # msprof rounds them apart

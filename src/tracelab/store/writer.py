@@ -79,29 +79,35 @@ class Sink:
                 list(pool.map(_TableWriter.close, self._writers.values()))
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Write and close one more table after `close`."""
+        """Write and close rows of a table after `close`, behind those that it has."""
         if rows.num_rows:
-            writer = self._writer(table)
-            writer.write(self._complete(table, rows))
-            writer.close()
+            self._rewrite(table, lambda old: old, self._complete(table, rows))
 
     def correct(self, correction: Correction) -> None:
         """Rewrite the closed files with corrected values."""
-        for name in self._writers:
+        for name in list(self._writers):
             self.rewrite(name, partial(_apply_correction, name, correction=correction))
 
     def rewrite(self, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Rewrite one closed table, one row group at a time."""
+        """Rewrite one closed table, one row group at a time; it has no file where no row remains."""
+        if self.staged(table):
+            self._rewrite(table, change)
+
+    def _rewrite(self, table: str, change: Callable[[pa.Table], pa.Table], more: pa.Table | None = None) -> None:
         path = self._folder / f"{table}.parquet"
-        if not path.is_file():
-            return
-        old = path.rename(path.with_suffix(".old"))
         writer = _TableWriter(path, schema.BY_NAME[table])
-        with pq.ParquetFile(old) as file:
-            for group in range(file.num_row_groups):
-                writer.write(_reencode_labels(change(file.read_row_group(group))))
+        if path.is_file():
+            old = path.rename(path.with_suffix(".old"))
+            with pq.ParquetFile(old) as file:
+                for group in range(file.num_row_groups):
+                    rows = change(file.read_row_group(group))
+                    if rows.num_rows:
+                        writer.write(_reencode_labels(rows))
+            old.unlink()
+        if more is not None:
+            writer.write(more)
         writer.close()
-        old.unlink()
+        self._writers[table] = writer
 
     def staged(self, table: str) -> Path | None:
         """Return the closed file of one table, or None if it has no rows."""

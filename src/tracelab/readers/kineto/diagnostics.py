@@ -71,6 +71,18 @@ MESSAGES: Messages = {
         "times are not numbers, or beyond 146 years, and were] stored as NULL; the first: {sample}",
         None,
     ),
+    "device_events_unmapped": (
+        "warning",
+        "{n} [event|events] of an accelerator ({sample}) [has|have] no table of [its|their] own; query [it|them] in "
+        "other_events.",
+        None,
+    ),
+    "op_unpaired": (
+        "warning",
+        "{n} [event that begins or ends an op has|events that begin or end an op have] no counterpart (among them "
+        "{sample}); query [it|them] in other_events.",
+        None,
+    ),
     "time_missing": ("warning", "{n} [event with a duration has|events with a duration have] no start time.", None),
     "parsed_in_python": (
         "info",

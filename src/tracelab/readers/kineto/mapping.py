@@ -190,7 +190,7 @@ _ANNOTATION = {
     **_TIMES,
 }
 STEPS = Mapping("annotations", OPS.where, _ANNOTATION | {"category": _sql("source_cat")})
-"""The steps among the ops, which only their names tell apart: `Mapper` separates them."""
+"""The steps among the ops: only their names distinguish them, so `Mapper` separates them."""
 
 _MTIA_DMA = "dma_request"
 _MTIA_SYNCS = ("event_record", "event_wait", "synchronize")

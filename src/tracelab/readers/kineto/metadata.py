@@ -12,6 +12,7 @@ from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.diagnostics import MESSAGES
+from tracelab.readers.kineto.late_events import find_late_kinds
 from tracelab.readers.kineto.mapper import Rows
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
@@ -39,7 +40,13 @@ class TraceSummary:
     windows: list[tuple[str, int, int | None]] = field(default_factory=list)
     first_time_ns: int | None = None
     copies_without_size: int = 0
+    late_kinds: set[str] = field(default_factory=set)
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
+
+    @property
+    def only_pid(self) -> int | None:
+        """The file's only process."""
+        return next(iter(self.cpu_pids)) if len(self.cpu_pids) == 1 else None
 
     @property
     def events(self) -> int:
@@ -65,6 +72,7 @@ class TraceSummary:
                 self._note_durations(table)
             if name == "other_events":
                 self._note_windows(table)
+                self.late_kinds |= find_late_kinds(table, self.diagnostics)
             if name == "memcpys":
                 self.copies_without_size += table.column("size_bytes").null_count
             for time in ("start_ns", "time_ns"):

@@ -12,6 +12,7 @@ from tracelab.readers.base import ReadResult
 from tracelab.readers.kineto import mapping, probe
 from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, ChunkBuffer, Chunker, Trace
+from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
 from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
@@ -43,6 +44,8 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
     for table, rows in metadata_rows(trace, rank or 0).items():
         sink.put(table, rows)
     sink.close()
+    if summary.late_kinds:
+        place_late_events(sink, summary.late_kinds, summary.cpu_pids, summary.only_pid, summary.diagnostics)
     _correct(sink, trace, summary, assumptions, rank or 0)
     if summary.copies_without_size:
         from tracelab.readers.kineto.copy_sizes import add_sizes_from_launches
@@ -120,11 +123,10 @@ class _ReaderThreads:
 def _correct(sink: Sink, trace: Trace, summary: TraceSummary, assumptions: Assumptions, rank: int) -> None:
     """Apply trailer values that contradict the assumptions."""
     shift_ns = probe.find_base_ns(trace.meta) - assumptions.base_ns
-    only_pid = next(iter(summary.cpu_pids)) if len(summary.cpu_pids) == 1 else None
     new_rank = rank if rank != assumptions.rank else None
     pids: dict[str, int | None] | None = None
-    if only_pid != assumptions.gpu_pid:
-        pids = dict.fromkeys(mapping.GPU_TABLES, only_pid)
+    if summary.only_pid != assumptions.gpu_pid:
+        pids = dict.fromkeys(mapping.GPU_TABLES, summary.only_pid)
     if shift_ns or pids or new_rank is not None:
         sink.correct(Correction(shift_ns=shift_ns, rank=new_rank, gpu_pid=pids))
     if shift_ns:
