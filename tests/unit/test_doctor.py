@@ -312,7 +312,7 @@ CASES: list[Case] = [
         ],
     ),
     (
-        "loader_unmarked",
+        "loader_missing",
         {
             "annotations": [
                 *(
@@ -348,7 +348,7 @@ CASES: list[Case] = [
         [("info", 0, 2, "2 of 3 kernels have no grid or no block.")],
     ),
     (
-        "memory_untold",
+        "memory_incomplete",
         {
             "memory_events": [
                 {"size_bytes": 8},

@@ -92,7 +92,7 @@ def _create_relations(
     Notes of a run folder count as far as the profiler's recording reaches.
 
     """
-    for name in ("05_asked", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
+    for name in ("05_selection", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
         _run_script(con, name)
     profiled = {(span.run, span.source) for span in spans if span.profiled}
     for clock in clocks:
