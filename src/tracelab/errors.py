@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tracelab.foreign_text import escape_path
+
 
 class TracelabError(Exception):
     """An expected failure; the command line prints its text and exits with `exit_code`."""
@@ -39,11 +41,6 @@ class SchemaMismatchError(ReaderBugError):
         super().__init__(f"table {table!r} {problem}" if column is None else f"column {table}.{column} {problem}")
         self.table = table
         self.column = column
-
-
-def escape_path(path: Path) -> str:
-    """Return the path as text that can be stored and printed; its name may be any bytes."""
-    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 class SourceError(TracelabError):

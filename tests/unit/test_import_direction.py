@@ -19,6 +19,7 @@ LAYERS = (
     {"output"},
     {"schema", "run_names"},
     {"errors", "enumerations", "exact_json", "resources"},
+    {"foreign_text"},
 )
 """Packages and top-level modules of tracelab, from the top down; a package may import from its own or a lower layer."""
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}

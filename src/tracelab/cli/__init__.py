@@ -14,6 +14,7 @@ import click
 
 from tracelab import __version__
 from tracelab.errors import TracelabError, is_interrupt, suggest_name, wants_tracebacks
+from tracelab.foreign_text import escape_lines, print_lines
 
 COMMANDS = {
     "collect": "Run training on a GPU node, and profile it.",
@@ -71,7 +72,7 @@ class ExpectedError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the sentence."""
-        click.echo(f"tracelab: {self.message}", file=file, err=file is None)
+        click.echo(f"tracelab: {escape_lines(self.message)}", file=file, err=file is None)
 
 
 class LazyGroup(click.Group):
@@ -91,7 +92,7 @@ class LazyGroup(click.Group):
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails to flush it once more
             if error.errno != errno.EPIPE:
-                click.echo(f"tracelab: the output cannot be written: {error.strerror}", err=True)
+                print_lines(f"tracelab: the output cannot be written: {error.strerror}", err=True)
             sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -128,6 +129,9 @@ class LazyGroup(click.Group):
             if wants_tracebacks():
                 traceback.print_exc()
             raise ExpectedError(error) from error
+        except click.ClickException as error:  # its message may quote a file name
+            error.message = escape_lines(error.message)  # type: ignore[misc]  # click declares it final for subclasses
+            raise
         except ModuleNotFoundError as error:  # a bare checkout, in which only `collect` works
             if error.name is None or error.name.partition(".")[0] == "tracelab":
                 raise
@@ -135,7 +139,7 @@ class LazyGroup(click.Group):
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
-            click.echo("tracelab: interrupted", err=True)
+            print_lines("tracelab: interrupted", err=True)
             ctx.exit(INTERRUPTED)
 
 

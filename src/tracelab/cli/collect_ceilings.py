@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from tracelab.foreign_text import print_lines
+
 _PARTS = ("stream", "gemm", "copies", "collectives")
 _EPILOG = """\b
 Examples:
@@ -42,11 +44,11 @@ def command(*, only: tuple[str, ...], gpus: int | None, **options: Any) -> None:
     """
     from tracelab.collect.ceilings.run import PARTS, CeilingOptions, measure
 
-    result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **options), lambda row: click.echo(_line(row)))
+    result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **options), lambda row: print_lines(_line(row)))
     for part, reason in result.skipped.items():
-        click.echo(f"tracelab: {part}: not measured: {reason}", err=True)
+        print_lines(f"tracelab: {part}: not measured: {reason}", err=True)
     error = f"; {result.error}" if result.error else ""
-    click.echo(f"{result.folder}: {result.figures} figures, {result.status}{error}", err=True)
+    print_lines(f"{result.folder}: {result.figures} figures, {result.status}{error}", err=True)
     if result.interrupted is not None:
         raise click.exceptions.Exit(128 + result.interrupted)
     if result.status != "ok":

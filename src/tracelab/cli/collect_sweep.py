@@ -11,6 +11,7 @@ import click
 
 from tracelab.enumerations import RUN_STATUSES
 from tracelab.errors import NoDataError
+from tracelab.foreign_text import print_lines
 from tracelab.resources import COLLECTORS
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ def command(  # noqa: PLR0913 - one for each option
     path = matrix.find_sweep_file(COLLECTORS / "sweeps", file)
     sweep = matrix.load_sweep(path, out, repeats, values.parse_fixed(fixed))
     for sentence in sweep.idle:
-        click.echo(f"{path}: {sentence}", err=True)
+        print_lines(f"{path}: {sentence}", err=True)
     cells = [cell for cell in sweep.cells if match is None or fnmatch.fnmatchcase(cell.run, match)]
     if not cells:
         raise NoDataError(f"{path}: no cell is left; check --match, and [[exclude]] in the file")
     states = {cell.run: state.cell_state(cell) for cell in cells}
     if dry_run:
-        click.echo(progress_table.render_cells(sweep, cells, states))
-        click.echo(progress_table.count_states(states), err=True)
+        print_lines(progress_table.render_cells(sweep, cells, states))
+        print_lines(progress_table.count_states(states), err=True)
     if not force:
         settings_diff.refuse_other_settings(cells[0].settings.out, state.find_other_settings(cells, states))
     if dry_run:
@@ -84,7 +85,7 @@ def command(  # noqa: PLR0913 - one for each option
     interrupted = _run(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
     states = {cell.run: state.cell_state(cell) for cell in cells}  # other processes may have run some of them
     again = "; interrupted; run the same command again to resume" if interrupted is not None else ""
-    click.echo(f"{progress_table.count_states(states)}{again}", err=True)
+    print_lines(f"{progress_table.count_states(states)}{again}", err=True)
     if interrupted is not None:
         raise click.exceptions.Exit(128 + interrupted)
     if {"failed", state.NOT_RUN, state.OTHER_SETTINGS} & set(states.values()):
@@ -109,7 +110,8 @@ def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
         took = progress_table.format_duration(result.seconds) + progress_table.format_time_left(
             spent, len(cells) - len(spent)
         )
-        click.echo(f"{clear}[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
+        click.echo(clear, err=True, nl=False)
+        print_lines(f"[{len(spent)}/{len(cells)}] {result.cell.run}: {result.status}{error}, {took}", err=True)
 
     try:
         runner.run_cells(cells, replace(means, report_progress=report_progress), done)

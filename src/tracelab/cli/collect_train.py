@@ -9,6 +9,7 @@ import click
 from tracelab.cli import INTERRUPTED
 from tracelab.collect.settings import OPTION_METADATA, Settings, default_options
 from tracelab.errors import UsageError
+from tracelab.foreign_text import print_lines
 
 _EPILOG = """\b
 Examples:
@@ -67,8 +68,8 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     for name, default in default_options().items():
         if isinstance(default, dict):
             values[name] = _pairs(name, values[name])
-    result = train(Settings(**values), report=lambda line: click.echo(line, err=True))
-    click.echo(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
+    result = train(Settings(**values), report=lambda line: print_lines(line, err=True))
+    print_lines(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
     if result.interrupted is not None:
         raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
     if result.status != "ok":

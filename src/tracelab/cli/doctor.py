@@ -18,6 +18,7 @@ from tracelab.cli import options
 from tracelab.cli.ingest import progress_bar
 from tracelab.cli.output import Output, write_atomically
 from tracelab.errors import NoDataError, TracelabError, UsageError
+from tracelab.foreign_text import escape_controls, print_exact, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +69,8 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
 
     only = doctor.find_checks(selection["codes"])
     if selection["show_sql"]:
-        click.echo("\n".join(doctor.render_sql(check, selection["run"]) for check in only or doctor.checks()), nl=False)
+        statements = (doctor.render_sql(check, selection["run"]) for check in only or doctor.checks())
+        print_exact("\n".join(statements).removesuffix("\n"))
         return
     answer = Output.of(selection["fmt"], selection["output"], force=selection["force"])
     with _store(paths, store) as (examined, unread):
@@ -82,7 +84,7 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
         for line in _lines(findings.to_pylist(), _width(), color=sys.stdout.isatty()):
             click.echo(line)
     severities = [str(severity) for severity in findings.column("severity").to_pylist()]
-    click.echo(_sum_line(severities), err=True)
+    print_lines(_sum_line(severities), err=True)
     if unread or "error" in severities or (selection["strict"] and "warning" in severities):
         raise click.exceptions.Exit(1)
 
@@ -124,7 +126,7 @@ def _ingested(paths: tuple[str, ...], store: Path) -> bool:
     failed = any(item.status == "failed" for item in refused)
     if len(refused) < len(report.files):
         for item in refused:
-            click.echo(item.message, err=True)
+            print_lines(item.message, err=True)
         return failed
     raise (TracelabError if failed else NoDataError)("; ".join(item.message for item in refused) or "there is no file")
 
@@ -156,14 +158,12 @@ def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> It
 
 
 def _place(run: str | None, rank: int | None, other_ranks: int) -> str:
-    parts = [run or "", f"rank {rank}" if rank is not None else ""]
+    parts = [escape_controls(run or ""), f"rank {rank}" if rank is not None else ""]
     more = f" (and {other_ranks:,} more)" if other_ranks else ""
     return "".join(f"  {part}" for part in parts if part) + more
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    from tracelab.output.labels import escape_controls
-
     return textwrap.wrap(
         escape_controls(text), max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
     )

@@ -10,6 +10,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.errors import UsageError
+from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
     from tracelab.export import ExportResult, Request
@@ -127,7 +128,7 @@ def command(
         )
         done = results[0]
     for line in summary_lines(done):
-        click.echo(line, err=True)
+        print_lines(line, err=True)
 
 
 def _check_suffix(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli import options
-from tracelab.errors import escape_path
+from tracelab.foreign_text import escape_path, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def command(
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
     for line in _render_report(report, problems_only=quiet):
-        click.echo(line, err=True)
+        print_lines(line, err=True)
     if report.exit_code:
         raise click.exceptions.Exit(report.exit_code)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-import click
 import pyarrow as pa
 
 from tracelab.errors import TracelabError, UsageError
+from tracelab.foreign_text import TerminalStream, escape_path, print_lines
 from tracelab.output.formats import SUFFIXES
 
 TERMINAL_ROWS = 500
@@ -51,10 +51,11 @@ class Output:
             writers.write(rows, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
             if rows.num_rows < table.num_rows:
                 summary = f"{rows.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE writes all rows"
-                click.echo(summary, err=True)
+                print_lines(summary, err=True)
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")
-            writers.write(table, self.fmt, _stdout(), width=int(columns) if columns.isdecimal() else None)
+            stream = _stdout_for(self.fmt)
+            writers.write(table, self.fmt, stream, width=int(columns) if columns.isdecimal() else None)
 
 
 def check_writable(path: Path, *, force: bool) -> None:
@@ -80,7 +81,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None], *, force: bo
     finally:
         with suppress(OSError):  # the folder may be read-only
             aside.unlink(missing_ok=True)
-    click.echo(f"Wrote {path}", err=True)
+    print_lines(f"Wrote {escape_path(path)}", err=True)
 
 
 def _format_of_suffix(path: Path) -> str:
@@ -97,6 +98,12 @@ def _default_format() -> str:
 
 def _is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def _stdout_for(fmt: str) -> BinaryIO:
+    """Return stdout for a data format: exact in a pipe or file, escaped on a terminal."""
+    stream = _stdout()
+    return cast("BinaryIO", TerminalStream(stream, quotes_cells=fmt == "csv")) if _is_terminal() else stream
 
 
 def _stdout() -> BinaryIO:

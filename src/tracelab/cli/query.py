@@ -11,6 +11,7 @@ import click
 from tracelab.cli import options
 from tracelab.cli.output import Output, check_writable, write_atomically
 from tracelab.errors import UsageError
+from tracelab.foreign_text import escape_controls, escape_lines, print_exact, print_lines
 
 if TYPE_CHECKING:
     from tracelab.query.spec import Param, Query
@@ -53,7 +54,7 @@ class QueryGroup(click.Group):
             from tracelab.query import library
 
             command = QueryCommand(library.find(args[0], tool), tools=command.tools)
-        return name, command, rest
+        return name and escape_controls(name), command, rest  # usage lines quote it
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the queries with their titles."""
@@ -77,6 +78,10 @@ class QueryCommand(click.Command):
             params=[*map(_option, query.params), *_like_option(self.tools), *_query_options(), *_shared_options()],
             epilog=_examples(query),
         )
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help; the header of the file may contain anything."""
+        return escape_lines(super().get_help(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print parameters, columns and needs before the options that all queries have."""
@@ -122,7 +127,7 @@ def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Pat
     if answer.fmt == "table" and answer.path is None:
         formatter = click.HelpFormatter(max_width=120)
         formatter.write_dl(_titles() or [("", "the library is empty")])
-        click.echo(formatter.getvalue().rstrip())
+        print_lines(formatter.getvalue().rstrip())
     else:
         answer.emit(pa.Table.from_pylist(_list_rows()))
 
@@ -157,7 +162,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     from tracelab.query import execute
 
     if options["show_sql"]:
-        click.echo(execute.render_sql(query, values))
+        print_exact(execute.render_sql(query, values))
         return
     picture: Path | None = options["plot"]
     if picture is not None:
@@ -179,7 +184,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
         draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
         write_atomically(picture, draw, force=bool(options["force"]))
         if figure.not_drawn:
-            click.echo(f"{picture}: {'; '.join(figure.not_drawn)}", err=True)
+            print_lines(f"{picture}: {'; '.join(figure.not_drawn)}", err=True)
 
 
 def _check_plot(query: "Query", path: Path, *, force: bool) -> None:

@@ -11,6 +11,7 @@ import click
 from tracelab.cli import options
 from tracelab.cli.output import check_writable, write_atomically
 from tracelab.errors import UsageError
+from tracelab.foreign_text import print_lines
 
 _EPILOG = """\b
 Examples:
@@ -56,7 +57,7 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, open_bro
         return
     write_atomically(output, partial(_write, page), force=force)
     if open_browser and not webbrowser.open(output.resolve().as_uri()):
-        click.echo("No browser could be started; open the file yourself.", err=True)
+        print_lines("No browser could be started; open the file yourself.", err=True)
 
 
 def _write(page: bytes, stream: BinaryIO) -> None:

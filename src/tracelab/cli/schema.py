@@ -6,6 +6,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
+from tracelab.foreign_text import print_lines
 from tracelab.output.help_text import format_definitions
 
 _EPILOG = """\b
@@ -26,7 +27,7 @@ def command(table: str | None, fmt: str | None, output: Path | None, *, force: b
     rows = schema.described(table)
     if answer.fmt == "table" and answer.path is None:
         if table is not None:
-            click.echo(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
-        click.echo(format_definitions([list(row.values()) for row in rows.to_pylist()]))
+            print_lines(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
+        print_lines(format_definitions([list(row.values()) for row in rows.to_pylist()]))
     else:
         answer.emit(rows)

@@ -7,7 +7,8 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
-from tracelab.errors import UsageError, escape_path
+from tracelab.errors import UsageError
+from tracelab.foreign_text import escape_path, print_exact, print_lines
 
 _EPILOG = """\b
 Examples:
@@ -36,7 +37,7 @@ def command(
     if init:
         if statement is not None:
             raise UsageError("--init takes no statement")
-        click.echo(session.init_sql(store_path(store)))
+        print_exact(session.init_sql(store_path(store)))
         return
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
         if fmt or output:
@@ -55,7 +56,7 @@ def _start_shell(store: Path) -> None:
 
     with sandbox.connect(store) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
-        click.echo(f"tracelab {__version__}, the store {escape_path(store)}; .help lists the commands", err=True)
+        print_lines(f"tracelab {__version__}, the store {escape_path(store)}; .help lists the commands", err=True)
         run_shell(Shell(con, names.refresh), store, prompt.prompt)
 
 

@@ -15,6 +15,7 @@ from tracelab.cli import options
 from tracelab.cli.output import Output, check_writable, write_atomically
 from tracelab.cli.query import PLOT_SUFFIXES
 from tracelab.errors import UsageError
+from tracelab.foreign_text import print_exact, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ def list_(study: str | None, store: Path | None, fmt: str | None, output: Path |
         states = evaluate.row_states(con, spec.select_rows(study))
     table = text_output.states_table(states)
     out.emit(table.select(["row", "state", "runs", "title"]) if out.fmt == "table" else table)
-    click.echo(text_output.summarize_states(states), err=True)
+    print_lines(text_output.summarize_states(states), err=True)
 
 
 @command.command("show", params=[options.STORE, _runs(), _example(), *options.OUTPUT])
@@ -85,7 +86,7 @@ def show(
     if out.path is not None:
         write_atomically(out.path, lambda stream: _write(stream, text), force=out.force)
     else:
-        click.echo(text, nl=False)
+        print_exact(text.removesuffix("\n"))
 
 
 @command.command("plot", params=[options.STORE, _runs(), _example()])
@@ -129,8 +130,8 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
         states = evaluate.row_states(con, chosen)
         for state in states:
             verdict = evaluate.evaluate_row(con, state.row).verdict if state.state != evaluate.CAPTURE else state.state
-            click.echo(f"{state.row.id}  {state.row.title}: {verdict}")
-    click.echo(text_output.summarize_states(states), err=True)
+            print_lines(f"{state.row.id}  {state.row.title}: {verdict}")
+    print_lines(text_output.summarize_states(states), err=True)
 
 
 def _evaluate(row: Row, store: Path | None, runs: Sequence[str], *, example: bool) -> Answer:
@@ -144,7 +145,7 @@ def _evaluate(row: Row, store: Path | None, runs: Sequence[str], *, example: boo
             return evaluate.evaluate_row(con, row, runs)
     with examples.example_store([row]) as place, session.open_session(place) as con:
         answer = evaluate.evaluate_row(con, row, runs)
-    click.echo(examples.describe_example(row), err=True)
+    print_lines(examples.describe_example(row), err=True)
     return answer
 
 

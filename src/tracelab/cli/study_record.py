@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tracelab.errors import TracelabError
+from tracelab.foreign_text import print_lines
 from tracelab.ingest import pipeline
 
 
@@ -35,6 +36,6 @@ def ingest_sweep(folder: Path, store: Path) -> None:
     report = pipeline.ingest([folder], store)
     errors = [result.message for result in report.files if result.status == "failed"]
     for message in errors:
-        click.echo(message, err=True)
+        print_lines(message, err=True)
     kept = sum(result.status in ("stored", "salvaged", "unchanged") for result in report.files)
-    click.echo(f"{folder}: {kept:,} files in {store}", err=True)
+    print_lines(f"{folder}: {kept:,} files in {store}", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli.export import build_request, selection_options, summary_lines, write_trace
+from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
     from tracelab.export.viewer import Server
@@ -60,16 +61,16 @@ def command(
             with trace.open("wb") as stream:
                 done = write_trace(store, request, trace, stream)
             for line in summary_lines(done):
-                click.echo(line, err=True)
+                print_lines(line, err=True)
             _serve(server, no_browser=no_browser)
 
 
 def _serve(server: Server, *, no_browser: bool) -> None:
     """Serve until Ctrl-C or the end of the session; both are normal ends."""
     try:
-        click.echo(f"Perfetto's interface is at {server.url} until Ctrl-C", err=True)
+        print_lines(f"Perfetto's interface is at {server.url} until Ctrl-C", err=True)
         if not no_browser:
             webbrowser.open(server.url)
         server.serve_forever()
     except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
+        print_lines("Stopped.", err=True)

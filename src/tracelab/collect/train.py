@@ -36,6 +36,7 @@ from tracelab.collect.settings import Settings
 from tracelab.collect.training.worker import OUTCOME, PARTIAL_OUTCOME
 from tracelab.collect.workloads import Workload, find_workload
 from tracelab.errors import TracelabError
+from tracelab.foreign_text import escape_lines
 from tracelab.run_names import legal_run_name
 
 
@@ -217,7 +218,7 @@ def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder:
         if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
             with contextlib.suppress(OSError):
                 output = (scratch / str(rank) / "log").read_text("utf-8", "replace")
-                (folder / f"rank{rank}.log").write_text(status.hide_home(output) or "", "utf-8")
+                (folder / f"rank{rank}.log").write_text(escape_lines(status.hide_home(output) or ""), "utf-8")
 
 
 def _finish(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError, escape_path
+from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
+from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
 from tracelab.readers.decompress import read_head
 

@@ -19,9 +19,9 @@ from tracelab.errors import (
     SourceError,
     StoreError,
     TracelabError,
-    escape_path,
     wants_tracebacks,
 )
+from tracelab.foreign_text import escape_path
 from tracelab.ingest import run_grouping
 from tracelab.ingest.discovery import Candidate, Refused, expand_paths, hash_source, probe_source, stamp_file
 from tracelab.ingest.run_grouping import RunAssignment

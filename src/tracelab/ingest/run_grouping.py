@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracelab.errors import StoreError, escape_path
+from tracelab.errors import StoreError
+from tracelab.foreign_text import escape_path
 from tracelab.ingest.discovery import Candidate, hash_source
 from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
 from tracelab.run_names import legal_run_name

@@ -4,7 +4,8 @@ from html import escape
 
 import pyarrow as pa
 
-from tracelab.output.labels import escape_controls, shorten
+from tracelab.foreign_text import escape_controls, escape_lines
+from tracelab.output.labels import shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
 
@@ -65,6 +66,6 @@ def _html_column(field: "pa.Field[pa.DataType]", values: "pa.ChunkedArray[pa.Sca
             name for name, holds in (("n", number), ("null", value is None), ("long", len(short) > _LONG)) if holds
         ]
         shape = f' class="{" ".join(kinds)}"' if kinds else ""
-        title = f' title="{escape(exact)}"' if exact != short else ""
+        title = f' title="{escape(escape_lines(exact))}"' if exact != short else ""
         cells.append(f"<td{shape}{title}>{escape(short)}</td>")
     return cells

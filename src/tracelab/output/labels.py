@@ -1,4 +1,4 @@
-"""Make names from traces fit to print: escape control characters and shorten."""
+"""Shorten names from traces so that they fit."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,15 +11,6 @@ _BEHIND_ARGUMENTS = re.compile(r"\s*($|const\b|\[|::)")
 _BETWEEN_WORDS = re.compile(r"[\s,;/·_-]+")
 NO_NAME = "(no name)"
 """Label for an empty name."""
-
-
-def escape_controls(text: str) -> str:
-    """Return the text in one line with control characters escaped: a name may contain newlines or terminal commands."""
-    return "".join(character if character.isprintable() else _escape_character(character) for character in text)
-
-
-def _escape_character(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def shorten(text: str, width: int) -> str:

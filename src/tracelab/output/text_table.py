@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 from rich.cells import cell_len
 
-from tracelab.output.labels import NO_NAME, escape_controls, shorten
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import NO_NAME, shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.units import Quantity, column_quantity, format_scaled, format_significant
 

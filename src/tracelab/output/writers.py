@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from tracelab.exact_json import json_text
-from tracelab.output.labels import escape_controls
+from tracelab.foreign_text import escape_controls
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 
 _BATCH = 10_000

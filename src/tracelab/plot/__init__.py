@@ -10,7 +10,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
-from tracelab.output.labels import escape_controls
+from tracelab.foreign_text import escape_controls
 from tracelab.plot.axis import is_finite
 from tracelab.plot.labels import NotDrawn, constant_notes, drawable, name_host, narrowing_notes
 from tracelab.plot.style import STYLE

@@ -10,7 +10,8 @@ from typing import Any
 
 from matplotlib.font_manager import findfont, get_font
 
-from tracelab.output.labels import NO_NAME, escape_controls, shorten, shorten_distinctly, strip_signature
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import NO_NAME, shorten, shorten_distinctly, strip_signature
 from tracelab.output.units import column_from_title, spell_column
 from tracelab.plot.style import STYLE
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.output.labels import escape_controls, shorten, shorten_distinctly
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import shorten, shorten_distinctly
 from tracelab.plot.labels import LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
 from tracelab.query.spec import Chart
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracelab.output.labels import escape_controls, shorten
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import shorten
 from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import column_unit

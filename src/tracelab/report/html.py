@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from tracelab.output.labels import escape_controls
+from tracelab.foreign_text import escape_controls, escape_lines
 
 _LONG = 60
 _NO_BREAK = "&nbsp;"
@@ -24,7 +24,7 @@ def render_prose(text: str) -> str:
 
 def render_value(text: str, exact: str) -> str:
     """Render a formatted value with the exact one on hover if they differ; long text is not emphasized."""
-    title = f' title="{escape(exact)}"' if exact != text else ""
+    title = f' title="{escape(escape_lines(exact))}"' if exact != text else ""
     if len(text) >= _LONG:
         return f"<span{title}>{escape_text(text)}</span>"
     return f"<b{title}>{escape_text(text).replace(' ', _NO_BREAK)}</b>"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.labels import escape_controls, shorten
+from tracelab.foreign_text import escape_controls, escape_lines
+from tracelab.output.labels import shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, format_significant
@@ -93,7 +94,8 @@ def _text_cell(value: object, text: str) -> str:
         return "<td class=u>–"
     short = shorten(escape_controls(text), _LONGEST)
     kind = " class=long" if len(short) > _LONG else " class=t"
-    return f"<td{kind}>{escape(short)}" if short == text else f'<td{kind} title="{escape(text)}">{escape(short)}'
+    title = "" if short == text else f' title="{escape(escape_lines(text))}"'
+    return f"<td{kind}{title}>{escape(short)}"
 
 
 def row_count_note(rows: int, listed: int, devices: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from tracelab import plot
 from tracelab.errors import NoDataError, UsageError
-from tracelab.output.labels import escape_controls, shorten_distinctly
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import shorten_distinctly
 from tracelab.output.units import Quantity, fit_scale
 from tracelab.plot.labels import drawable
 from tracelab.plot.style import STYLE, color

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import count
 
-from tracelab.output.labels import escape_controls, shorten_distinctly
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import shorten_distinctly
 from tracelab.output.units import Quantity, column_from_title, column_quantity
 from tracelab.plot.axis import group_by_unit, is_additive, is_finite, sum_known
 from tracelab.plot.bars import IN_TIME

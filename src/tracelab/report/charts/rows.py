@@ -5,7 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.labels import escape_controls, shorten
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import shorten
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
+from tracelab.foreign_text import escape_controls
 from tracelab.output.help_text import format_definitions
-from tracelab.output.labels import escape_controls
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.sql.repl.shell import Shell

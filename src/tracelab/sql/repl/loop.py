@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import click
-
 from tracelab.errors import TracelabError, is_interrupt
+from tracelab.foreign_text import print_lines
 from tracelab.sql import sandbox, temp_objects
 from tracelab.sql.repl.commands import run_command
 from tracelab.sql.repl.shell import Shell
@@ -31,11 +30,11 @@ def execute_input(shell: Shell, store: Path, text: str) -> None:
         with integrity.explain_read_errors(store):
             _dispatch(shell, text.strip())
     except TracelabError as error:
-        click.echo(_format_error(str(error)), err=True)
+        print_lines(_format_error(str(error)), err=True)
     except (KeyboardInterrupt, RuntimeError) as error:
         if not is_interrupt(error):
             raise
-        click.echo("interrupted", err=True)
+        print_lines("interrupted", err=True)
 
 
 def _dispatch(shell: Shell, text: str) -> None:
@@ -50,7 +49,7 @@ def _run_statement(shell: Shell, statement: str) -> None:
     if sandbox.statement_kind(shell.con, statement) == "CREATE":
         created = temp_objects.create(shell.con, statement)
         shell.on_create()
-        click.echo(f"({created.kind} {created.name} exists until you leave)", err=True)
+        print_lines(f"({created.kind} {created.name} exists until you leave)", err=True)
         return
     table = sandbox.run(shell.con, statement, max_rows=shell.max_rows + 1)
     shell.print_table(table.slice(0, shell.max_rows), has_more=table.num_rows > shell.max_rows)

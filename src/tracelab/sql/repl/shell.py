@@ -9,6 +9,7 @@ import click
 import duckdb
 import pyarrow as pa
 
+from tracelab.foreign_text import print_lines
 from tracelab.output.text_table import table_lines
 
 DEFAULT_MAX_ROWS = 500
@@ -47,4 +48,4 @@ class Shell:
             )
         else:
             summary = f"{table.num_rows:,} row{'s' * (table.num_rows != 1)}"
-        click.echo(f"({summary})", err=True)
+        print_lines(f"({summary})", err=True)
