@@ -4,12 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 from tracelab.errors import ReaderBugError
+from tracelab.foreign_text import escape_controls
 
 SAMPLE_LENGTH = 200
 _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
+_LONGEST_NUMBER = 40
+_NUMBER_LIKE = re.compile(r"[-+0-9.,eE%]{0,40}|[-+]?(?:nan|NaN|inf|Infinity|N/A|n/a)")
+_PATH = r"(?!https?://)(?:\S*[/\\]\S*[/\\]\S*|[\"'(]*(?:\.{1,2}|~)?[/\\]\S+)"
+_PRIVATE = re.compile(rf"(?<!\S){_PATH}.*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
+"""A path with all that follows it up to a colon, as it may be a command line; or `NAME=value`."""
+
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Messages = Mapping[str, tuple[str, str, str | None]]
@@ -62,15 +70,35 @@ class DiagnosticCounts:
     samples: dict[str, str] = field(default_factory=dict)
 
     def note(self, code: str, sample: object = "", count: int = 1) -> None:
-        """Count an occurrence; keep the sample if it is the first of its code."""
+        """Count an occurrence; keep the sample, escaped and cut, if it is the first of its code.
+
+        A sample is public: of a cell that is not stored it is `describe_value`, of a tool's message `redact_message`.
+        """
         self.counts[code] += count
-        self.samples.setdefault(code, str(sample)[:SAMPLE_LENGTH])
+        if code not in self.samples:
+            self.samples[code] = escape_controls(str(sample)[:SAMPLE_LENGTH])[:SAMPLE_LENGTH]
 
     def merge(self, other: "DiagnosticCounts") -> None:
         """Add the counts of another one."""
         self.counts.update(other.counts)
         for code, sample in other.samples.items():
             self.samples.setdefault(code, sample)
+
+
+def describe_value(value: object) -> str:
+    """Describe a value that is not stored: a number as it is, of any other its kind only, since it may be a secret."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        return repr(value) if _NUMBER_LIKE.fullmatch(value) else f"a text of {len(value):,} characters"
+    if value is None or isinstance(value, bool | int | float | Decimal):
+        return str(value)[:_LONGEST_NUMBER]
+    return "an array" if isinstance(value, list) else "an object"
+
+
+def redact_message(text: str) -> str:
+    """Return the first line of a tool's message without paths, command lines, and settings."""
+    return _PRIVATE.sub("…", text.strip().split("\n", 1)[0])
 
 
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:

@@ -47,7 +47,7 @@ def iter_lines(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[
         for line in complete:
             yield _decode_line(line, diagnostics)
         if len(rest) > _LONGEST_BYTES:
-            diagnostics.note("line_too_long", repr(rest[:100]))
+            diagnostics.note("line_too_long")
             rest = b""
         block = next(blocks, b"")
     if rest:
@@ -129,7 +129,7 @@ def _iter_wide_lines(
         *complete, rest = (rest + decoder.decode(block)).split("\n")
         yield from (line.rstrip("\r") for line in complete)
         if len(rest) > _LONGEST_BYTES:
-            diagnostics.note("line_too_long", rest[:100])
+            diagnostics.note("line_too_long")
             rest = ""
         block = next(blocks, b"")
     rest += decoder.decode(b"", final=True)

@@ -159,7 +159,7 @@ def _search_events(buffer: bytearray, trace: Trace) -> tuple[bytearray, int]:
     match = _EVENTS_KEY.search(buffer)
     if match:
         trace.has_events = True
-        trace.diagnostics.note("header_damaged", buffer[:80])
+        trace.diagnostics.note("header_damaged", "the beginning")
         return buffer, match.end()
     trace.cut_off = True
     return buffer, len(buffer)
@@ -205,7 +205,7 @@ def _read_trailing_keys(data: bytes, trace: Trace) -> None:
     try:
         trace.meta |= json.loads(b"{" + rest + b"}", strict=False)
     except (ValueError, RecursionError):
-        trace.diagnostics.note("header_damaged", rest[:80])
+        trace.diagnostics.note("header_damaged", "the end")
         if base := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]', data):
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 

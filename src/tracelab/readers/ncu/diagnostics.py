@@ -27,7 +27,7 @@ MESSAGES: Messages = {
     ),
     "line_too_long": (
         "error",
-        "{n} [line is longer than 64 MB and was|lines are longer than 64 MB and were] skipped; the first: {sample}",
+        "{n} [line is longer than 64 MB and was|lines are longer than 64 MB and were] skipped.",
         None,
     ),
     "no_permission": ("error", "ncu had no permission to read the GPU's counters ({sample}).", _PERMISSION),

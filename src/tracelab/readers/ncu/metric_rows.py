@@ -109,7 +109,7 @@ class MetricRows:
         if self.number_format is None:
             self.number_format = detect_format(self._texts)
         if self.number_format is not ENGLISH:
-            self.diagnostics.note("decimal_comma", self._texts[0])
+            self.diagnostics.note("decimal_comma")
         self.put("kernel_metrics", _build_table(list(self._iter_valued(self.number_format))))
         self._launches, self._metrics, self._texts, self._instances = [], [], [], []
 

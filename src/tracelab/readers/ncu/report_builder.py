@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, redact_message
 from tracelab.readers.ncu.devices import DeviceAttributes
 from tracelab.readers.ncu.metric_rows import Launch, Metric, MetricRows
 from tracelab.readers.ncu.rule_results import AdviceList
@@ -67,10 +67,11 @@ class ReportBuilder:
         elif status[1] in ("ERROR", "WARNING"):
             self._note_message(status[1], status[2].strip())
 
-    def _note_message(self, severity: str, text: str) -> None:
-        if _NO_PERMISSION in text:
+    def _note_message(self, severity: str, message: str) -> None:
+        text = redact_message(message)
+        if _NO_PERMISSION in message:
             self.diagnostics.note("no_permission", text)
-        elif _NO_KERNELS in text:
+        elif _NO_KERNELS in message:
             self.diagnostics.note("no_kernels", text)
         else:
             self.diagnostics.note("tool_error" if severity == "ERROR" else "tool_warning", text)

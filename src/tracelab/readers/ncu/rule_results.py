@@ -33,7 +33,7 @@ class AdviceList:
     def add(self, advice: Advice) -> None:
         """Add one message."""
         if len(self.messages) >= _MAX_MESSAGES:
-            self.diagnostics.note("advice_beyond_limit", advice.text)
+            self.diagnostics.note("advice_beyond_limit")
             return
         severity = "warning" if advice.kind.upper() in _WARNINGS else "info"
         self.messages.append(Diagnostic(severity, "ncu_rule", 1, _format_advice(advice)))

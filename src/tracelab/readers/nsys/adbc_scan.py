@@ -119,7 +119,7 @@ def _convert_batch(batch: pa.RecordBatch, columns: Columns, diagnostics: Diagnos
             if values.type != pa.binary():
                 raise ColumnTypeError
             is_null = batch.column(at + 1).cast(pa.bool_())
-            arrays[name] = decode_text(pc.if_else(is_null, None, values), diagnostics)
+            arrays[name] = decode_text(pc.if_else(is_null, None, values), name, diagnostics)
             at += 2
             continue
         if values.type != ARROW[kind]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.nsys.export import ARROW, Array, Kind
 
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -18,20 +18,20 @@ def build_column(values: Sequence[object], kind: Kind, name: str, diagnostics: D
     for value in values:
         cell = None if value is None else convert(value)
         if cell is None and value is not None:
-            diagnostics.note("value_unfit", f"{name} {_format_cell(value)}")
+            diagnostics.note("value_unfit", f"{name} {describe_value(value)}")
         cells.append(cell)
     if kind == "text":
-        return decode_text(pa.array(cells, pa.binary()), diagnostics)
+        return decode_text(pa.array(cells, pa.binary()), name, diagnostics)
     return pa.array(cells, ARROW[kind])
 
 
-def decode_text(values: Array, diagnostics: DiagnosticCounts) -> Array:
-    """Decode bytes as text; invalid UTF-8 is replaced and counted."""
+def decode_text(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
+    """Decode bytes as text; invalid UTF-8 is replaced and counted, with the column's name: a text may be a secret."""
     try:
         text = values.cast(pa.string())
         text.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([_decode_cell(cell, diagnostics) for cell in values.to_pylist()], pa.string())
+        return pa.array([_decode_cell(cell, name, diagnostics) for cell in values.to_pylist()], pa.string())
     return text
 
 
@@ -46,12 +46,12 @@ def to_int32(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
         return pc.if_else(fits, values, None).cast(pa.int32())
 
 
-def _decode_cell(cell: bytes | None, diagnostics: DiagnosticCounts) -> str | None:
+def _decode_cell(cell: bytes | None, name: str, diagnostics: DiagnosticCounts) -> str | None:
     if cell is None:
         return None
     text = cell.decode(errors="replace")
     if text.encode() != cell:
-        diagnostics.note("invalid_text", text)
+        diagnostics.note("invalid_text", name)
     return text
 
 
@@ -75,7 +75,3 @@ def _to_float(value: object) -> float | None:
 
 def _to_bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _format_cell(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else repr(value)

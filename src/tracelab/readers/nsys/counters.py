@@ -14,6 +14,9 @@ from tracelab.readers.nsys.export import Array, Columns, Export, read_records
 from tracelab.readers.nsys.string_table import map_distinct
 
 TABLE = "GPU_METRICS"
+KINDS: Columns = {"typeId": "int", "metricId": "int", "timestamp": "int", "value": "real"}
+"""Columns that are read."""
+
 _UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
 _GPU_BITS = 0xFF
 """Bits of a type id that number the GPU."""
@@ -43,7 +46,7 @@ def build_counters(batch: Batch, metric_names: MetricNames) -> pa.Table:
             "device": to_int32(gpu, "typeId", batch.diagnostics),
             "time_ns": time("timestamp")(batch),
             "name": names,
-            "value": batch.column("value").cast(pa.float64()),
+            "value": batch.column("value", "real"),
             "unit": map_distinct(names, _units),
         }
     )

@@ -51,7 +51,11 @@ MESSAGES: Messages = {
         "{n} [time is beyond 73 years and was|times are beyond 73 years and were] stored as NULL; the first: {sample}",
         None,
     ),
-    "invalid_text": ("warning", "{n} [text is|texts are] not UTF-8 ({sample}); the characters were replaced.", None),
+    "invalid_text": (
+        "warning",
+        "{n} [text is|texts are] not UTF-8, the first in column {sample}; the characters were replaced.",
+        None,
+    ),
     "string_missing": (
         "warning",
         "{n} [string id has|string ids have] no text in StringIds; the first: {sample}.",

@@ -42,10 +42,13 @@ _NAMING: Columns = {
 """Columns of the events that name things."""
 
 _VALUES = ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue")
-_MAPPED = {
-    *("start", "end", "eventType", "globalTid", "text", "textId", "domainId", "category", "jsonText", "jsonTextId"),
-    *_VALUES,
+KINDS: Columns = {
+    **dict.fromkeys(("start", "end", "eventType", "globalTid", "textId", "domainId", "category", "jsonTextId"), "int"),
+    **dict.fromkeys(("text", "jsonText"), "text"),
+    **dict.fromkeys(("uint64Value", "int64Value", "uint32Value", "int32Value"), "int"),
+    **dict.fromkeys(("doubleValue", "floatValue"), "real"),
 }
+"""Columns with a canonical column."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ def _payload_json(batch: Batch) -> Array:
 
 def list_extra_columns(columns: Columns) -> list[str]:
     """Return the columns that go into args."""
-    return [name for name in columns if name not in _MAPPED]
+    return [name for name in columns if name not in KINDS]
 
 
 def add_names(session: Session, nvtx_names: NvtxNames) -> Session:

@@ -101,7 +101,7 @@ def _coerce_column(values: Array, kind: Kind, name: str, diagnostics: Diagnostic
         values = values.dictionary_decode()
     try:
         if kind == "text":
-            return decode_text(values.cast(pa.binary()), diagnostics)
+            return decode_text(values.cast(pa.binary()), name, diagnostics)
         return values.cast(ARROW[kind])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         cells = (cell.encode() if isinstance(cell, str) else cell for cell in values.to_pylist())

@@ -125,13 +125,20 @@ def _find_mapping(table: str, columns: Columns, metrics: counters.MetricNames) -
 def _plan_table(
     table: str, columns: Columns, mapping: Mapping | str, metrics: counters.MetricNames
 ) -> tuple[Columns, tuple[str, ...], Callable[[Batch], MappedTables]]:
-    """Return the columns to read, those that only go into args, and the function that maps a batch."""
+    """Return the columns to read, those that only go into args, and the function that maps a batch.
+
+    Mapped columns have the kinds of their mapping: a damaged export may declare others.
+    """
     if table in nvtx.TABLES:
         extras = nvtx.list_extra_columns(columns)
-        return columns, tuple(extras), partial(nvtx.map_batch, extras=extras)
+        kinds = {name: nvtx.KINDS.get(name, kind) for name, kind in columns.items()}
+        return kinds, tuple(extras), partial(nvtx.map_batch, extras=extras)
     if not isinstance(mapping, Mapping):
-        return columns, (), lambda batch: iter([("counters", counters.build_counters(batch, metrics))])
-    selected = {name: kind for name, kind in columns.items() if name not in mapping.dropped}
+        kinds = {name: counters.KINDS.get(name, kind) for name, kind in columns.items()}
+        return kinds, (), lambda batch: iter([("counters", counters.build_counters(batch, metrics))])
+    selected: Columns = {
+        name: "int" if name in mapping.mapped else kind for name, kind in columns.items() if name not in mapping.dropped
+    }
     extras = [name for name in selected if name not in mapping.mapped]
     if table in dedup_api_calls.TABLES:
         duplicate = map_other_events(columns)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.export import Array, Export, iter_rows
+from tracelab.readers.nsys.export import Array, Export, iter_rows, read_records
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StringTable:
 
 
 def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
-    """Read all strings of the export; for a repeated id, the first."""
+    """Read all strings of the export but private ones; for a repeated id, the first."""
     parts = list(iter_rows(export, "StringIds", {"id": "int", "value": "text"}, diagnostics, "strings_lost"))
     empty = pa.table({"id": pa.array([], pa.int64()), "value": pa.array([], pa.string())})
     table = pa.concat_tables([part for part in parts if part.num_columns == empty.num_columns] or [empty])
@@ -52,7 +52,23 @@ def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
     if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
         ids, positions = np.unique(ids, return_index=True)
         table = table.take(pa.array(positions))
-    return StringTable(ids, table.column("value"))
+    return StringTable(ids, _withhold_private_texts(ids, table.column("value"), _list_outputs(export)))
+
+
+def _withhold_private_texts(ids: Array, texts: Array, outputs: Array) -> Array:
+    """Replace environments (settings with zero bytes between) and output of the program by NULL.
+
+    No event refers to them, unless damage changes its string id.
+    """
+    is_output = pc.and_(pc.is_in(pa.array(ids), outputs), pc.match_substring(texts, "\n"))
+    is_private = pc.or_(is_output, pc.match_substring(texts, "\0"))
+    return pc.if_else(is_private, None, texts) if pc.any(is_private).as_py() else texts
+
+
+def _list_outputs(export: Export) -> Array:
+    """Return the ids of the strings that hold what the program printed."""
+    rows = read_records(export, "ProcessStreams", {"contentId": "int"}, DiagnosticCounts())
+    return pa.array([row["contentId"] for row in rows], pa.int64())
 
 
 def map_distinct(values: Array, change: Callable[[Array], Array]) -> Array:

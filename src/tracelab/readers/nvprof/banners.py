@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, redact_message
 from tracelab.readers.nvprof.summary_mapping import TableContext
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
@@ -30,7 +30,6 @@ _PROBLEMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("profiler_error", re.compile(r"Error:\s*(.*)")),
     ("profiler_warning", re.compile(r"Warning:\s*(.*)")),
 )
-_PATH = re.compile(r"\S*[/\\]\S*[/\\]\S*")
 _STATUS = {
     "permission_denied": "permission_denied",
     "profiler_error": "profiler_error",
@@ -57,10 +56,10 @@ def parse_heading(text: str, pid: int | None, context: TableContext) -> TableCon
 
 
 def note_problem(text: str, diagnostics: DiagnosticCounts) -> None:
-    """Count a problem that nvprof reports; paths in it are not kept."""
+    """Count a problem that nvprof reports; paths and command lines in it are not kept."""
     for code, pattern in _PROBLEMS:
         if match := pattern.search(text):
-            diagnostics.note(code, _PATH.sub("…", match[match.lastindex or 0]))
+            diagnostics.note(code, redact_message(match[match.lastindex or 0]))
             return
 
 

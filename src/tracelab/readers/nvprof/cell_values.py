@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.units import parse_unit, to_base_unit
 
 KILO = 1024
@@ -159,4 +159,7 @@ class RowCells:
         return next((each.unit for each in parsed if each and each.unit), None)
 
     def _note_unfit(self, name: str, text: str, code: str = "value_unfit") -> None:
-        self.diagnostics.note("value_invalid" if text in _INVALID else code, f"{name} {text}")
+        if text in _INVALID:
+            self.diagnostics.note("value_invalid", f"{name} {text}")
+        else:
+            self.diagnostics.note(code, f"{name} {describe_value(text)}")

@@ -11,6 +11,8 @@ import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
+from tracelab.readers.diagnostics import describe_value
+
 MAGIC = b"SQLite format 3\0"
 BATCH_ROWS = 65_536
 KINDS: dict[str, pa.DataType] = {"int": pa.int64(), "double": pa.float64(), "text": pa.string()}
@@ -197,7 +199,7 @@ def _build_checked_table(query: TableQuery, rows: list[tuple[Any, ...]], losses:
             value for value, kept_value in zip(values, kept, strict=True) if value is not None and kept_value is None
         ]:
             losses.values += len(unfit)
-            losses.sample = losses.sample or f"{field.name} {unfit[0]!r}"
+            losses.sample = losses.sample or f"{field.name} {describe_value(unfit[0])}"
         columns.append(pa.array(kept, KINDS[field.kind]))
     schema = pa.schema([(field.name, KINDS[field.kind]) for field in query.fields])
     return pa.table(columns, schema=schema) if columns else schema.empty_table()

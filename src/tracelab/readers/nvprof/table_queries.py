@@ -1,5 +1,6 @@
 """Build the queries of nvprof's tables: all columns, with texts in place of ids and blobs in hex."""
 
+import re
 import sqlite3
 
 from tracelab.readers.nvprof.activity_mapping import FILE_NAMES, MAPPINGS, PREFIX, TEXT_IDS
@@ -7,6 +8,9 @@ from tracelab.readers.nvprof.sqlite_scan import SelectField, TableQuery, quote_n
 
 _KEPT_BLOB = 64
 """Longest blob that is kept, in bytes: ids and values are shorter, machine code is longer."""
+
+_ARGUMENTS = re.compile(r"[\s/]")
+"""What makes the name of a process a command line: it has arguments, or a folder."""
 
 _START, _END = 2, 4  # flags of a marker that begins a range, and of one that ends it
 
@@ -25,26 +29,45 @@ _KERNEL_OF_METRIC = {
 
 def build_queries(con: sqlite3.Connection, tables: dict[str, dict[str, str]], kind: str) -> tuple[TableQuery, ...]:
     """Return the queries that read one kind of activity."""
-    table = PREFIX + kind
+    table, text_ids = PREFIX + kind, _public_text_ids(con, tables)
     fields = tuple(
-        _select_field(column, declared, is_text_id=column in TEXT_IDS or (kind, column) == ("MARKER", "domain"))
+        _select_field(column, declared, text_ids=text_ids if _is_text_id(kind, column) else None)
         for column, declared in tables[table].items()
         if column != "_id_"
     )
     if kind == "MARKER" and {"id", "flags", "timestamp"} <= set(tables[table]):
         return _marker_queries(tables, fields)
     if kind in ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE") and "correlationId" in tables[table]:
-        return (_join_kernels(con, tables, TableQuery(table, fields)),)
+        return (_join_kernels(con, tables, TableQuery(table, fields), text_ids),)
     if kind == "NAME" and "objectKind" in tables[table]:
-        # the name of a process is its command line, which is not stored
-        return (TableQuery(table, fields, where="t.objectKind <> 1"),)
+        # the name of a process is its command line, which is not stored, also if damage changed the kind
+        name = "(select value from StringTable where _id_ = t.name)"
+        looks_private = " or ".join(f"{name} like '{pattern}'" for pattern in ("/%", "./%", "% --%"))
+        return (TableQuery(table, fields, where=f"t.objectKind <> 1 and ({looks_private}) is not true"),)
     return (TableQuery(table, fields),)
 
 
-def _select_field(column: str, declared: str, *, is_text_id: bool) -> SelectField:
+def _is_text_id(kind: str, column: str) -> bool:
+    return column in TEXT_IDS or (kind, column) == ("MARKER", "domain")
+
+
+def _public_text_ids(con: sqlite3.Connection, tables: dict[str, dict[str, str]]) -> str:
+    """Return a condition on string ids: none of a command line, to which a damaged id may refer."""
+    if not {"objectKind", "name"} <= set(tables.get(PREFIX + "NAME", {})):
+        return "_id_ > 0"
+    query = f"select name, value from {PREFIX}NAME join StringTable on StringTable._id_ = name where objectKind = 1"
+    try:
+        named = con.execute(query).fetchall()
+    except sqlite3.DatabaseError:
+        return "_id_ > 0"
+    ids = {int(text_id) for text_id, text in named if _ARGUMENTS.search(str(text))}
+    return f"_id_ > 0 and _id_ not in ({', '.join(map(str, sorted(ids)))})"
+
+
+def _select_field(column: str, declared: str, *, text_ids: str | None) -> SelectField:
     column_sql = f"t.{quote_name(column)}"
-    if is_text_id and "INT" in declared:
-        text = f"coalesce((select value from StringTable where _id_ = {column_sql} and _id_ > 0), '')"
+    if text_ids and "INT" in declared:
+        text = f"coalesce((select value from StringTable where _id_ = {column_sql} and {text_ids}), '')"
         # SQLite has no function for a path's last part: trim all but slashes, then remove that prefix
         if column in FILE_NAMES:
             text = f"replace({text}, rtrim({text}, replace({text}, '/', '')), '')"
@@ -90,7 +113,9 @@ def _marker_queries(tables: dict[str, dict[str, str]], fields: tuple[SelectField
     )
 
 
-def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], query: TableQuery) -> TableQuery:
+def _join_kernels(
+    con: sqlite3.Connection, tables: dict[str, dict[str, str]], query: TableQuery, text_ids: str
+) -> TableQuery:
     """Join values of counters to the kernel of their correlation: with metrics, nvprof runs kernels one by one."""
     for kind in ("KERNEL", "CONCURRENT_KERNEL"):
         columns = tables.get(PREFIX + kind, {})
@@ -100,10 +125,10 @@ def _join_kernels(con: sqlite3.Connection, tables: dict[str, dict[str, str]], qu
             selected = ", ".join(("correlationId", "name", *_KERNEL_OF_METRIC.values()))
             kernels = f"(select min(_id_), {selected} from {PREFIX}{kind} group by correlationId)"
             extra_fields = [SelectField(name, f"k.{column}") for name, column in _KERNEL_OF_METRIC.items()]
-            is_text_id = "coalesce((select value from StringTable where _id_ = k.name), '')"
+            text = f"coalesce((select value from StringTable where _id_ = k.name and {text_ids}), '')"
             return TableQuery(
                 query.table,
-                (*query.fields, *extra_fields, SelectField("kernel_name", is_text_id, "text")),
+                (*query.fields, *extra_fields, SelectField("kernel_name", text, "text")),
                 f"left join {kernels} as k on k.correlationId = t.correlationId",
             )
     return query

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 
 Row = dict[str, object]
 _BITS = {"int32": 31, "int64": 63}
@@ -42,12 +42,12 @@ def build_row(table: str, fields: Mapping[str, object], diagnostics: DiagnosticC
             continue
         row[name] = coerce_value(value, columns[name])
         if row[name] is None and value is not None:
-            diagnostics.note("value_unfit", f"{name} {format_value(value)}")
+            diagnostics.note("value_unfit", f"{name} {describe_value(value)}")
     if unknown and "args" in columns:
         row["args"] = escape_surrogates(json.dumps(unknown, ensure_ascii=False))
     else:
         for name, value in unknown.items():
-            diagnostics.note("field_unknown", f"{name} {format_value(value)}")
+            diagnostics.note("field_unknown", f"{name} {describe_value(value)}")
     return row
 
 
@@ -79,11 +79,6 @@ def build_table(table: str, rows: list[Row]) -> pa.Table:
 def escape_surrogates(text: str) -> str:
     """Replace lone surrogates, which JSON can spell, by their escapes, so that every encoder takes the text."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def format_value(value: object) -> str:
-    """Format a value for a message."""
-    return escape_surrogates(repr(value)[:80])
 
 
 def _is_number(value: object) -> bool:

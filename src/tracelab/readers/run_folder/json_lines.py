@@ -44,7 +44,7 @@ def iter_lines(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[
 
 def iter_objects(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[Mapping[str, object] | None]:
     """Yield one object per line; None for a line that is lost."""
-    for line in iter_lines(stream, diagnostics):
+    for number, line in enumerate(iter_lines(stream, diagnostics), 1):
         content = line.content.strip(_BLANK)
         if b"\0" in (line.content[:1], line.content[-1:]):
             diagnostics.note("nul_bytes")
@@ -58,7 +58,7 @@ def iter_objects(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterato
             yield value
             continue
         if line.complete:
-            diagnostics.note("line_lost", content[:80].decode(errors="replace"))
+            diagnostics.note("line_lost", f"line {number:,}")
         else:
             diagnostics.note("cut_off")
         yield None

@@ -1,18 +1,22 @@
 """Map run.json to a row of `runs`: fields without a column become tags."""
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracelab import schema
-from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.run_folder.coerce import Row, coerce_value, escape_surrogates, format_value
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
+from tracelab.readers.run_folder.coerce import Row, coerce_value, escape_surrogates
 
 _COLUMNS = {column.name: column.type for column in schema.BY_NAME["runs"].own}
 _SWEEP = "sweep.json"
 _SECTIONS = {"axes": "", "versions": "versions.", "capture": "capture."}
 """Objects of run.json, and the prefixes of their tags."""
 _UNTAGGED = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
+_PRIVATE = ("command", "launch")
+_DAMAGED_NAME = 0.8
+"""Similarity of a name with one damaged byte to the original."""
 _COLUMN_OF_OPTION = {"parallel": "parallelism", "data": "dataset"}
 """Options whose columns have other names."""
 _LOCATION_OPTIONS = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weights", "workload", "files")
@@ -27,7 +31,7 @@ def build_run_row(content: Mapping[str, object], folder: Path, diagnostics: Diag
         if name != "tags":
             row[name] = coerce_value(value, kind)
             if value is not None and row[name] is None:
-                diagnostics.note("value_unfit", f"{name} {format_value(value)}")
+                diagnostics.note("value_unfit", f"{name} {describe_value(value)}")
     count = count_cells(folder) if row.get("sweep") else None
     cell_tags = {} if count is None else {"sweep.cells": str(count)}
     row["tags"] = sorted((_derived_tags(content) | _own_tags(content, diagnostics) | cell_tags).items()) or None
@@ -57,7 +61,7 @@ def count_cells(folder: Path) -> int | None:
 def _own_tags(content: Mapping[str, object], diagnostics: DiagnosticCounts) -> dict[str, str]:
     tags = content.get("tags")
     if tags is not None and not isinstance(tags, Mapping):
-        diagnostics.note("value_unfit", f"tags {format_value(tags)}")
+        diagnostics.note("value_unfit", f"tags {describe_value(tags)}")
     return dict(_flatten("", tags)) if isinstance(tags, Mapping) else {}
 
 
@@ -70,12 +74,17 @@ def _derived_tags(content: Mapping[str, object]) -> dict[str, str]:
             tags_by_name |= _flatten(
                 prefix, {name: value for name, value in values.items() if _has_no_column(section, name)}
             )
-    tags_by_name |= _flatten("", {name: value for name, value in content.items() if name not in _UNTAGGED})
+    tags_by_name |= _flatten("", {name: value for name, value in content.items() if not _is_untagged(name)})
     ranks = content.get("ranks")
     for rank, outcome in ranks.items() if isinstance(ranks, Mapping) else ():
         if isinstance(outcome, Mapping) and outcome.get("status") != "ok":
             tags_by_name |= _flatten(f"ranks.{rank}.", outcome)
     return tags_by_name
+
+
+def _is_untagged(name: str) -> bool:
+    """Whether a field becomes no tag; a damaged name still protects a command line and the token of a job."""
+    return name in _UNTAGGED or bool(difflib.get_close_matches(name, _PRIVATE, n=1, cutoff=_DAMAGED_NAME))
 
 
 def _has_no_column(section: str, name: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.run_folder.coerce import Row
 
 SETTINGS = re.compile(r"#\s*nThread\s+\d+\s+nGpus\s+\d+\s+minBytes\s+\d+")
@@ -44,6 +44,7 @@ class Report:
     diagnostics: DiagnosticCounts
     version: str | None = None
     lost: int = 0
+    _line: int = 0
     _collective: str | None = None
     _iterations: int | None = None
     _devices: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -54,7 +55,8 @@ class Report:
 
     def rows(self, lines: Iterable[str]) -> Iterator[Row]:
         """Yield a row for each bandwidth."""
-        for raw_line in lines:
+        for number, raw_line in enumerate(lines, 1):
+            self._line = number
             line = _SRUN_LABEL.sub("", raw_line)
             if match := _ROW.match(line):
                 yield from self._measurement_rows(match)
@@ -79,7 +81,7 @@ class Report:
                 continue
             if len(figures) < _FIGURES:
                 self.lost += 1
-                self.diagnostics.note("line_lost", match[0].strip()[:80])
+                self.diagnostics.note("line_lost", f"line {self._line:,}")
                 continue
             if figures[3] not in ("0", "N/A", "0e+00"):
                 self.diagnostics.note("wrong_results", f"{self._collective}, {match[1]} bytes, {placement}")
@@ -90,7 +92,7 @@ class Report:
         for name, text, formula in (("algbw", figures[1], "S / t"), ("busbw", figures[2], "bytes each link moves / t")):
             value = _parse_number(text)
             if value is None:
-                self.diagnostics.note("value_unfit", f"{name} {text[:40]!r}")
+                self.diagnostics.note("value_unfit", f"{name} {describe_value(text)}")
                 self.lost += 1
                 continue
             yield {

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.run_folder.coerce import Row, format_value
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value, redact_message
+from tracelab.readers.run_folder.coerce import Row
 
 TITLE = "nvbandwidth"
 _METRIC_OF_TEST = {"host_to_device_memcpy_ce": "h2d_pinned", "device_to_host_memcpy_ce": "d2h_pinned"}
@@ -26,14 +26,15 @@ def build_rows(content: Mapping[str, Any], diagnostics: DiagnosticCounts) -> Ite
     tests = report.get("testcases")
     for test in tests if isinstance(tests, list) else []:
         if not isinstance(test, Mapping):
-            diagnostics.note("test_failed", format_value(test))
+            diagnostics.note("test_failed", describe_value(test))
         elif not isinstance(test.get("bandwidth_matrix"), list):
             if test.get("status") != "Waived":  # not supported by this machine
-                diagnostics.note("test_failed", f"{test.get('name')}: {test.get('error') or test.get('status')}")
+                problem = str(test.get("error") or test.get("status"))
+                diagnostics.note("test_failed", f"{test.get('name')}: {redact_message(problem)}")
         else:
             yield from _test_rows(test, {**report, **test}, devices, diagnostics)
     if report.get("error"):
-        diagnostics.note("test_failed", report["error"])
+        diagnostics.note("test_failed", redact_message(str(report["error"])))
 
 
 def tool_version(content: Mapping[str, Any]) -> str | None:
@@ -56,7 +57,7 @@ def _test_rows(
                 continue
             value = _parse_number(text)
             if value is None or unit is None:
-                diagnostics.note("value_unfit", f"{name} {format_value(text)}")
+                diagnostics.note("value_unfit", f"{name} {describe_value(text)}")
                 continue
             gpus = sorted({index for index, mark in ((i, "GPU(row)"), (j, "GPU(column)")) if mark in description})
             yield {

@@ -98,10 +98,10 @@ def _read_ops(path: Path, kind: Kind, counting: _CountingSink, progress: Callabl
     ops = content.get("ops")
 
     def rows() -> Iterator[Row]:
-        for fields in ops if isinstance(ops, list) else []:
+        for number, fields in enumerate(ops if isinstance(ops, list) else [], 1):
             if not isinstance(fields, Mapping):
                 counting.lost += 1
-                counting.diagnostics.note("line_lost", repr(fields)[:80])
+                counting.diagnostics.note("line_lost", f"entry {number:,} of ops")
                 continue
             shapes = fields.get("input_shapes")
             text = shapes if isinstance(shapes, str) or shapes is None else json.dumps(shapes, ensure_ascii=False)
