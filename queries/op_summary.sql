@@ -1,11 +1,12 @@
 -- Framework ops by CPU time, and by the GPU time that they launch.
 -- A row is one run, rank and op name, over all threads. `self_ns` is an op's own time: its duration less those of the ops
 -- directly inside it on its thread. The self times of all ops add up to the time that the outermost ops took
--- (`op_self_sum_ns`). `total_ns` holds the ops inside, and a recursive op once for each outermost call. An op that works and
--- one that waits look the same. A kernel, copy or memset belongs to the innermost op that ran when it was launched, on the
--- launching thread; where its launch was not recorded, to the op whose id it carries. GPU times add up over rows that run
--- at once. An op that begins inside another and ends after it (damage) counts in `overlapping_calls`; it has no self time.
--- Of ops that begin and end together the one that the trace names first holds the others.
+-- (`op_self_sum_ns`), plus that of ops that overlap another one. `total_ns` holds the ops inside, and a recursive op once for
+-- each outermost call. An op that works and one that waits look the same. A kernel, copy or memset belongs to the innermost
+-- op that ran when it was launched, on the launching thread; where its launch was not recorded, to the op whose id it
+-- carries. GPU times add up over rows that run at once. An op that begins inside another and ends after it (damage) counts in
+-- `overlapping_calls`: no op lies inside it, so its self time is its duration. Of ops that begin and end together the one
+-- that the trace names first holds the others.
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
@@ -112,7 +113,7 @@ nest as materialized (
 shares as (  -- what each call adds to its kind's sums
     select
         id,
-        case when crosses then 0 else dur_ns end as self_ns,
+        dur_ns as self_ns,
         case when crosses then 0 else gpu_ns end as gpu_self_ns,
         case when crosses then 0 else gpu_rows end as gpu_rows,
         crosses::integer as overlapping_calls
