@@ -23,6 +23,11 @@ _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
 )
 
+_HANDLER_NAME = re.compile(
+    r"(?P<process>.+(?<!rank)(?<!worker)(?<!step)(?<!epoch)_\d+)\.\d{13,19}\.pt\.trace\.json(\.gz)?", re.IGNORECASE
+)
+"""How torch.profiler.tensorboard_trace_handler names files: host, process id and time; one file a profiler cycle."""
+
 
 @dataclass(frozen=True)
 class RunAssignment:
@@ -105,11 +110,14 @@ def _choose_runs(
     runs_with: dict[str, set[str]] = {}
     for row in stored:
         runs_with.setdefault(row.sha256, set()).add(row.run)
+    process_runs = _read_process_runs(stored)
     runs = {}
     for item in candidates:
         stored_runs, folder_run = runs_with.get(hashes.get(item.path, ""), set()), folder_runs.get(_folder(item))
         if stored_runs and (folder_run is None or folder_run in stored_runs):
             runs[item.path] = folder_run or min(stored_runs)
+        elif folder_run is None and (process := _process(item)) in process_runs:
+            runs[item.path] = process_runs[process]
     groups = group_ranks(item for item in candidates if item.path not in runs)
     declared = [folder_runs.get(_folder(group[0])) or _declared_run(group) for group in groups]
     unnamed = [group for group, name in zip(groups, declared, strict=True) if name is None]
@@ -119,6 +127,26 @@ def _choose_runs(
         run = name or reserve(next(new_names), _folder(group[0]))
         runs |= dict.fromkeys((item.path for item in group), run)
     return runs
+
+
+def _handler_process(name: str) -> str | None:
+    """Return host and process id in a file's name, where the trace handler of torch.profiler chose it."""
+    match = _HANDLER_NAME.fullmatch(name)
+    return match["process"] if match else None
+
+
+def _process(item: Candidate) -> tuple[Path, str | None]:
+    """Return what the files of one process share: their folder, and host and process id in their names."""
+    return _folder(item), _handler_process(item.path.name)
+
+
+def _read_process_runs(stored: list[StoredSource]) -> dict[tuple[Path, str | None], str]:
+    """Return the run of every process whose files are in the store, where that is one run."""
+    runs: dict[tuple[Path, str | None], set[str]] = {}
+    for row in stored:
+        if process := _handler_process(Path(row.path).name):
+            runs.setdefault((Path(os.path.realpath(row.path)).parent, process), set()).add(row.run)
+    return {process: min(names) for process, names in runs.items() if len(names) == 1}
 
 
 def _read_stored_sources(store: Path) -> list[StoredSource]:
@@ -134,41 +162,55 @@ def _read_stored_sources(store: Path) -> list[StoredSource]:
 
 
 def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Group the files that are ranks of one run; every other file is a group of its own.
+    """Group the files that are ranks of one run, or cycles of one process; every other file is a group of its own.
 
-    Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time.
+    Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time: from the
+    first to the last cycle that the trace handler of torch.profiler wrote.
     """
-    similar: dict[tuple[Path, str, int | None], list[Candidate]] = {}
-    groups: list[list[Candidate]] = []
+    similar: dict[tuple[Path, str, int | None], dict[object, list[Candidate]]] = {}
     for candidate in candidates:
-        if candidate.probe.rank is None:
-            groups.append([candidate])
-            continue
-        key = (_folder(candidate), candidate.probe.format, candidate.probe.world_size)
-        similar.setdefault(key, []).append(candidate)
-    for members in similar.values():
-        groups += [members] if len(members) == 1 else _group_by_time(members)
+        probe = candidate.probe
+        folder, process = _process(candidate)
+        key = process and (process, probe.rank)
+        similar.setdefault((folder, probe.format, probe.world_size), {}).setdefault(key or candidate.path, []).append(
+            candidate
+        )
+    groups: list[list[Candidate]] = []
+    for processes in similar.values():
+        ranked = [files for files in processes.values() if files[0].probe.rank is not None]
+        groups += [files for files in processes.values() if files[0].probe.rank is None]
+        groups += ranked if len(ranked) == 1 else _group_by_time(ranked)
     return sorted(groups, key=lambda group: str(group[0].path))
 
 
-def _group_by_time(members: list[Candidate]) -> list[list[Candidate]]:
-    spans = [(member.reader.time_span_ns(member.path), member) for member in members]
-    groups = [[member] for span, member in spans if span is None]
-    group: list[Candidate] = []
+def _group_by_time(processes: list[list[Candidate]]) -> list[list[Candidate]]:
+    """Join files of processes with different ranks whose recordings overlap."""
+    spans = [(_span_ns(files), files) for files in processes]
+    groups = [files for span, files in spans if span is None]
+    group: list[list[Candidate]] = []
     latest_start = earliest_end = 0
-    timed = [(span, member) for span, member in spans if span is not None]
-    for (start, end), member in sorted(timed, key=lambda pair: (pair[0], str(pair[1].path))):
-        ranks = {other.probe.rank for other in group}
-        if group and start <= earliest_end and latest_start <= end and member.probe.rank not in ranks:
-            group.append(member)
+    timed = [(span, files) for span, files in spans if span is not None]
+    for (start, end), files in sorted(timed, key=lambda pair: (pair[0], str(pair[1][0].path))):
+        ranks = {other[0].probe.rank for other in group}
+        if group and start <= earliest_end and latest_start <= end and files[0].probe.rank not in ranks:
+            group.append(files)
             latest_start, earliest_end = max(latest_start, start), min(earliest_end, end)
             continue
         if group:
-            groups.append(group)
-        group, latest_start, earliest_end = [member], start, end
+            groups.append(list(itertools.chain.from_iterable(group)))
+        group, latest_start, earliest_end = [files], start, end
     if group:
-        groups.append(group)
+        groups.append(list(itertools.chain.from_iterable(group)))
     return groups
+
+
+def _span_ns(files: list[Candidate]) -> tuple[int, int] | None:
+    """Return when the recordings of a process begin and end; None where any is unknown."""
+    spans = [item.reader.time_span_ns(item.path) for item in files]
+    known = [span for span in spans if span is not None]
+    if len(known) < len(spans):
+        return None
+    return min(start for start, _ in known), max(end for _, end in known)
 
 
 def _declared_run(group: list[Candidate]) -> str | None:
@@ -198,8 +240,8 @@ def _choose_name(parts: tuple[str, ...], other_parts: list[tuple[str, ...]], use
 
 
 def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:
-    """Return the parts of the path that names a run: its file's, or its folder's where it has several ranks."""
+    """Return the parts of the path that names a run: its file's, or its folder's where it can have several files."""
     path = group[0].path.resolve()
-    if len(group) > 1:
+    if len(group) > 1 or _handler_process(path.name):
         return path.parent.parts[1:] or ("run",)
     return (*path.parts[1:-1], _SUFFIXES.sub("", path.name) or path.name)
