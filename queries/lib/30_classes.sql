@@ -20,22 +20,34 @@ comment on column kernel_classes.rule is 'The pattern that matched.';
 
 -- with_class(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
 -- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
--- kernel (`collectives`, on = 'kernel') wins over its name: such a kernel communicates, under any name.
+-- kernel (`collectives`, origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
+-- launched a communication kernel (origin = 'range') names its collective: a kernel called SendRecv may be an all-to-all.
 create or replace macro with_class(relation) as table
 with _noted as (
-    select run, source, pid, device, stream, start_ns, correlation, any_value(collective) as collective
+    select
+        run, source, pid, device, stream, start_ns, correlation,
+        arg_min(collective, origin) as collective,
+        min(origin) as origin
     from collectives
-    where origin = 'kernel'
+    where origin in ('kernel', 'range')
     group by run, source, pid, device, stream, start_ns, correlation
+),
+_joined as (
+    select
+        k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
+        n.origin,
+        n.collective as noted_collective,
+        c.collective as named_collective,
+        case when n.origin = 'kernel' then 'communication' else c.class end as class
+    from (select null as part where false union all by name from query_table(relation)) as k
+    join classify(relation) as c on k.name is not distinct from c.name
+    left join hint_small('_noted') as n
+        on k.run = n.run and k.source = n.source
+        and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
+        and k.device is not distinct from n.device and k.stream is not distinct from n.stream
+        and k.start_ns is not distinct from n.start_ns
 )
 select
-    k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
-    case when n.run is null then c.class else 'communication' end as class,
-    case when n.run is null then c.collective else coalesce(n.collective, c.collective, 'unknown') end as collective
-from (select null as part where false union all by name from query_table(relation)) as k
-join classify(relation) as c on k.name is not distinct from c.name
-left join hint_small('_noted') as n
-    on k.run = n.run and k.source = n.source
-    and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
-    and k.device is not distinct from n.device and k.stream is not distinct from n.stream
-    and k.start_ns is not distinct from n.start_ns;
+    run, source, rank, device, part, name, start_ns, end_ns, dur_ns, class,
+    case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective
+from _joined;

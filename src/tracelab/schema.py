@@ -340,7 +340,11 @@ TABLES: tuple[Table, ...] = (
         "event",
         "profile a distributed job with the PyTorch profiler (2.1 or newer), which records them by default",
         (
-            Column("origin", "text", "'kernel' or 'op': what carried the metadata."),
+            Column(
+                "origin",
+                "text",
+                "What carried the metadata: 'kernel', 'op' or 'range', the range that launched a kernel.",
+            ),
             _TID,
             _DEVICE,
             _STREAM,

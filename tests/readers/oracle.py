@@ -92,6 +92,7 @@ def read(path: Path) -> Reading:
         for row in tables[table]:
             row["pid"] = only
     _sizes_through_correlation(tables)
+    tables["collectives"] += [] if only is None else _collectives_of_ranges(tables)
     around = {key: value for key, value in top.items() if key != "traceEvents"}
     return Reading(around, len(events), (top.get("distributedInfo") or {}).get("rank"), dict(tables))
 
@@ -322,6 +323,34 @@ def _collective(args: Row, row: Row, on: str) -> Row:
         "group_size": _integer(args.get("Group size")),
         "group_ranks": ranks or None,
     }
+
+
+def _collectives_of_ranges(tables: dict[str, list[Row]]) -> list[Row]:
+    """What ranges like nccl:all_to_all tell of the kernels launched in them that tell nothing themselves."""
+    ranges = [row for row in tables["annotations"] if row.get("tid") and re.match(r"nccl:", str(row["name"]))]
+    calls: dict[object, Row] = {}
+    for call in sorted(tables["api_calls"] if ranges else [], key=lambda row: row["start_ns"], reverse=True):
+        calls[call["correlation"]] = call
+    rows = []
+    for kernel in tables["kernels"] if ranges else []:
+        call = calls.get(kernel["correlation"])
+        if call is None or "nccl" not in kernel["name"] or "Collective name" in kernel["_args"]:
+            continue
+        around = [
+            row
+            for row in ranges
+            if row["tid"] == call["tid"] and row["start_ns"] <= call["start_ns"] < row["start_ns"] + row["dur_ns"]
+        ]
+        if around:
+            name = str(max(around, key=lambda row: row["start_ns"])["name"]).removeprefix("nccl:")
+            given = {
+                key: kernel[key] for key in ("start_ns", "dur_ns", "device", "stream", "correlation", "external_id")
+            }
+            unknown = dict.fromkeys(("in_elements", "out_elements", "dtype", "size_bytes"))
+            group = dict.fromkeys(("group_name", "group_size", "group_ranks"))
+            kind = re.sub("^_|_base$", "", name)
+            rows.append(given | unknown | group | {"origin": "range", "raw_name": name, "collective": kind})
+    return rows
 
 
 def _sizes_through_correlation(tables: dict[str, list[Row]]) -> None:

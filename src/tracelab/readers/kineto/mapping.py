@@ -85,7 +85,7 @@ _CPU = {"pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_TIMES}
 _DIRECTIONS = "('HtoD', 'DtoH', 'DtoD', 'HtoH', 'PtoP', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA')"
 _MEMORIES = "split_part(split_part(name, '(', 2), ')', 1)"  # of Memcpy HtoD (Pinned -> Device)
 
-_COLLECTIVE_KIND = r"""case
+COLLECTIVE_KIND = r"""case
     when {0} is null then null
     when regexp_matches({0}, '(?i)all_?reduce') then 'all_reduce'
     when regexp_matches({0}, '(?i)all_?gather') then 'all_gather'
@@ -95,6 +95,7 @@ _COLLECTIVE_KIND = r"""case
     when regexp_matches({0}, '(?i)reduce') then 'reduce'
     when regexp_matches({0}, '(?i)send|recv') then 'send_recv'
     else 'other' end"""
+"""SQL for the kind of collective that a name shows."""
 
 _ELEMENT_BYTES = r"""case
     when regexp_matches({0}, '(?i)^(byte|char|bool|u?int8|q?u?int8|float8.*)$') then 1
@@ -110,7 +111,7 @@ _COLLECTIVE = {
     "start_ns": _sql("start_ns"),
     "dur_ns": _sql("dur_ns"),
     "external_id": _arg("External id", "external id"),
-    "collective": Value(_COLLECTIVE_KIND, ((("Collective name",), "VARCHAR"),)),
+    "collective": Value(COLLECTIVE_KIND, ((("Collective name",), "VARCHAR"),)),
     "raw_name": _text("Collective name"),
     "in_elements": _arg(*_IN),
     "out_elements": _arg(*_OUT),

@@ -13,6 +13,7 @@ from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.late_events import find_late_kinds
+from tracelab.readers.kineto.launch_ranges import has_collective_ranges
 from tracelab.readers.kineto.mapper import Rows
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
@@ -41,6 +42,7 @@ class TraceSummary:
     first_time_ns: int | None = None
     copies_without_size: int = 0
     late_kinds: set[str] = field(default_factory=set)
+    has_collective_ranges: bool = False
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
     @property
@@ -73,6 +75,8 @@ class TraceSummary:
             if name == "other_events":
                 self._note_windows(table)
                 self.late_kinds |= find_late_kinds(table, self.diagnostics)
+            if name == "annotations" and not self.has_collective_ranges:
+                self.has_collective_ranges = has_collective_ranges(table)
             if name == "memcpys":
                 self.copies_without_size += table.column("size_bytes").null_count
             for time in ("start_ns", "time_ns"):

@@ -13,6 +13,7 @@ from tracelab.readers.kineto import mapping, probe
 from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, ChunkBuffer, Chunker, Trace
 from tracelab.readers.kineto.late_events import place_late_events
+from tracelab.readers.kineto.launch_ranges import add_range_collectives
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
 from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
@@ -46,6 +47,8 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
     sink.close()
     if summary.late_kinds:
         place_late_events(sink, summary.late_kinds, summary.cpu_pids, summary.only_pid, summary.diagnostics)
+    if summary.has_collective_ranges:
+        add_range_collectives(sink, summary.only_pid)
     _correct(sink, trace, summary, assumptions, rank or 0)
     if summary.copies_without_size:
         from tracelab.readers.kineto.copy_sizes import add_sizes_from_launches
