@@ -50,8 +50,9 @@ def command(
     """Store trace files, so that you can query them.
 
     PATH is a file, a folder (everything in it) or a pattern. Files in one folder that are ranks of one job become one
-    run; so do the cycles that torch.profiler's trace handler writes. Where several run folders have the same name, as those of a sweep on two machines, a part of the path is added
-    to the names of the later ones. Ingest is idempotent and never modifies traces.
+    run; so do the cycles that torch.profiler's trace handler writes. Where several run folders have the same name, as
+    those of a sweep on two machines, a part of the path is added to the names of the later ones. Ingest is idempotent
+    and never modifies traces.
     """
     _start_hashing(paths)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
