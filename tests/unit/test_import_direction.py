@@ -18,7 +18,7 @@ LAYERS = (
     {"query", "store"},
     {"output"},
     {"schema", "run_names"},
-    {"errors", "enumerations", "exact_json", "resources"},
+    {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
     {"foreign_text"},
 )
 """Packages and top-level modules of tracelab, from the top down; a package may import from its own or a lower layer."""

@@ -5,9 +5,11 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
 import threading
 import traceback
+from types import FrameType
 from typing import IO, Any
 
 import click
@@ -15,6 +17,7 @@ import click
 from tracelab import __version__
 from tracelab.errors import TracelabError, is_interrupt, suggest_name, wants_tracebacks
 from tracelab.foreign_text import escape_lines, print_lines
+from tracelab.temp_folders import delete_process_folder
 
 COMMANDS = {
     "collect": "Run training on a GPU node, and profile it.",
@@ -54,13 +57,29 @@ def run() -> None:
     removed its folders by then. Torch and threads may have work left, so with them the process exits the usual way.
     """
     gc.set_threshold(_MIN_OBJECTS_TO_COLLECT)
+    _exit_on_signals()
     try:
         main(prog_name="tracelab")
     except SystemExit as exit_request:
         if isinstance(exit_request.code, str) or "torch" in sys.modules or threading.active_count() > 1:
             raise
         sys.stderr.flush()
+        delete_process_folder()
         os._exit(exit_request.code or 0)
+
+
+def _exit_on_signals() -> None:
+    """Exit as at an error on SIGTERM and on a closed terminal, so that temporary files are deleted.
+
+    An ignored signal stays ignored, as `nohup` wants it for a closed terminal.
+    """
+
+    def exit_process(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, exit_process)
 
 
 class ExpectedError(click.ClickException):

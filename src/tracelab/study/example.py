@@ -9,6 +9,7 @@ from tracelab.errors import NoDataError
 from tracelab.ingest import pipeline
 from tracelab.resources import DATA
 from tracelab.study.spec import Row
+from tracelab.temp_folders import process_folder
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def example_store(rows: Sequence[Row]) -> Iterator[Path | None]:
             raise NoDataError(f"no example data of {', '.join(missing)} ships with tracelab")
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         store = Path(folder) / "lab"
         pipeline.ingest(paths, store)
         yield store

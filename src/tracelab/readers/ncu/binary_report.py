@@ -17,6 +17,7 @@ from tracelab.readers.ncu.locale_numbers import ENGLISH
 from tracelab.readers.ncu.metric_rows import Launch, Metric
 from tracelab.readers.ncu.report_builder import ReportBuilder
 from tracelab.readers.ncu.rule_results import Advice
+from tracelab.temp_folders import process_folder
 
 _MODULE = "ncu_report"
 _MESSAGE_KINDS = ("INF", "INF", "OPT", "WRN", "ERR")  # NvRules' MsgType
@@ -59,7 +60,7 @@ def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], 
         progress(path.stat().st_size)
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
         copy = Path(folder) / f"report{suffix}"
         with decompress.open_decompressed(path, report.diagnostics, progress) as stream, copy.open("wb") as out:
             while chunk := decompress.read_chunk(stream, _COPIED_BYTES):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tracelab.errors import SourceError
+from tracelab.temp_folders import process_folder
 
 MAGIC = b"NVIDIA Tegra Profiler Report"
 _EXPORT_COMMAND = "`nsys export -t sqlite --include-json=true REPORT`"
@@ -30,7 +31,7 @@ def export_report(path: Path) -> Iterator[Path]:
             path,
             f"is a report of Nsight Systems, and nsys is not installed here; export it where it is: {_EXPORT_COMMAND}",
         )
-    with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
         target = Path(folder) / "report.sqlite"
         yield _run_export(nsys, path, target)
 

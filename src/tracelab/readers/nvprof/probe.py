@@ -16,6 +16,7 @@ from tracelab.readers.nvprof import read_database, sqlite_scan
 from tracelab.readers.nvprof.activity_mapping import PREFIX
 from tracelab.readers.nvprof.table_layout import parse_header
 from tracelab.readers.text_lines import decode_head, detect_encoding, iter_blocks, split_lines
+from tracelab.temp_folders import process_folder
 
 DESCRIPTION = "nvprof's database or printed result"
 _SEARCHED_BYTES = 64 << 20
@@ -72,7 +73,7 @@ def as_file(path: Path, diagnostics: DiagnosticCounts) -> Iterator[Path]:
     if not decompress.is_gzip(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="tracelab-") as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
         file = Path(folder) / "unpacked.nvprof"
         with file.open("wb") as out, decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, 4 << 20):

@@ -1,0 +1,75 @@
+"""One temporary folder for each process; the folders of killed processes are deleted by the next one."""
+
+import atexit
+import fcntl
+import itertools
+import os
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+_HOST = re.sub(r"[^A-Za-z0-9-]", "-", os.uname().nodename)
+_PREFIX = f"tracelab-{_HOST}-"
+"""Names of locked folders; they name the machine, because a lock on a shared file system may hold on one only."""
+
+_numbers = itertools.count()
+_created: list[Path] = []
+
+
+@cache
+def process_folder() -> Path:
+    """Return this process's folder for temporary files, which is deleted when the process exits."""
+    _delete_abandoned()
+    _created.append(_create_locked())  # two threads may be here
+    return _created[-1]
+
+
+@atexit.register
+def delete_process_folder() -> None:
+    """Delete this process's folder; a process that exits without the functions of `atexit` calls this."""
+    for folder in _created:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget() -> None:
+    """Leave the folder to the parent, in a fork."""
+    process_folder.cache_clear()
+    _created.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def new_path(purpose: str) -> Path:
+    """Return the path of a file or folder that does not exist, in this process's folder."""
+    return process_folder() / f"{purpose}-{next(_numbers)}"
+
+
+def _create_locked() -> Path:
+    """Create a folder with a lock that holds until the process ends, however that happens.
+
+    The folder gets its name after it is locked: one that others find under such a name is locked, or abandoned.
+    """
+    unlocked = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    handle = os.open(unlocked, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # a file system without locks: the folder keeps a name that no process looks for
+        return unlocked
+    return unlocked.rename(unlocked.with_name(unlocked.name[1:]))
+
+
+def _delete_abandoned() -> None:
+    """Delete the folders of this user whose process is gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # locked, or another process deletes it
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(handle).st_uid == os.getuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
