@@ -14,10 +14,17 @@ KERNELS = [{"name": "<b>gemm</b>", "device": 0, "stream": 7, "start_ns": 10 * at
 
 
 @pytest.fixture
-def viewed(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def shell() -> str:
+    """What the shell that starts `tracelab view` does."""
+    return 'exec "$@"'
+
+
+@pytest.fixture
+def viewed(tmp_path: Path, shell: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`tracelab view --no-browser` in a process of its own, and the address that it prints."""
     store = build_store(tmp_path / "lab", {"kernels": KERNELS})
-    command = [sys.executable, "-m", "tracelab", "view", "--no-browser", "--store", str(store)]
+    view = [sys.executable, "-m", "tracelab", "view", "--no-browser", "--store", str(store)]
+    command = ["sh", "-c", shell, "sh", *view]
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(scratch)})

@@ -2,8 +2,10 @@
 
 import http.client
 import signal
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,26 @@ def test_no_page_of_anothers_may_read_frame_or_be_called(server):
     assert "connect-src 'self' blob: data:;" in headers["Content-Security-Policy"]
 
 
+def test_who_connects_and_is_silent_blocks_no_one_and_is_disconnected(server, monkeypatch):
+    monkeypatch.setattr(viewer.Handler, "timeout", 0.3)
+    with socket.create_connection(("127.0.0.1", server.port)) as silent, closing(half_asked(server)) as half:
+        assert asked(server, "/", Cookie=cookie(server)).status == 200
+        for connection in (silent, half):
+            connection.settimeout(20)
+            assert connection.recv(1) == b""  # the server closed it
+
+
+def half_asked(server: viewer.Server) -> socket.socket:
+    """Connect, and send half of a request."""
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    return connection
+
+
+def test_the_time_that_a_connection_may_be_silent_is_a_minute():
+    assert viewer.Handler.timeout == 60
+
+
 def test_a_port_that_is_taken_is_said(server):
     with pytest.raises(TracelabError, match="name another with --port"):
         viewer.Server(server.served, server.port)
@@ -86,9 +108,10 @@ def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):
 
 @needs_interface
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("shell", ['exec "$@"', 'trap "" INT; exec "$@"'], ids=["shell", "background"])
 def test_an_interrupt_ends_it_and_leaves_nothing_behind(viewed, tmp_path, how):
     process, _ = viewed
-    assert [path.name[:14] for path in (tmp_path / "scratch").iterdir()] == ["tracelab-view-"]
+    assert [path.name[:9] for path in (tmp_path / "scratch").iterdir()] == ["tracelab-"]
     process.send_signal(how)
     assert process.wait(30) == 0
     assert process.stderr.read() == "Stopped.\n"

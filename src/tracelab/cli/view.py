@@ -12,6 +12,7 @@ import click
 
 from tracelab.cli.export import build_request, selection_options, summary_lines, write_trace
 from tracelab.foreign_text import print_lines
+from tracelab.temp_folders import process_folder
 
 if TYPE_CHECKING:
     from tracelab.export.viewer import Server
@@ -54,8 +55,9 @@ def command(
 
     interface_folder()  # before the work
     request = build_request(runs, ranks, from_ns, to_ns)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed then too
-    with tempfile.TemporaryDirectory(prefix="tracelab-view-", ignore_cleanup_errors=True) as folder:
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script's job in the background starts with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         trace = Path(folder) / "trace.json.gz"
         with Server(served_files(trace), port) as server:  # before the work: the port may be taken
             with trace.open("wb") as stream:

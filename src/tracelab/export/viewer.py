@@ -99,6 +99,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers browsers that use our address and present the secret; refuses all others."""
 
     server: Server
+    timeout = 60
+    """Seconds after which a connection without traffic is closed; browsers open another one."""
     protocol_version = "HTTP/1.1"
     server_version = "tracelab"
     sys_version = ""
