@@ -9,12 +9,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def open(store: Path | str | None = None) -> "Lab":  # noqa: A001  tracelab.open("lab") reads as what it does
+def open(  # noqa: A001  tracelab.open("lab") reads as what it does
+    store: Path | str | None = None, *, memory_limit: str | None = None, timeout_s: float | None = None
+) -> "Lab":
     """Open a store for queries: `tracelab.open("lab").query("kernel_summary").pl()` returns a polars DataFrame.
 
-    Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line.
+    Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line. `memory_limit` is DuckDB's, such as
+    "2GB"; `timeout_s` is the longest time of one call.
     """
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    return Lab(store_path(store))
+    return Lab(store_path(store), memory_limit, timeout_s)

@@ -1,23 +1,27 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from tracelab import schema
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
-from tracelab.store import integrity, session
+from tracelab.store import execution, integrity, session
 
 
 @dataclass(frozen=True)
 class Lab:
-    """An open store. Each call reads the store as it is at that moment."""
+    """An open store. Each call reads the store as it is at that moment, within the limits of memory and time."""
 
     store: Path
+    memory_limit: str | None = None
+    timeout_s: float | None = None
 
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
         """Run a query of the library (`queries()` lists them) or an .sql file: `lab.query("nccl_share", rank=0).pl()`.
@@ -29,22 +33,39 @@ class Lab:
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
+        with self.open_query(query, params) as reader:
+            return reader.read_all()
+
+    @contextmanager
+    def open_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[pa.RecordBatchReader]:
+        """Start a loaded query and yield a reader that computes its rows when they are read."""
+        with self._session_of(query) as con, execution.translate_errors():
+            yield execution.stream(con, lambda: execute.open_reader(con, query, params), self.timeout_s)
+
+    @contextmanager
+    def _session_of(self, query: spec.Query) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open what a query needs: for one of the library its own tables and macros, for others the sandbox."""
         if library.is_shipped(query):
-            with (
-                session.connect(self.store, referenced=execute.referenced_sql(query)) as con,
-                integrity.explain_read_errors(self.store),
-                session.translate_errors(),
-            ):
+            with session.connect(self.store, referenced=execute.referenced_sql(query)) as con:
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-                return session.run_interruptible(con, lambda: execute.run(con, query, params))
-        with sandbox.connect(self.store) as con, execute.locate_errors(query), session.translate_errors():
+                execution.limit_memory(con, self.memory_limit)
+                with integrity.explain_read_errors(self.store):
+                    yield con
+            return
+        with sandbox.connect(self.store, memory_limit=self.memory_limit) as con, execute.locate_errors(query):
             sandbox.check(con, query.sql)
-            return session.run_interruptible(con, lambda: execute.run(con, query, params))
+            yield con
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
-        with sandbox.connect(self.store) as con:
-            return Result(sandbox.run(con, text))
+        with self.open_sql(text) as reader:
+            return Result(reader.read_all())
+
+    @contextmanager
+    def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
+        """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
+        with sandbox.connect(self.store, memory_limit=self.memory_limit) as con:
+            yield sandbox.stream(con, text, timeout_s=self.timeout_s)
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
@@ -59,6 +80,14 @@ class Lab:
         """Check the store, or one run of it: what may be wrong and what to do, the worst first."""
         from tracelab import doctor
 
-        with session.connect(self.store) as con, integrity.explain_read_errors(self.store), session.translate_errors():
+        with (
+            session.connect(self.store) as con,
+            integrity.explain_read_errors(self.store),
+            execution.translate_errors(),
+        ):
             con.execute("set enable_progress_bar = false").fetchall()
-            return Result(session.run_interruptible(con, lambda: doctor.examine(con, run)), "What may be wrong")
+            execution.limit_memory(con, self.memory_limit)
+            findings = execution.run_interruptible(
+                con, lambda: doctor.examine(con, run), execution.Deadline(self.timeout_s)
+            )
+            return Result(findings, "What may be wrong")

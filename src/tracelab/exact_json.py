@@ -3,11 +3,14 @@
 import json
 from decimal import Decimal
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+"""One encoder for all values: `json.dumps` builds one for each."""
+
 
 def json_text(value: object) -> str:
     """Return a plain value as JSON text, Decimals with all digits. Raises ValueError for a number that JSON lacks."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _encode(value)
     except TypeError:  # a Decimal, which `json` would write as text only
         return _json_with_decimals(value)
 

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -110,7 +111,7 @@ def test_an_answer_without_rows_is_said(said: Said) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"), [(500, "(500 rows)"), (501, "(500 of more rows; .rows N changes the limit, ")]
+    ("rows", "told"), [(500, "(500 rows)"), (501, "(the first 500 rows; .rows N changes the limit, ")]
 )
 def test_a_long_answer_is_cut_and_says_so(said: Said, rows: int, told: str) -> None:
     out, err = said(f"from range({rows});")
@@ -120,7 +121,7 @@ def test_a_long_answer_is_cut_and_says_so(said: Said, rows: int, told: str) -> N
 def test_the_number_of_rows_can_be_set(said: Said) -> None:
     out, err = said(".rows 2", "from range(100000000000);")
     assert out.splitlines()[-2:] == ["    0", "    1"]
-    assert err.startswith("(2 of more rows")
+    assert err.startswith("(the first 2 rows")
 
 
 def test_an_endless_answer_is_begun_and_not_finished(said: Said) -> None:
@@ -351,10 +352,12 @@ class Terminal:
             "TERM": "xterm",
             "TRACELAB_STORE": str(store),
             "XDG_STATE_HOME": str(state),
+            "TMPDIR": str(state),
+            "PAGER": "sh -c 'echo secure:$LESSSECURE:$PAGERSECURE'",
         }
         script = (  # of a session of its own, whose terminal sends it Ctrl-C
-            "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-            f"from tracelab.cli import main; main(['sql', *{args!r}])"
+            "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+            f"from tracelab.cli import run; sys.argv[1:] = ['sql', *{args!r}]; run()"
         )
         self.process = subprocess.Popen(
             [sys.executable, "-c", script],
@@ -419,6 +422,43 @@ def test_ctrl_c_stops_a_statement_and_the_prompt_goes_on(lab: Path, tmp_path: Pa
         opened.until("tracelab>")
         opened.type(".quit\r")
         assert opened.ended() == 0
+
+
+def test_sigterm_ends_the_prompt_and_its_temporary_folder(lab: Path, tmp_path: Path) -> None:
+    with Terminal(lab, tmp_path) as opened:
+        opened.until("tracelab>")
+        assert list(tmp_path.glob("tracelab-*"))
+        opened.process.send_signal(signal.SIGTERM)
+        assert opened.ended() == 128 + signal.SIGTERM
+    assert not list(tmp_path.glob("tracelab-*"))
+
+
+def test_the_pager_of_the_prompt_runs_no_shell(lab: Path, tmp_path: Path) -> None:
+    with Terminal(lab, tmp_path) as opened:
+        opened.until("tracelab>")
+        opened.type("from range(200);\r")
+        opened.until("secure:1:1")
+
+
+def test_a_terminal_gets_the_first_rows_and_the_way_to_get_all(lab: Path, tmp_path: Path) -> None:
+    with Terminal(lab, tmp_path, "select range as n from range(1000000000000)") as opened:
+        opened.until("\r\n499\r\nThe first 500 rows; --format csv or -o FILE writes all rows.")
+        assert opened.ended() == 0
+
+
+def test_a_time_limit_is_for_each_statement_of_the_prompt(lab: Path, tmp_path: Path) -> None:
+    endless = "select count(*) from range(100000000000) a, range(1000) b where a.range * b.range % 7 = 3"
+    with Terminal(lab, tmp_path, "--timeout", "0.5") as opened:
+        opened.until("tracelab>")
+        opened.type(f"{endless};\r")
+        opened.until("stopped at the time limit of 0.5 s")
+        opened.type("select 6 * 7 as answer;\r")
+        opened.until("42")
+
+
+def test_a_statement_that_fails_late_is_one_sentence(said: Said) -> None:
+    late = "select case when range = 999999 then error('late')::int else range end from range(1000000);"
+    assert said(".rows 1000000", late)[1] == "tracelab: Invalid Input Error: late\n"
 
 
 def test_a_format_is_for_one_statement(lab: Path, tmp_path: Path) -> None:

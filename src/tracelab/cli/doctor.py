@@ -19,6 +19,7 @@ from tracelab.cli.ingest import progress_bar
 from tracelab.cli.output import Output, write_atomically
 from tracelab.errors import NoDataError, TracelabError, UsageError
 from tracelab.foreign_text import escape_controls, print_exact, print_lines
+from tracelab.temp_folders import process_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -91,11 +92,11 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
 
 def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
     from tracelab import doctor
-    from tracelab.store import integrity, session
+    from tracelab.store import execution, integrity, session
 
-    with session.connect(store) as con, integrity.explain_read_errors(store), session.translate_errors():
+    with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        return session.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
+        return execution.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
 
 
 @contextlib.contextmanager
@@ -112,7 +113,7 @@ def _store(paths: tuple[str, ...], store: Path | None) -> Iterator[tuple[Path, b
     if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.has_files(Path(paths[0]), "sources"):
         yield Path(paths[0]), False
         return
-    with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         yield Path(folder), _ingested(paths, Path(folder))
 
 

@@ -26,3 +26,16 @@ OUTPUT: tuple[click.Option, ...] = (
     ),
     click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
 )
+LIMITS: tuple[click.Option, ...] = (
+    click.Option(
+        ["--memory-limit"],
+        metavar="SIZE",
+        help="Memory for the query, such as 2GB; DuckDB spills what does not fit.  [default: 80% of the machine's]",
+    ),
+    click.Option(
+        ["--timeout", "timeout_s"],
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Stop the query after this time, with exit code 1.",
+    ),
+)

@@ -39,23 +39,25 @@ class Output:
             raise UsageError("refusing to write binary Parquet to a terminal; use -o FILE.parquet")
         return cls(chosen, path, force)
 
-    def emit(self, table: pa.Table) -> None:
-        """Write the result to the file, or to stdout; a terminal gets the first rows only."""
+    def emit(self, rows: pa.Table | pa.RecordBatchReader) -> None:
+        """Write the rows to the file, or to stdout; a table on a terminal has the first rows only."""
         from tracelab.output import writers
+        from tracelab.output.first_rows import take_first
 
         if self.path is not None:
-            write_atomically(self.path, lambda stream: writers.write(table, self.fmt, stream), force=self.force)
+            write_atomically(self.path, lambda stream: writers.write(rows, self.fmt, stream), force=self.force)
         elif _is_terminal() and self.fmt == "table":
-            rows = table.slice(0, TERMINAL_ROWS)
+            first, has_more = take_first(rows, TERMINAL_ROWS)
             width = shutil.get_terminal_size().columns
-            writers.write(rows, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
-            if rows.num_rows < table.num_rows:
-                summary = f"{rows.num_rows} of {table.num_rows:,} rows; --format csv or -o FILE writes all rows"
+            writers.write(first, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
+            if has_more:
+                total = f" of {rows.num_rows:,}" if isinstance(rows, pa.Table) else ""
+                summary = f"The first {first.num_rows:,}{total} rows; --format csv or -o FILE writes all rows."
                 print_lines(summary, err=True)
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")
             stream = _stdout_for(self.fmt)
-            writers.write(table, self.fmt, stream, width=int(columns) if columns.isdecimal() else None)
+            writers.write(rows, self.fmt, stream, width=int(columns) if columns.isdecimal() else None)
 
 
 def check_writable(path: Path, *, force: bool) -> None:

@@ -14,6 +14,8 @@ from tracelab.errors import UsageError
 from tracelab.foreign_text import escape_controls, escape_lines, print_exact, print_lines
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tracelab.query.spec import Param, Query
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
@@ -102,8 +104,11 @@ class QueryCommand(click.Command):
                     formatter.write_dl(rows)
 
 
+_SHARED = ("store", "fmt", "output", "force", "memory_limit", "timeout_s")
+
+
 def _shared_options() -> list[click.Parameter]:
-    return [options.STORE, *options.OUTPUT]
+    return [options.STORE, *options.OUTPUT, *options.LIMITS]
 
 
 @click.command(
@@ -114,10 +119,11 @@ def _shared_options() -> list[click.Parameter]:
     subcommand_metavar="[NAME|FILE.sql] [PARAMETERS]…",
 )
 @click.pass_context
-def command(ctx: click.Context, store: Path | None, fmt: str | None, output: Path | None, *, force: bool) -> None:  # noqa: ARG001
+def command(ctx: click.Context, /, fmt: str | None, output: Path | None, *, force: bool, **_inherited: object) -> None:
     """Run a query of the library or of an .sql file; without arguments, list the queries.
 
-    `tracelab query NAME --help` describes a row of the answer, its columns and the parameters.
+    `tracelab query NAME --help` describes a row of the answer, its columns and the parameters. A terminal shows the
+    first 500 rows; files and pipes get all rows.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -152,8 +158,8 @@ def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
     """Run one query; `values` are its parameters and the shared options."""
     inherited = click.get_current_context().parent
     values.pop("like", None)  # it chose the query
-    given = {name: values.pop(name) for name in ("store", "fmt", "output", "force", "plot", "show_sql")}
-    for name in ("store", "fmt", "output", "force"):  # `query --format json NAME` means the same
+    given = {name: values.pop(name) for name in (*_SHARED, "plot", "show_sql")}
+    for name in _SHARED:  # `query --format json NAME` means the same
         given[name] = given[name] or (inherited.params.get(name) if inherited else None)
     _run_query(query, values, given)
 
@@ -165,26 +171,35 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
         print_exact(execute.render_sql(query, values))
         return
     picture: Path | None = options["plot"]
+    force = bool(options["force"])
     if picture is not None:
-        _check_plot(query, picture, force=bool(options["force"]))
+        _check_plot(query, picture, force=force)
     answer = None
     if picture is None or options["fmt"] or options["output"]:
-        answer = Output.of(options["fmt"], options["output"], force=bool(options["force"]))
+        answer = Output.of(options["fmt"], options["output"], force=force)
 
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    table = Lab(store_path(options["store"])).run_query(query, values)
+    lab = Lab(store_path(options["store"]), options["memory_limit"], options["timeout_s"])
+    if picture is not None:
+        _draw(lab.run_query(query, values), query, picture, answer, force=force)
+    elif answer is not None:
+        with lab.open_query(query, values) as rows:
+            answer.emit(rows)
+
+
+def _draw(table: "pa.Table", query: "Query", picture: Path, answer: Output | None, *, force: bool) -> None:
+    """Write the rows, where they are wanted too, and then the picture."""
+    from tracelab import plot
+
     if answer is not None:
         answer.emit(table)
-    if picture is not None:
-        from tracelab import plot
-
-        figure = plot.picture(table, query)
-        draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
-        write_atomically(picture, draw, force=bool(options["force"]))
-        if figure.not_drawn:
-            print_lines(f"{picture}: {'; '.join(figure.not_drawn)}", err=True)
+    figure = plot.picture(table, query)
+    draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
+    write_atomically(picture, draw, force=force)
+    if figure.not_drawn:
+        print_lines(f"{picture}: {'; '.join(figure.not_drawn)}", err=True)
 
 
 def _check_plot(query: "Query", path: Path, *, force: bool) -> None:

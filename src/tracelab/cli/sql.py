@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,31 +11,44 @@ from tracelab.cli.output import Output
 from tracelab.errors import UsageError
 from tracelab.foreign_text import escape_path, print_exact, print_lines
 
+if TYPE_CHECKING:
+    from tracelab.client import Lab
+
 _EPILOG = """\b
 Examples:
   tracelab sql
   tracelab sql "select name, count(*) from kernels group by all order by 2 desc"
   echo "from runs" | tracelab sql - --format json
+  tracelab sql "from kernels" -o kernels.parquet --memory-limit 2GB --timeout 60
   (tracelab sql --init; cat mine.sql) | duckdb
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, *options.LIMITS])
 @click.argument("statement", required=False)
 @click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
 def command(
-    statement: str | None, store: Path | None, fmt: str | None, output: Path | None, *, init: bool, force: bool
+    statement: str | None,
+    store: Path | None,
+    fmt: str | None,
+    output: Path | None,
+    *,
+    init: bool,
+    force: bool,
+    **limits: Any,  # noqa: ANN401  a text and a number
 ) -> None:
     """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Without arguments, start a shell.
 
     The statement sees the tables of `tracelab schema` and the macros of the query library. It runs in a sandbox: one
-    SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings.
+    SELECT (or EXPLAIN of one), no file outside the store, no network, no extensions, no settings. A terminal shows the
+    first 500 rows; files and pipes get all rows, streamed in constant memory in every format but table.
     """
+    from tracelab.client import Lab
     from tracelab.schema import store_path
-    from tracelab.sql import sandbox
-    from tracelab.store import session
 
     if init:
+        from tracelab.store import session
+
         if statement is not None:
             raise UsageError("--init takes no statement")
         print_exact(session.init_sql(store_path(store)))
@@ -42,22 +56,22 @@ def command(
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
         if fmt or output:
             raise UsageError('--format and -o need a statement: tracelab sql "select …" -o FILE')
-        _start_shell(store_path(store))
+        _start_shell(Lab(store_path(store), **limits))
         return
     text, destination = _read_statement(statement), Output.of(fmt, output, force=force)
-    with sandbox.connect(store_path(store)) as con:
-        destination.emit(sandbox.run(con, text))
+    with Lab(store_path(store), **limits).open_sql(text) as rows:
+        destination.emit(rows)
 
 
-def _start_shell(store: Path) -> None:
+def _start_shell(lab: "Lab") -> None:
     from tracelab import __version__
     from tracelab.sql import sandbox
     from tracelab.sql.repl import Shell, run_shell, terminal
 
-    with sandbox.connect(store) as con:
+    with sandbox.connect(lab.store, memory_limit=lab.memory_limit) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
-        print_lines(f"tracelab {__version__}, the store {escape_path(store)}; .help lists the commands", err=True)
-        run_shell(Shell(con, names.refresh), store, prompt.prompt)
+        print_lines(f"tracelab {__version__}, the store {escape_path(lab.store)}; .help lists the commands", err=True)
+        run_shell(Shell(con, names.refresh, lab.timeout_s), lab.store, prompt.prompt)
 
 
 def _read_statement(statement: str | None) -> str:

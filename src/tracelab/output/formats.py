@@ -1,6 +1,6 @@
 """Data formats of results and their file suffixes; imports nothing heavy, so that `--help` stays fast."""
 
-FORMATS = ("table", "csv", "json", "jsonl", "parquet", "markdown")
+FORMATS = ("table", "csv", "csv-spreadsheet", "json", "jsonl", "parquet", "markdown")
 SUFFIXES = {
     ".txt": "table",
     ".csv": "csv",

@@ -1,10 +1,11 @@
-"""Write Arrow tables as text or bytes: exact in data formats, readable in tables."""
+"""Write Arrow rows as text or bytes: exact in data formats, readable in tables."""
 
 import csv
 import io
+import itertools
 import re
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,32 +16,74 @@ from tracelab.exact_json import json_text
 from tracelab.foreign_text import escape_controls
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 
-_BATCH = 10_000
+_BATCH_ROWS = 10_000
+_GROUP_ROWS = 131_072
+_GROUP_BYTES = 64 << 20
+"""A row group of Parquet has at most so many rows, or about so many bytes: a writer holds it in memory."""
+
+_FORMULA = r"\A([=+\-@\t\r\n＝＋－＠])"
+"""Text that a spreadsheet runs as a formula, or whose first character it drops; wide forms count in some locales."""
+
+_Rows: TypeAlias = Iterable[pa.RecordBatch]
 
 
-def write(table: pa.Table, fmt: str, stream: BinaryIO, *, width: int | None = None, color: bool = False) -> None:
-    """Write the table in one of `FORMATS`; `width` and `color` apply to the table format only."""
+def write(
+    rows: pa.Table | pa.RecordBatchReader,
+    fmt: str,
+    stream: BinaryIO,
+    *,
+    width: int | None = None,
+    color: bool = False,
+) -> None:
+    """Write the rows in one of `FORMATS`; `width` and `color` apply to the table format only.
+
+    All formats but the table are written batch by batch, so that memory does not grow with the rows of a reader.
+    """
     if fmt == "table":
         from tracelab.output.text_table import table_lines
 
+        table = rows if isinstance(rows, pa.Table) else rows.read_all()
         for line in table_lines(table, width=width, color=color):
             stream.write(line.encode() + b"\n")
-    else:
-        _WRITERS[fmt](_distinct_names(table), stream)
+        return
+    schema = _distinct_names(rows.schema)
+    batches: _Rows = rows.to_batches(max_chunksize=_BATCH_ROWS) if isinstance(rows, pa.Table) else rows
+    _WRITERS[fmt](schema, (batch.rename_columns(schema.names) for batch in batches), stream)
 
 
-def _distinct_names(table: pa.Table) -> pa.Table:
+def _distinct_names(schema: pa.Schema) -> pa.Schema:
     """Number columns that share a name: JSON objects and Parquet files would lose all but one."""
     seen: dict[str, int] = {}
-    names = []
-    for name in table.column_names:
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return table.rename_columns(names)
+    fields = []
+    for field in schema:
+        seen[field.name] = seen.get(field.name, 0) + 1
+        fields.append(field if seen[field.name] == 1 else field.with_name(f"{field.name}_{seen[field.name]}"))
+    return pa.schema(fields)
 
 
-def _write_csv(table: pa.Table, stream: BinaryIO) -> None:
+def _write_csv(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
     """Write CSV: NULL and NaN are empty fields, an empty text is `""`, a list or map is JSON."""
+    _write_csv_heading(schema.names, stream)
+    for batch in batches:
+        _write_csv_rows(_csv_columns(batch), stream)
+
+
+def _write_csv_spreadsheet(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
+    """Write CSV with an apostrophe before each text that a spreadsheet would run as a formula."""
+    names = pc.replace_substring_regex(pa.array(schema.names, pa.string()), _FORMULA, r"'\1").to_pylist()
+    _write_csv_heading([str(name) for name in names], stream)
+    for batch in batches:
+        table = _csv_columns(batch)
+        for index, field in enumerate(table.schema):
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+                quoted = pc.replace_substring_regex(table.column(index), _FORMULA, r"'\1", max_replacements=1)
+                table = table.set_column(index, field.name, quoted)
+        _write_csv_rows(table, stream)
+
+
+def _csv_columns(batch: pa.RecordBatch) -> pa.Table:
+    """Convert the columns that Arrow's writer of CSV lacks, or writes with other words."""
+    table = pa.Table.from_batches([batch])
     for index, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_interval(field.type):
             texts = [None if value is None else exact_text(value) for value in to_plain(table.column(index))]
@@ -50,50 +93,70 @@ def _write_csv(table: pa.Table, stream: BinaryIO) -> None:
             table = table.set_column(index, field.name, pc.if_else(pc.is_finite(column), column, None))
         elif pa.types.is_dictionary(field.type):
             table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
+    return table
+
+
+def _write_csv_heading(names: Sequence[str], stream: BinaryIO) -> None:
     heading = io.StringIO()
-    csv.writer(heading, lineterminator="\n").writerow(table.column_names)
+    csv.writer(heading, lineterminator="\n").writerow(names)
     stream.write(heading.getvalue().encode())
+
+
+def _write_csv_rows(table: pa.Table, stream: BinaryIO) -> None:
     pa_csv.write_csv(table, stream, pa_csv.WriteOptions(include_header=False, quoting_style="needed"))
 
 
-def _write_json(table: pa.Table, stream: BinaryIO) -> None:
+def _write_json(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
     stream.write(b"[")
-    for number, line in enumerate(_json_objects(table)):
+    number = -1
+    for number, line in enumerate(_json_objects(schema.names, batches)):
         stream.write((",\n " if number else "\n ").encode() + line.encode())
-    stream.write(b"\n]\n" if table.num_rows else b"]\n")
+    stream.write(b"\n]\n" if number >= 0 else b"]\n")
 
 
-def _write_jsonl(table: pa.Table, stream: BinaryIO) -> None:
-    for line in _json_objects(table):
+def _write_jsonl(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
+    for line in _json_objects(schema.names, batches):
         stream.write(line.encode() + b"\n")
 
 
-def _json_objects(table: pa.Table) -> Iterator[str]:
-    names = table.column_names
-    for batch in table.to_batches(max_chunksize=_BATCH):
+def _json_objects(names: Sequence[str], batches: _Rows) -> Iterator[str]:
+    for batch in batches:
         columns = [to_plain(column) for column in batch.columns]
         for row in zip(*columns, strict=True):
             yield json_text(dict(zip(names, row, strict=True)))
 
 
-def _write_parquet(table: pa.Table, stream: BinaryIO) -> None:
-    pq.write_table(table, stream, compression="zstd")
+def _write_parquet(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
+    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for group in _row_groups(batches):
+            writer.write_table(pa.Table.from_batches(group, schema))
 
 
-def _write_markdown(table: pa.Table, stream: BinaryIO) -> None:
+def _row_groups(batches: _Rows) -> Iterator[list[pa.RecordBatch]]:
+    """Gather batches into row groups."""
+    group: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        group.append(batch)
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        if rows >= _GROUP_ROWS or size_bytes >= _GROUP_BYTES:
+            yield group
+            group, rows, size_bytes = [], 0, 0
+    if group:
+        yield group
+
+
+def _write_markdown(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
     """Write a Markdown table with exact values; text is escaped, so that a name is neither markup nor HTML."""
-    rights = [is_numeric(field.type) for field in table.schema]
-    lines = [
-        [_escape_markdown(name, inside_words=False) for name in table.column_names],
-        ["---:" if right else "---" for right in rights],
-        *([_escape_markdown(text) for text in row] for row in _text_rows(table)),
-    ]
-    for line in lines:
+    heading = [_escape_markdown(name, inside_words=False) for name in schema.names]
+    alignment = ["---:" if is_numeric(field.type) else "---" for field in schema]
+    rows = ([_escape_markdown(text) for text in row] for row in _text_rows(batches))
+    for line in itertools.chain([heading, alignment], rows):
         stream.write(("| " + " | ".join(line) + " |\n").encode())
 
 
-def _text_rows(table: pa.Table) -> Iterator[list[str]]:
-    for batch in table.to_batches(max_chunksize=_BATCH):
+def _text_rows(batches: _Rows) -> Iterator[list[str]]:
+    for batch in batches:
         for row in zip(*(to_plain(column) for column in batch.columns), strict=True):
             yield [exact_text(value) for value in row]
 
@@ -103,8 +166,9 @@ def _escape_markdown(text: str, *, inside_words: bool = True) -> str:
     return re.sub(r"([\\`*\[\]|~$_])" if inside_words else r"([\\`*\[\]|~$])", r"\\\1", text)
 
 
-_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+_WRITERS: dict[str, Callable[[pa.Schema, _Rows, BinaryIO], None]] = {
     "csv": _write_csv,
+    "csv-spreadsheet": _write_csv_spreadsheet,
     "json": _write_json,
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,

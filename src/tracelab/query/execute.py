@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.query.spec import PARAMETER, Param, Query, Value
 from tracelab.schema import BY_NAME
+from tracelab.store import execution
 
 RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
@@ -25,16 +26,24 @@ _ERROR_LINE = re.compile(r"^LINE (?P<line>\d+):", re.MULTILINE)
 
 def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
     """Run a query on a session. `values` are those that differ from the defaults, typed or as text."""
+    return open_reader(con, query, values).read_all()
+
+
+def open_reader(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.RecordBatchReader:
+    """Start a query on a session, and return a reader that computes its rows when they are read."""
     bound = bind(query, values)
+    _check_run_names(con, query, bound)
     _check_needs(con, query)
-    _check_runs(con, query, bound)
-    answer: pa.Table = _bind_sql(con, query.sql.rstrip(";"), bound).to_arrow_table()
-    _check_columns(query, answer.column_names)
-    if not answer.num_rows:
+    _check_run_count(con, query, bound)
+    relation = _bind_sql(con, query.sql.rstrip(";"), bound)
+    _check_columns(query, relation.columns)
+
+    def check_empty() -> None:
         _check_filters(con, query, bound)
         if SETTING_PARAM in bound and SETTING_PARAM in values:
             _check_setting(con, str(bound[SETTING_PARAM]))
-    return answer
+
+    return execution.open_reader(relation, if_empty=check_empty)
 
 
 @contextlib.contextmanager
@@ -47,7 +56,7 @@ def locate_errors(query: Query) -> Iterator[None]:
             raise
         located = _ERROR_LINE.search(str(error))
         line = f":{query.sql_line + int(located['line']) - 1}" if located else ""
-        raise type(error)(f"{query.path}{line}: {error}") from error
+        raise type(error)(f"{query.path}{line}: {error}") from error.__cause__
 
 
 def referenced_sql(query: Query) -> str:
@@ -81,7 +90,7 @@ def capture_hints(tables: Sequence[str]) -> str:
 
 
 def check_run(runs: Sequence[str], name: str) -> None:
-    """Raise NoDataError, with the nearest names, if no run has this name."""
+    """Raise NoDataError, with the nearest names, if none of the store's runs has this name."""
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
@@ -144,26 +153,45 @@ def _summary_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> s
     return f" but sums of a profiler's own: `tracelab query profiler_summary{option}`" if rows else ""
 
 
-def _check_runs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
-    """Raise if a parameter names a run that the store lacks, or if a query of several runs leaves open which."""
-    run_values = {param.name: bound[param.name] for param in query.params if param.type == "run"}
-    run_names = [name for name in (*map(bound.get, RUN_PARAMS), *run_values.values()) if name is not None]
-    if not run_names and not run_values:
+def _check_run_names(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise NoDataError if a parameter names a run that the store lacks."""
+    run_names = [bound.get(name) for name in dict.fromkeys((*RUN_PARAMS, *_run_params(query)))]
+    if given := [str(name) for name in run_names if name is not None]:
+        runs = stored_runs(con)
+        for name in given:
+            check_run(runs, name)
+
+
+def _check_run_count(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise if a query of several runs leaves open which."""
+    run_params = _run_params(query)
+    if not any(bound[name] is None for name in run_params):
         return
-    runs = [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
-    for name in run_names:
-        check_run(runs, str(name))
-    if None not in run_values.values() or len(runs) == len(run_values):
+    runs = stored_runs(con)
+    if len(runs) == len(run_params):
         return
-    if len(runs) < len(run_values):
+    if len(runs) < len(run_params):
         raise NoDataError(
-            f"{query.name} takes {len(run_values)} runs, and the store has {', '.join(runs)}; ingest another"
+            f"{query.name} takes {len(run_params)} runs, and the store has {', '.join(runs)}; ingest another"
         )
-    options = " and ".join(f"--{name.replace('_', '-')}" for name in run_values)
-    listed = ", ".join([*runs[:_MOST_RUNS_LISTED], *(["…"] if len(runs) > _MOST_RUNS_LISTED else [])])
+    options = " and ".join(f"--{name.replace('_', '-')}" for name in run_params)
     raise UsageError(
-        f"{query.name} takes {len(run_values)} of the store's {len(runs)} runs, so name {options}: {listed}"
+        f"{query.name} takes {len(run_params)} of the store's {len(runs)} runs, so name {options}: {list_first(runs)}"
     )
+
+
+def _run_params(query: Query) -> list[str]:
+    return [param.name for param in query.params if param.type == "run"]
+
+
+def stored_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names of all runs of the store, in order."""
+    return [str(run) for (run,) in con.execute("select distinct run from sources order by run").fetchall()]
+
+
+def list_first(runs: Sequence[str]) -> str:
+    """Return the first names of a list of runs, and an ellipsis if it is longer."""
+    return ", ".join([*runs[:_MOST_RUNS_LISTED], *(["…"] if len(runs) > _MOST_RUNS_LISTED else [])])
 
 
 def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -191,7 +219,8 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
             summary = _summary_hint(con, query, bound[name]) if name == "run" else ""
             raise NoDataError(
                 f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{scope}; "
-                f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} {_format_spans(known)}"
+                f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} "
+                + (list_first(known) if name == "run" else _format_spans(known))
                 + (summary and f"; of {bound[name]} there are{summary.removeprefix(' but')}")
             )
         scope, rows = f"{scope or ' in'} {name} {bound[name]}", remaining

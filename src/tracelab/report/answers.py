@@ -14,7 +14,7 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
 from tracelab.query.spec import Query, Value
-from tracelab.store import integrity, session
+from tracelab.store import execution, integrity, session
 
 _AT_ONCE = 2
 _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
@@ -157,9 +157,9 @@ class ReportSession:
 @contextmanager
 def open_report_session(store: Path, runs: tuple[str, ...]) -> Iterator[ReportSession]:
     """Open the store. Raises NoDataError if it lacks one of the runs."""
-    with session.connect(store) as con, integrity.explain_read_errors(store), session.translate_errors():
+    with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        known = [str(run) for (run,) in con.sql("select distinct run from sources order by run").fetchall()]
+        known = execute.stored_runs(con)
         for run in runs:
             execute.check_run(known, run)
         yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))

@@ -7,7 +7,6 @@ nodes and table functions are on lists of harmless ones.
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab.errors import UsageError
-from tracelab.store import integrity, session
+from tracelab.store import execution, integrity, session
 
 _ONE_SELECT = "the sandbox runs exactly one SELECT (or EXPLAIN of one)"
 
@@ -38,23 +37,19 @@ _COMMENT = duckdb.token_type.comment
 
 
 @contextmanager
-def connect(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a locked session over the store; close it and remove its spill folder at the end."""
-    with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as spill:
-        con = session.connect(store, comments=True)
-        try:
-            _lock_down(con, store, Path(spill))
-            with integrity.explain_read_errors(store):
-                yield con
-        finally:
-            con.close()
+def connect(store: Path, *, memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit."""
+    with session.connect(store, comments=True) as con:
+        execution.limit_memory(con, memory_limit)
+        _lock_down(con, store)
+        with integrity.explain_read_errors(store):
+            yield con
 
 
-def _lock_down(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None:
+def _lock_down(con: duckdb.DuckDBPyConnection, store: Path) -> None:
     root = store.resolve().as_posix()
     pattern = re.sub(r"([*?\[])", r"[\1]", root)  # as in the views: DuckDB compares spelling
     settings: tuple[tuple[str, object], ...] = (
-        ("temp_directory", str(spill)),  # its default is ./.tmp, and DuckDB adds it to the allowed folders
         ("enable_progress_bar", False),  # DuckDB draws it on stdout, among the data
         ("allow_persistent_secrets", False),
         ("autoinstall_known_extensions", False),
@@ -69,38 +64,29 @@ def _lock_down(con: duckdb.DuckDBPyConnection, store: Path, spill: Path) -> None
         con.execute(f"set {name} = ?", [value]).fetchall()
 
 
-def run(
+def stream(
     con: duckdb.DuckDBPyConnection,
     text: str,
     values: Mapping[str, object] | None = None,
     *,
-    max_rows: int | None = None,
-) -> pa.Table:
-    """Check and run one SELECT with `$name` parameters bound to `values`; return at most `max_rows` rows.
+    timeout_s: float | None = None,
+) -> pa.RecordBatchReader:
+    """Check one SELECT, bind its `$name` parameters to `values`, and return its rows as they are computed.
 
-    Raises UsageError for anything but a SELECT, TracelabError for a failing one.
+    Raises UsageError for anything but a SELECT; TracelabError for a failing one, also while its rows are read.
     """
     statement = check(con, text)
     parameters = next(iter(con.extract_statements(statement))).named_parameters
     if missing := sorted(parameters - set(values or {})):
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"no values for the parameters {names}; write the values into the statement")
-    with session.translate_errors():
-        params = dict(values) if values and parameters else None
-        return session.run_interruptible(con, lambda: _fetch(con.sql(statement, params=params), max_rows))
+    params = dict(values) if values and parameters else None
+    return execution.stream(con, lambda: execution.open_reader(con.sql(statement, params=params)), timeout_s)
 
 
-def _fetch(relation: duckdb.DuckDBPyRelation, max_rows: int | None) -> pa.Table:
-    if max_rows is None:
-        complete: pa.Table = relation.to_arrow_table()
-        return complete
-    batches: list[pa.RecordBatch] = []
-    with relation.to_arrow_reader(max_rows) as reader:
-        for batch in reader:  # a batch may be shorter than requested
-            batches.append(batch)
-            if sum(each.num_rows for each in batches) >= max_rows:
-                break
-        return pa.Table.from_batches(batches, reader.schema).slice(0, max_rows)
+def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] | None = None) -> pa.Table:
+    """Check and run one SELECT as `stream` does, and return all its rows."""
+    return stream(con, text, values).read_all()
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:

@@ -4,11 +4,10 @@ import itertools
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from tracelab.errors import UsageError
 from tracelab.sql import sandbox
-from tracelab.store import session
+from tracelab.store import execution
 
 _KINDS = {"table": "table", "view": "view", "macro": "macro", "function": "macro"}
 _USAGE = "write create [or replace] temp table|view|macro NAME [(…)] as …"
@@ -23,19 +22,14 @@ class Definition:
     select: str
 
 
-def create(con: duckdb.DuckDBPyConnection, text: str) -> Definition:
+def create(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float | None = None) -> Definition:
     """Check and run a CREATE TEMP. Raises UsageError for any other CREATE and for a name already taken."""
     definition = _parse_definition(text)
     sandbox.check(con, definition.select)
     _check_name(con, definition)
-    with session.translate_errors():
-        session.run_interruptible(con, lambda: _execute(con, text))
+    with execution.translate_errors():
+        execution.run_interruptible(con, lambda: con.execute(text).fetchall(), execution.Deadline(timeout_s))
     return definition
-
-
-def _execute(con: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
-    con.execute(text).fetchall()
-    return pa.table({})
 
 
 def _parse_definition(text: str) -> Definition:

@@ -1,21 +1,16 @@
 """Open a store as DuckDB views and macros, through one SQL text that works in every DuckDB client."""
 
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
 import duckdb
-import pyarrow as pa
 
-from tracelab import schema
-from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
+from tracelab import schema, temp_folders
+from tracelab.errors import NoDataError, StoreError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, kernel_classes
 
@@ -77,34 +72,10 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            # created on demand; the default is .tmp in the current folder
-            "temp_directory": str(Path(tempfile.gettempdir()) / f"tracelab-{os.getpid()}"),
+            # Created on demand, one for each connection; the default is .tmp in the current folder.
+            "temp_directory": str(temp_folders.new_path("spill")),
         },
     )
-
-
-def run_interruptible(con: duckdb.DuckDBPyConnection, work: Callable[[], pa.Table]) -> pa.Table:
-    """Run `work` on a thread so that Ctrl-C stops it: DuckDB 2.0.0 by itself notices the signal only sometimes."""
-    with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(work)
-        try:
-            return result.result()
-        except KeyboardInterrupt:
-            con.interrupt()
-            raise
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Translate DuckDB errors: UsageError for a statement that does not bind, TracelabError for one that fails."""
-    try:
-        yield
-    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        raise UsageError(_strip_install_hints(error)) from error
-    except duckdb.PermissionException as error:
-        raise UsageError(f"the sandbox reads only the store: {_first_line(error)}") from error
-    except duckdb.Error as error:
-        raise TracelabError(_strip_install_hints(error)) from error
 
 
 def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) -> set[str]:
@@ -285,15 +256,3 @@ def _split_definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]
     starts = [match.start() for match in _DEFINITION.finditer(plain)]
     parts = [plain[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
     return tuple((_DEFINITION.findall(part)[0], part, _words(part)) for part in parts)
-
-
-def _strip_install_hints(error: Exception) -> str:
-    """Return DuckDB's message without its advice to install extensions, which the sandbox refuses."""
-    message, *advice = re.split(
-        r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE
-    )
-    return f"{message.strip()} The sandbox loads no extensions." if advice else message.strip()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

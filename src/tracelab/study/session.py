@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.resources import DATA
-from tracelab.store import integrity, session
+from tracelab.store import execution, integrity, session
+from tracelab.temp_folders import process_folder
 
 FIGURES = DATA / "studies"
 
@@ -56,9 +57,9 @@ from described as d
 @contextmanager
 def open_session(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session; without a store over an empty one, because some rows need published figures alone."""
-    with tempfile.TemporaryDirectory(prefix="tracelab-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         root = store if store is not None else _empty_store(Path(folder))
-        with session.connect(root) as con, integrity.explain_read_errors(root), session.translate_errors():
+        with session.connect(root) as con, integrity.explain_read_errors(root), execution.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             create_tables(con)
             yield con

@@ -11,7 +11,7 @@ from tracelab.output.help_text import format_definitions
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.sql.repl.shell import Shell
-from tracelab.store import session
+from tracelab.store import execution
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,9 @@ def _query(shell: Shell, rest: str) -> None:
     query = library.find(name, None if like is None else str(like))
     if not library.is_shipped(query):
         sandbox.check(shell.con, query.sql)
-    with session.translate_errors():
-        shell.print_table(session.run_interruptible(shell.con, lambda: execute.run(shell.con, query, values)))
+    shell.print_rows(
+        execution.stream(shell.con, lambda: execute.open_reader(shell.con, query, values), shell.timeout_s)
+    )
 
 
 def _parse_options(name: str, words: list[str]) -> dict[str, spec.Value]:

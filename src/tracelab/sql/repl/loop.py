@@ -47,12 +47,11 @@ def _dispatch(shell: Shell, text: str) -> None:
 
 def _run_statement(shell: Shell, statement: str) -> None:
     if sandbox.statement_kind(shell.con, statement) == "CREATE":
-        created = temp_objects.create(shell.con, statement)
+        created = temp_objects.create(shell.con, statement, shell.timeout_s)
         shell.on_create()
         print_lines(f"({created.kind} {created.name} exists until you leave)", err=True)
         return
-    table = sandbox.run(shell.con, statement, max_rows=shell.max_rows + 1)
-    shell.print_table(table.slice(0, shell.max_rows), has_more=table.num_rows > shell.max_rows)
+    shell.print_rows(sandbox.stream(shell.con, statement, timeout_s=shell.timeout_s))
 
 
 def _format_error(message: str) -> str:

@@ -1,0 +1,173 @@
+"""Run the statements of a session: Ctrl-C and a time limit stop them, and large answers stream."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from tracelab.errors import TracelabError, UsageError
+
+BATCH_ROWS = 10_240
+"""Rows of a batch: five vectors of DuckDB, and a few MB where a row has some hundred bytes."""
+
+_INTERRUPT_AGAIN_S = 0.05
+_MEMORY_LIMIT = re.compile(r"\s*\d+(\.\d+)?\s*([KMGT]i?B)\s*", re.IGNORECASE)
+_MESSAGE_KIND = re.compile(r"(?P<kind>[\w ]+) Error: ")
+
+_Answer = TypeVar("_Answer")
+
+
+class TimeLimitError(TracelabError):
+    """A statement ran longer than its time limit."""
+
+
+class Deadline:
+    """The time limit of one statement, which starts now; None for no limit."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self.limit_s = limit_s
+        self._end_s = None if limit_s is None else time.monotonic() + limit_s
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Return the seconds that remain, at least 0; None for no limit."""
+        return None if self._end_s is None else max(0.0, self._end_s - time.monotonic())
+
+
+def run_interruptible(
+    con: duckdb.DuckDBPyConnection, work: Callable[[], _Answer], deadline: Deadline | None = None
+) -> _Answer:
+    """Run `work` on a thread so that Ctrl-C stops it: DuckDB 2.0.0 by itself notices the signal only sometimes.
+
+    Raises TimeLimitError at the deadline.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(work)
+        try:
+            return result.result(None if deadline is None else deadline.remaining_s)
+        except TimeoutError as error:
+            if result.done() or deadline is None:  # the error of the work itself
+                raise
+            _interrupt(con, result)
+            raise TimeLimitError(
+                f"stopped at the time limit of {deadline.limit_s:g} s; raise it (--timeout), or select less"
+            ) from error
+        except BaseException:
+            _interrupt(con, result)
+            raise
+
+
+def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]") -> None:
+    """Interrupt the work until it has ended; DuckDB forgets an interrupt that comes before a statement starts."""
+    while not work.done():
+        con.interrupt()
+        with suppress(Exception):  # of the work, which is abandoned
+            work.exception(_INTERRUPT_AGAIN_S)
+
+
+def stream(
+    con: duckdb.DuckDBPyConnection, start: Callable[[], pa.RecordBatchReader], timeout_s: float | None = None
+) -> pa.RecordBatchReader:
+    """Return the rows of the reader that `start` returns, as they are computed; Ctrl-C and a time limit stop it.
+
+    Raises, as `translate_errors` does, here or while the rows are read. The session must stay open meanwhile.
+    """
+    deadline = Deadline(timeout_s)
+    with translate_errors():
+        reader = run_interruptible(con, start, deadline)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while True:
+            with translate_errors():
+                batch = run_interruptible(con, partial(next, reader, None), deadline)
+            if batch is None:
+                return
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def open_reader(
+    relation: duckdb.DuckDBPyRelation, *, if_empty: Callable[[], None] = lambda: None
+) -> pa.RecordBatchReader:
+    """Execute a relation up to its first row, and return a reader that computes the others when they are read.
+
+    Errors are DuckDB's, also later ones. `if_empty` runs where the answer has no row.
+    """
+    reader = relation.to_arrow_reader(BATCH_ROWS)
+    batches = _batches(reader)
+    first = next(batches, None)
+    if first is None:
+        if_empty()
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        if first is not None:
+            yield first
+        yield from batches
+
+    return pa.RecordBatchReader.from_batches(reader.schema, all_batches())
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches that have rows. Arrow reports an error of DuckDB as an OSError with its text."""
+    while True:
+        try:
+            batch = next(reader, None)
+        except (OSError, pa.ArrowException) as error:
+            raise _duckdb_error(str(error)) from error
+        if batch is None:
+            return
+        if batch.num_rows:
+            yield batch
+
+
+def _duckdb_error(message: str) -> duckdb.Error:
+    """Return the exception that DuckDB raises for a message: `Conversion Error: …` is a ConversionException."""
+    kind = _MESSAGE_KIND.match(message)
+    name = kind["kind"].replace(" ", "").lower() + "exception" if kind else ""
+    classes = {each.lower(): getattr(duckdb, each) for each in dir(duckdb) if each.endswith("Exception")}
+    error: duckdb.Error = classes.get(name, duckdb.Error)(message)
+    return error
+
+
+def limit_memory(con: duckdb.DuckDBPyConnection, size: str | None) -> None:
+    """Set how much memory DuckDB may use, such as 2GB; None keeps its default. Raises UsageError for a wrong size."""
+    if size is None:
+        return
+    if not _MEMORY_LIMIT.fullmatch(size):
+        raise UsageError(f"{size!r} is not a size of memory; write a number and a unit, such as 500MB or 2GB")
+    with translate_errors():
+        con.execute("set memory_limit = ?", [size.strip()]).fetchall()
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Translate DuckDB errors: UsageError for a statement that does not bind, TracelabError for one that fails."""
+    try:
+        yield
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        raise UsageError(_strip_install_hints(error)) from error
+    except duckdb.PermissionException as error:
+        raise UsageError(f"the sandbox reads only the store: {_first_line(error)}") from error
+    except duckdb.OutOfMemoryException as error:
+        raise TracelabError(f"{_first_line(error)}; raise the limit (--memory-limit), or select less") from error
+    except duckdb.Error as error:
+        raise TracelabError(_strip_install_hints(error)) from error
+
+
+def _strip_install_hints(error: Exception) -> str:
+    """Return DuckDB's message without its advice to install extensions, which the sandbox refuses."""
+    message, *advice = re.split(
+        r"\s*^(?:Please try installing|Alternatively, consider)", str(error), flags=re.MULTILINE
+    )
+    return f"{message.strip()} The sandbox loads no extensions." if advice else message.strip()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
