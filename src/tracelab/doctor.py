@@ -62,7 +62,7 @@ def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
 def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
     """Run the checks on a store, or one run of it; return findings, worst first. `only`: these checks."""
     if run is not None:
-        execute.check_run(_runs_with(con, "sources"), run)
+        execute.check_run(execute.stored_runs(con), run)
     findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
     if only is None:
         findings.extend(_unanswerable_queries(con, run))
@@ -106,7 +106,7 @@ def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> 
 
 def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> Iterator[dict[str, object]]:
     """Yield a finding on queries whose tables are all empty, for each set of runs and way to capture the data."""
-    runs = [run] if run is not None else _runs_with(con, "sources")
+    runs = [run] if run is not None else execute.stored_runs(con)
     filled = {table: _runs_with(con, table) for table in schema.BY_NAME}
     lacks: dict[tuple[tuple[str, ...], str], list[spec.Query]] = {}
     for each in library.library().values():

@@ -181,6 +181,32 @@ def test_ranks_assumed_of_several_files_are_told_in_one_line(run: Run, tmp_path:
     )
 
 
+def test_a_folder_without_files_is_named_with_what_is_expected(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+    result = run("ingest", tmp_path / "empty", "--store", tmp_path / "lab")
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"{tmp_path / 'empty'}: no file to read; expected a file that `tracelab collect`")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "kernel_summary"),
+        ("query", "memcpy_throughput"),
+        ("export", "-o", "x.json"),
+        ("doctor",),
+        ("report", "-o", "x.html"),
+    ],
+)
+def test_an_unknown_run_is_the_same_sentence_everywhere(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments, "--run", "2024-01-06")
+    sentence = "tracelab: the store has no run '2024-01-06'; nearest: 2024-01-05\n"
+    assert (result.exit_code, result.stderr) == (3, sentence)
+
+
 def test_a_file_without_events_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"traceEvents": []}')
     told = run("ingest", tmp_path / "a.json", "--store", tmp_path / "lab").stderr

@@ -11,6 +11,7 @@ from click.testing import Result
 from tests.build import build_store
 from tests.cli.conftest import HOSTILE
 from tests.traces import write_trace
+from tracelab.temp_folders import process_folder
 
 Run = Callable[..., Result]
 
@@ -75,19 +76,15 @@ def test_a_run_can_be_named(run: Run, cut: Path) -> None:
     assert {row["run"] for row in rows} == {"s"}
 
 
-def test_a_trace_file_is_looked_at_and_nothing_is_left(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    aside = tmp_path / "aside"
-    aside.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(aside))
+def test_a_trace_file_is_looked_at_and_nothing_is_left(run: Run, tmp_path: Path) -> None:
+    before = list(process_folder().iterdir())
     path = write_trace(tmp_path / "rank-0.json", kernels=9)
     text = path.read_text()
     path.write_text(text[: text.rindex(", {")])
     result = run("doctor", path, "--format", "json")
     codes = {row["code"] for row in json.loads(result.stdout) if row["severity"] == "error"}
     assert (result.exit_code, codes) == (1, {"source_incomplete", "cut_off"})
-    assert list(aside.iterdir()) == []
+    assert list(process_folder().iterdir()) == before
 
 
 def test_files_of_several_ranks_are_one_run(run: Run, tmp_path: Path) -> None:
@@ -122,7 +119,7 @@ def test_a_hostile_name_prints_no_control_character(run: Run, tmp_path: Path) ->
         (["--store", "elsewhere"], 3, "the store elsewhere does not exist"),
         (["elsewhere.json"], 1, "elsewhere.json: no such file"),
         (["{tmp}/other.txt"], 3, "other.txt"),
-        (["{tmp}/empty"], 3, "there is no file"),
+        (["{tmp}/empty"], 3, "empty: no file to read; expected a file that `tracelab collect` wrote"),
         (["{tmp}/other.txt", "--store", "lab"], 2, "--store and a PATH were given"),
         (["--run", "2024-01-06"], 3, "the store has no run '2024-01-06'; nearest: 2024-01-05"),
         (["--check", "graph_hiden"], 2, "did you mean 'graph_hidden'?"),

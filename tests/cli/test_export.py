@@ -40,7 +40,7 @@ def test_a_dash_writes_to_stdout(lab):
         (("-o", "t.pftrace"), 2, "use a file name that ends in .json or .json.gz"),
         (("--from", "2 days"), 2, "'2 days' is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)"),
         (("--from", "5ms", "--to", "5ms"), 2, "--to must be later than --from"),
-        (("--run", "rr"), 3, "no run 'rr'; did you mean 'r'?"),
+        (("--run", "rr"), 3, "the store has no run 'rr'; nearest: r"),
         (("--rank", "4"), 3, "nothing was recorded of that rank and time"),
     ],
 )

@@ -244,6 +244,20 @@ def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> Non
         execute.run(con, library.find("kernel_summary"), {"run": "rr"})
 
 
+def test_an_unknown_run_is_named_before_tables_that_the_store_lacks(tmp_path: Path) -> None:
+    lab = Lab(build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]}))
+    with pytest.raises(NoDataError, match=r"^the store has no run 'rr'; nearest: "):
+        lab.query("memcpy_throughput", run="rr")
+
+
+def test_a_run_without_rows_is_answered_with_a_few_of_many_runs(tmp_path: Path) -> None:
+    kernels = [{"name": "k", "device": 0, "run": f"r{number:02}"} for number in range(30)]
+    lab = Lab(build_store(tmp_path / "lab", {"kernels": kernels, "memcpys": [{"run": "copies", "device": 0}]}))
+    few = "r00, r01, r02, r03, r04, r05, r06, r07, r08, r09, r10, r11, …"
+    with pytest.raises(NoDataError, match=f"kernels have no row of run copies; there are runs {few}$"):
+        lab.query("kernel_summary", run="copies")
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

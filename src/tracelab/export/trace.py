@@ -10,10 +10,11 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import __version__
-from tracelab.errors import NoDataError, UsageError, suggest_name
+from tracelab.errors import NoDataError, UsageError
 from tracelab.export.clocks import Clock, Span, arrange_clocks, clock_notes, read_spans
 from tracelab.export.lanes import Lanes
 from tracelab.export.tracks import Key, Layout, Process, Track, build_layout, ordered_threads, process_name
+from tracelab.query import execute
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, session
 
@@ -71,12 +72,13 @@ def _lane_notes(count: int) -> list[str]:
 
 
 def _select_runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
-    known = [str(run) for (run,) in con.execute("select run from runs order by run").fetchall()]
+    known = execute.stored_runs(con)
     for run in request.runs:
-        if run not in known:
-            raise NoDataError(suggest_name("run", run, known))
+        execute.check_run(known, run)
     if not request.runs and len(known) > 1:
-        raise UsageError(f"the store holds {len(known)} runs; name those to export with --run: {', '.join(known[:12])}")
+        raise UsageError(
+            f"the store holds {len(known)} runs; name those to export with --run: {execute.list_first(known)}"
+        )
     return list(dict.fromkeys(request.runs)) or known
 
 

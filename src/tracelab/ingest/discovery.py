@@ -123,9 +123,12 @@ def _find_reader(path: Path) -> Candidate | Refused:
                 refusals.append(error)
     if len(refusals) == 1:
         raise refusals[0]
+    return Refused(path, f"{escape_path(path)}: unknown format; expected {_list_formats()}", readable=True)
+
+
+def _list_formats() -> str:
     *others, last = (reader.DESCRIPTION for reader in iterate_readers())
-    problem = f"unknown format; expected {', '.join(others)}, or {last}"
-    return Refused(path, f"{escape_path(path)}: {problem}", readable=True)
+    return f"{', '.join(others)}, or {last}"
 
 
 def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:
@@ -133,7 +136,9 @@ def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:
     if os.path.isdir(path) and _is_source_folder(path):  # noqa: PTH112 - pathlib's raises where a folder above is closed
         yield path
     elif os.path.isdir(path):  # noqa: PTH112
-        yield from _walk_folder(path, Path(os.path.realpath(store)))
+        sources = list(_walk_folder(path, Path(os.path.realpath(store))))
+        problem = f"{escape_path(path)}: no file to read; expected {_list_formats()}"
+        yield from sources or [Refused(path, problem, readable=True)]
     elif os.path.lexists(path) or not glob.has_magic(str(argument)):
         yield path
     else:
