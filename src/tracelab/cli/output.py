@@ -105,7 +105,7 @@ def _is_terminal() -> bool:
 def _stdout_for(fmt: str) -> BinaryIO:
     """Return stdout for a data format: exact in a pipe or file, escaped on a terminal."""
     stream = _stdout()
-    return cast("BinaryIO", TerminalStream(stream, quotes_cells=fmt == "csv")) if _is_terminal() else stream
+    return cast("BinaryIO", TerminalStream(stream, quotes_cells=fmt.startswith("csv"))) if _is_terminal() else stream
 
 
 def _stdout() -> BinaryIO:
