@@ -76,18 +76,15 @@ class Lab:
         """Return the names of the library's queries with their titles."""
         return Titles({name: query.title for name, query in library.library().items()})
 
-    def doctor(self, run: str | None = None) -> Result:
-        """Check the store, or one run of it: what may be wrong and what to do, the worst first."""
+    def doctor(self, run: str | None = None, *, verify: bool = False) -> Result:
+        """Check the store, or one run of it: what may be wrong and what to do, the worst first.
+
+        With `verify`, read every file instead, and compare it with the hash that ingest recorded.
+        """
         from tracelab import doctor
 
-        with (
-            session.connect(self.store) as con,
-            integrity.explain_read_errors(self.store),
-            execution.translate_errors(),
-        ):
-            con.execute("set enable_progress_bar = false").fetchall()
-            execution.limit_memory(con, self.memory_limit)
-            findings = execution.run_interruptible(
-                con, lambda: doctor.examine(con, run), execution.Deadline(self.timeout_s)
-            )
-            return Result(findings, "What may be wrong")
+        if verify:
+            return Result(doctor.verify(self.store, run)[0], "What may be wrong")
+        deadline = execution.Deadline(self.timeout_s)
+        findings = doctor.examine_store(self.store, run, memory_limit=self.memory_limit, deadline=deadline)
+        return Result(findings, "What may be wrong")

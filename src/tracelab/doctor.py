@@ -12,10 +12,16 @@ from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
 from tracelab.query import execute, library, spec
 from tracelab.resources import QUERIES
+from tracelab.store import execution, integrity, session
+from tracelab.store.verification import DamagedStoreError, FileProblem, run_of, verify_sources
 
 SEVERITIES = ("error", "warning", "info")
-BUILT_IN_CHECKS = {"not_answerable": "Queries without data"}
-"""The check without a file, since it covers the query library: code and title."""
+BUILT_IN_CHECKS = {
+    "not_answerable": "Queries without data",
+    "damaged_file": "Missing, truncated or altered files of the store",
+    "unrecorded_file": "Files that --verify cannot check",
+}
+"""The checks without a file, since they cover the query library and the store's files: code and title."""
 
 _FIELDS = ("title", "severity", "how_to_fix")
 _COLUMNS: dict[str, pa.DataType] = {
@@ -44,6 +50,15 @@ class Check:
     sql: str
 
 
+@dataclass(frozen=True)
+class Verified:
+    """How much `verify` read."""
+
+    sources: int
+    files: int
+    size_bytes: int
+
+
 @cache
 def checks() -> tuple[Check, ...]:
     """Return all checks, ordered by name."""
@@ -68,6 +83,68 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Chec
         findings.extend(_unanswerable_queries(con, run))
     findings.sort(key=lambda row: (SEVERITIES.index(str(row["severity"])), row["run"] is not None, str(row["run"])))
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
+
+
+def examine_store(
+    store: Path,
+    run: str | None,
+    only: Sequence[Check] | None = None,
+    *,
+    memory_limit: str | None = None,
+    deadline: execution.Deadline | None = None,
+) -> pa.Table:
+    """Open a store and examine it. Where its files are missing or damaged, return only findings on these."""
+    try:
+        with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
+            con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+            execution.limit_memory(con, memory_limit)
+            return execution.run_interruptible(con, lambda: examine(con, run, only), deadline)
+    except DamagedStoreError as error:
+        findings = _describe_problems(store, error.problems)
+        findings.append(
+            {
+                "severity": "info",
+                "code": "damaged_file",
+                "count": len(findings),
+                "message": "No other check ran, because each would examine incomplete data.",
+            }
+        )
+        return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
+
+
+def verify(store: Path, run: str | None) -> tuple[pa.Table, Verified]:
+    """Read and hash all files of a store, or of one run; return findings and how much was read."""
+    row_paths = session.list_sources(store)
+    if run is not None:
+        execute.check_run(sorted({run_of(path) for path in row_paths}), run)
+    outcomes = verify_sources(store, [path for path in row_paths if run in (None, run_of(path))])
+    findings = _describe_problems(store, [problem for each in outcomes for problem in each.problems])
+    if unrecorded := [each.row_path for each in outcomes if not each.recorded]:
+        findings.append(
+            {
+                "severity": "warning",
+                "code": "unrecorded_file",
+                "count": len(unrecorded),
+                "message": f"{len(unrecorded):,} sources have no recorded hashes: an older version stored them.",
+                "how_to_fix": "Ingest their traces again.",
+            }
+        )
+    read = Verified(len(outcomes), sum(each.files for each in outcomes), sum(each.size_bytes for each in outcomes))
+    return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS)), read
+
+
+def _describe_problems(store: Path, problems: Sequence[FileProblem]) -> list[dict[str, object]]:
+    return [
+        {
+            "severity": "error",
+            "code": "damaged_file",
+            "run": problem.run,
+            "count": 1,
+            "message": f"{problem.sentence}.",
+            "how_to_fix": f"Ingest its trace again: `{problem.repair_command(store)}`.",
+        }
+        for problem in problems
+    ]
 
 
 def render_sql(check: Check, run: str | None) -> str:

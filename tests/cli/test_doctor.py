@@ -1,7 +1,6 @@
 """`tracelab doctor`: a store, a run or a trace file; what it prints, and how it exits."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,7 +146,44 @@ def test_the_checks_are_shown_as_sql(run: Run) -> None:
     assert text.endswith("\n)\nwhere run = 'it''s'\n;\n")
 
 
-def test_a_damaged_store_is_said(run: Run, cut: Path) -> None:
-    shutil.copy(__file__, next(cut.glob("kernels/run=r/*.parquet")))
-    result = run("doctor", cut)
-    assert (result.exit_code, "is damaged" in result.stderr) == (1, True)
+def test_damaged_files_are_findings_and_no_check_blames_the_capture(run: Run, cut: Path) -> None:
+    (kernels,) = cut.glob("kernels/run=r/*.parquet")
+    kernels.unlink()
+    result = run("doctor", cut, "--format", "json")
+    finding, note = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert (finding["code"], finding["run"], finding["message"]) == ("damaged_file", "r", f"{kernels} is missing.")
+    assert finding["how_to_fix"] == f"Ingest its trace again: `tracelab ingest rank-0.json --store {cut}`."
+    assert note["message"] == "No other check ran, because each would examine incomplete data."
+
+
+def test_verify_of_a_healthy_store_exits_with_0(run: Run, cut: Path) -> None:
+    """The capture itself may have errors: --verify is about the files of the store."""
+    result = run("doctor", cut, "--verify")
+    assert (result.exit_code, result.stdout) == (0, "severity,code,run,rank,count,message,how_to_fix\n")
+    assert result.stderr.startswith("Read 2 files of 1 sources, 0.0 MB: all are as ingest wrote them.")
+
+
+def test_verify_names_each_damaged_file(run: Run, tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "ops": [{}], "steps": [{}]})
+    altered, missing = (next(store.glob(f"{table}/*/*.parquet")) for table in ("kernels", "ops"))
+    content = bytearray(altered.read_bytes())
+    content[40] ^= 1
+    altered.write_bytes(content)
+    missing.unlink()
+    result = run("doctor", store, "--verify", "--format", "table", env={"COLUMNS": "400"})
+    assert result.exit_code == 1
+    assert f"{altered} is altered (its SHA-256 differs from the recorded one)." in result.stdout
+    assert f"{missing} is missing." in result.stdout
+    assert result.stderr.endswith(": 2 errors\n")
+
+
+def test_verify_of_one_run_reads_only_that(run: Run, tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"run": "s"}]})
+    next(store.glob("kernels/run=s/*.parquet")).unlink()
+    assert [run("doctor", store, "--verify", "--run", name).exit_code for name in ("r", "s", "t")] == [0, 1, 3]
+
+
+def test_verify_runs_no_check(run: Run, cut: Path) -> None:
+    result = run("doctor", cut, "--verify", "--check", "device_unknown")
+    assert (result.exit_code, "omit --check" in result.stderr) == (2, True)

@@ -142,15 +142,6 @@ def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, mon
     assert (result.status, "changed while it was read" in result.message) == ("failed", True)
 
 
-def test_a_damaged_row_in_sources_is_one_sentence(tmp_path: Path) -> None:
-    file = write_trace(tmp_path / "a.json", kernels=3)
-    ingest([file], tmp_path / "lab")
-    (row,) = (tmp_path / "lab").glob("sources/run=*/*.parquet")
-    row.write_bytes(b"")
-    with pytest.raises(StoreError, match="remove this file and ingest"):
-        ingest([file], tmp_path / "lab")
-
-
 def test_again_is_no_work_and_replace_is(tmp_path: Path) -> None:
     store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
     statuses = [

@@ -24,7 +24,6 @@ from tracelab.temp_folders import process_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
 
 _EPILOG = """\b
 Examples:
@@ -32,8 +31,10 @@ Examples:
   tracelab doctor --run mordred --format json
   tracelab doctor trace.json.gz --strict
   tracelab doctor --check kernel_before_launch --show-sql
+  tracelab doctor --verify
 """
 _COLORS = {"error": "red", "warning": "yellow", "info": None}
+_ONE_BY_ONE = "damaged_file"
 _INDENT = " " * 9
 _WIDEST = 110
 _WIDTH_IN_A_PIPE = 100
@@ -57,6 +58,7 @@ class Doctor(click.Command):
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--run", metavar="NAME", help="Only this run.")
 @click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; repeatable.")
+@click.option("--verify", is_flag=True, help="Read every file and compare it with the hash of ingest; run no check.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
 def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> None:  # noqa: ANN401  options have all types
@@ -68,6 +70,8 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
     """
     from tracelab import doctor
 
+    if selection["verify"] and (selection["codes"] or selection["show_sql"]):
+        raise UsageError("--verify runs no check; omit --check and --show-sql")
     only = doctor.find_checks(selection["codes"])
     if selection["show_sql"]:
         statements = (doctor.render_sql(check, selection["run"]) for check in only or doctor.checks())
@@ -75,7 +79,13 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
         return
     answer = Output.of(selection["fmt"], selection["output"], force=selection["force"])
     with _store(paths, store) as (examined, unread):
-        findings = _examined(examined, selection["run"], only)
+        if selection["verify"]:
+            findings, read = doctor.verify(examined, selection["run"])
+            scope = f"Read {read.files:,} files of {read.sources:,} sources, {read.size_bytes / 1e6:,.1f} MB: "
+            passed = f"{scope}all are as ingest wrote them."
+        else:
+            findings = doctor.examine_store(examined, selection["run"], only or None)
+            scope, passed = "", "Every check passed: no findings."
     if answer.fmt != "table":
         answer.emit(findings)
     elif answer.path is not None:
@@ -85,18 +95,9 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
         for line in _lines(findings.to_pylist(), _width(), color=sys.stdout.isatty()):
             click.echo(line)
     severities = [str(severity) for severity in findings.column("severity").to_pylist()]
-    print_lines(_sum_line(severities), err=True)
+    print_lines(scope + _sum_line(severities) if severities else passed, err=True)
     if unread or "error" in severities or (selection["strict"] and "warning" in severities):
         raise click.exceptions.Exit(1)
-
-
-def _examined(store: Path, run: str | None, only: Sequence[Any]) -> pa.Table:
-    from tracelab import doctor
-    from tracelab.store import execution, integrity, session
-
-    with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
-        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-        return execution.run_interruptible(con, lambda: doctor.examine(con, run, only or None))
 
 
 @contextlib.contextmanager
@@ -110,7 +111,7 @@ def _store(paths: tuple[str, ...], store: Path | None) -> Iterator[tuple[Path, b
         return
     if store is not None:
         raise UsageError("--store and a PATH were given; name one of them")
-    if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.has_files(Path(paths[0]), "sources"):
+    if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.list_files(Path(paths[0]), "sources"):
         yield Path(paths[0]), False
         return
     with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
@@ -144,10 +145,13 @@ def _width() -> int:
 
 
 def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> Iterator[str]:
-    """Format the findings; several ranks with the same finding share one line."""
-    for (severity, code, run), group in itertools.groupby(
-        findings, lambda row: (row["severity"], row["code"], row["run"])
-    ):
+    """Format the findings; several ranks with the same finding share one line, and each damaged file has its own."""
+
+    def shared(row: dict[str, Any]) -> tuple[str, ...]:
+        own = row["message"] if row["code"] == _ONE_BY_ONE else ""
+        return row["severity"], row["code"], row["run"], own
+
+    for (severity, code, run, _), group in itertools.groupby(findings, shared):
         first, *others = group
         label = f"{severity:<8}"
         if color:
@@ -172,7 +176,4 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _sum_line(severities: Sequence[str]) -> str:
     counts = [(severities.count(name), name) for name in _COLORS]
-    counts_text = ", ".join(
-        f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count
-    )
-    return counts_text or "Every check passed: no findings."
+    return ", ".join(f"{count:,} {name}{'s' * (count != 1 and name != 'info')}" for count, name in counts if count)

@@ -13,7 +13,7 @@ from tracelab.cli import options
 from tracelab.foreign_text import escape_path, print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tracelab.ingest.pipeline import FileResult, Progress, Report
@@ -101,6 +101,7 @@ def progress_bar(*, visible: bool) -> Iterator[Progress | None]:
 def _render_report(report: Report, *, problems_only: bool) -> Iterator[str]:
     """Return the lines about an ingest: run after run, then problems and totals."""
     if problems_only:
+        yield from _repair_lines(report.files)
         yield from (
             f"{escape_path(item.path)}: salvaged; {item.message}" for item in report.files if item.status == "salvaged"
         )
@@ -114,11 +115,18 @@ def _render_report(report: Report, *, problems_only: bool) -> Iterator[str]:
             by_run.setdefault(result.run, []).append(result)
     for run, results in by_run.items():
         yield _run_line(run, results)
+        yield from _repair_lines(results)
         yield from _diagnostic_lines(results)
     yield from _rank_lines(report)
     yield from _folder_lines(report)
     yield from _refusal_lines(report)
     yield _total_line(report)
+
+
+def _repair_lines(results: Iterable[FileResult]) -> Iterator[str]:
+    """Return a line for each damaged file of the store that was written again."""
+    for result in results:
+        yield from (f"  repaired: {problem}; stored {_file_name(result)} again" for problem in result.repaired)
 
 
 def _refusal_lines(report: Report) -> Iterator[str]:

@@ -156,7 +156,7 @@ def _store(given: Path | None) -> Path | None:
 
     place = store_path(given)
     named = given is not None or "TRACELAB_STORE" in os.environ
-    return place if named or integrity.has_files(place, "sources") else None
+    return place if named or integrity.list_files(place, "sources") else None
 
 
 def _write(stream: BinaryIO, text: str) -> None:

@@ -1,10 +1,12 @@
 """Ingest files: discover, group into runs, read in parallel, and commit one source at a time."""
 
+import errno
 import os
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
@@ -29,6 +31,7 @@ from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import Diagnostic
 from tracelab.run_names import check_run_name
 from tracelab.store import commit as stores
+from tracelab.store.verification import FileProblem, check_source
 from tracelab.store.writer import Sink
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
@@ -38,7 +41,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """The outcome for one file; `rows` counts the stored rows by table."""
+    """The outcome for one file; `rows` counts the stored rows by table.
+
+    `repaired` describes the damaged files of the store for which the file was stored again.
+    """
 
     path: Path
     status: Status
@@ -51,6 +57,7 @@ class FileResult:
     rows: dict[str, int] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     message: str = ""
+    repaired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,13 @@ class Report:
         if "failed" in statuses:
             return 1
         return 3 if statuses <= {"not_profiler_data"} else 0
+
+
+_DISK_LIMITS = {
+    errno.ENOSPC: "its disk is full; free space",
+    errno.EDQUOT: "the quota of its disk is used up; free space",
+    errno.EFBIG: "a file reached the file size limit; raise it (ulimit -f)",
+}
 
 
 class StoppedError(TracelabError):
@@ -91,13 +105,21 @@ def ingest(
     """
     if run is not None:
         check_run_name(run)
-    try:
-        store.mkdir(parents=True, exist_ok=True)
-        leftovers = stores.remove_leftovers(store)
-    except OSError as error:
-        raise StoreError(
-            f"{store}: cannot be used as a store ({error.strerror or error}); choose another --store"
-        ) from error
+    with _explain_store_errors(store):
+        return _ingest(paths, store, run=run, jobs=jobs, replace=replace, progress=progress)
+
+
+def _ingest(
+    paths: Sequence[str | Path],
+    store: Path,
+    *,
+    run: str | None,
+    jobs: int | None,
+    replace: bool,
+    progress: Progress | None,
+) -> Report:
+    store.mkdir(parents=True, exist_ok=True)
+    leftovers = stores.remove_leftovers(store)
     probed = [probe_source(item) for item in expand_paths(paths, store)]
     candidates = [item for item in probed if isinstance(item, Candidate)]
     results = {item.path: _refused_result(item) for item in probed if isinstance(item, Refused)}
@@ -107,6 +129,28 @@ def ingest(
         for result in _read_all(assignments, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
             results[result.path] = result
     return Report(tuple(results[item.path] for item in probed), leftovers)
+
+
+@contextmanager
+def _explain_store_errors(store: Path) -> Iterator[None]:
+    """Replace an OSError by a StoreError with the remedy, or by a SourceError if it is about another file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_LIMITS:
+            raise StoreError(f"{store}: {_DISK_LIMITS[error.errno]} and ingest again; stored files stay") from error
+        path = Path(error.filename or store)
+        if not (path.is_relative_to(store) or store.is_relative_to(path)):
+            raise SourceError(path, error.strerror or str(error)) from error
+        place = "" if path == store else f"{escape_path(path)}: "
+        raise StoreError(
+            f"{store}: cannot be used as a store ({place}{error.strerror or error}); choose another --store"
+        ) from error
+
+
+def _concerns_store(error: OSError, store: Path) -> bool:
+    """Whether the error is about the store, not about the file that is read."""
+    return error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
 
 
 def _refused_result(item: Refused) -> FileResult:
@@ -169,21 +213,29 @@ def _read_one(
     path = candidate.path
     failed = FileResult(path, "failed", run=item.run, format=candidate.probe.format)
     try:
+        problems: tuple[FileProblem, ...] = ()
         if item.sha256 and not replace:
             source = item.sha256[:16]
-            if stores.committed_reader_version(store, item.run, source) == candidate.reader.VERSION:
+            version = stores.committed_reader_version(store, item.run, source)
+            check = check_source(store, item.run, source)
+            problems = check.problems
+            if version == candidate.reader.VERSION and check.recorded and not problems:
                 progress(candidate.size_bytes)
                 return changed(
                     failed, status="unchanged", source=source, message=f"{escape_path(path)}: already in the store"
                 )
+            replace = version == candidate.reader.VERSION  # its files are damaged, or have no recorded hashes
         with ThreadPoolExecutor(1) as hasher, stores.staging_folder(store) as folder:
             sha256 = hasher.submit(lambda: item.sha256 or hash_source(path))
-            return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
+            result = _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
+            return changed(result, repaired=tuple(problem.sentence for problem in problems))
     except NotProfilerDataError as error:
         return changed(failed, status="not_profiler_data", run=None, message=str(error))
     except SourceError as error:
         return changed(failed, message=str(error))
     except OSError as error:
+        if _concerns_store(error, store):
+            raise
         return changed(failed, message=f"{escape_path(path)}: {error.strerror or error}")
     except (ReaderBugError, duckdb.Error, pa.ArrowException) as error:
         if wants_tracebacks():

@@ -9,15 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
 from tracelab.ingest.discovery import Candidate, hash_source
 from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
+from tracelab.store.integrity import DamagedRowError
+from tracelab.store.verification import parse_row
 
 _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
@@ -60,7 +59,7 @@ def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> It
                 runs = {item.path: run for item in distinct}
             else:
                 runs = _choose_runs(distinct, stored, hashes, folder_runs, reserve)
-        by_place = {(row.run, _absolute(row.path)): row for row in stored}
+        by_place = {(row.run, _absolute(row.path)): row for row in stored if row.path}
 
         def superseded(item: Candidate) -> tuple[str, ...]:
             """The source of an earlier state of the file, in a run folder: files grow there, and runs are repeated."""
@@ -80,13 +79,13 @@ def _folder(item: Candidate) -> Path:
     return item.path.resolve().parent
 
 
-def _hash_possible_copies(candidates: list[Candidate], stored_sizes: set[int]) -> dict[Path, str]:
-    """Return the hashes of those files that can equal another one: there is one of the same size."""
+def _hash_possible_copies(candidates: list[Candidate], stored_sizes: set[int | None]) -> dict[Path, str]:
+    """Return the hashes of those files that can equal another one: there is one of the same, or of unknown, size."""
     counts = Counter(item.size_bytes for item in candidates)
     return {
         item.path: hash_source(item.path)
         for item in candidates
-        if item.size_bytes in stored_sizes or counts[item.size_bytes] > 1
+        if item.size_bytes in stored_sizes or counts[item.size_bytes] > 1 or None in stored_sizes
     }
 
 
@@ -109,11 +108,11 @@ def _choose_runs(
     """Return the run of every file; new names are reserved for the folder of their files."""
     runs_with: dict[str, set[str]] = {}
     for row in stored:
-        runs_with.setdefault(row.sha256, set()).add(row.run)
+        runs_with.setdefault(row.source, set()).add(row.run)
     process_runs = _read_process_runs(stored)
     runs = {}
     for item in candidates:
-        stored_runs, folder_run = runs_with.get(hashes.get(item.path, ""), set()), folder_runs.get(_folder(item))
+        stored_runs, folder_run = runs_with.get(hashes.get(item.path, "")[:16], set()), folder_runs.get(_folder(item))
         if stored_runs and (folder_run is None or folder_run in stored_runs):
             runs[item.path] = folder_run or min(stored_runs)
         elif folder_run is None and (process := _process(item)) in process_runs:
@@ -144,21 +143,23 @@ def _read_process_runs(stored: list[StoredSource]) -> dict[tuple[Path, str | Non
     """Return the run of every process whose files are in the store, where that is one run."""
     runs: dict[tuple[Path, str | None], set[str]] = {}
     for row in stored:
-        if process := _handler_process(Path(row.path).name):
+        if row.path and (process := _handler_process(Path(row.path).name)):
             runs.setdefault((Path(os.path.realpath(row.path)).parent, process), set()).add(row.run)
     return {process: min(names) for process, names in runs.items() if len(names) == 1}
 
 
 def _read_stored_sources(store: Path) -> list[StoredSource]:
-    """Return all sources of a store. Raises StoreError where one of its files is damaged."""
-    rows = []
+    """Return all sources of a store. Raises StoreError where one of its files may not be read."""
+    sources = []
     for path in sorted(store.glob("sources/run=*/*.parquet")):
         try:
-            table = pq.read_table(path, columns=["run", "source", "sha256", "size_bytes", "path"], partitioning=None)
-        except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path}: cannot be read; remove this file and ingest its trace again") from error
-        rows += [StoredSource(**row) for row in table.to_pylist()]
-    return rows
+            row = parse_row(path.read_bytes())
+            sources.append(StoredSource(row["run"], row["source"], row["sha256"], row["size_bytes"], row["path"]))
+        except DamagedRowError:
+            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem))
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be read ({error.strerror}); make the store's files readable") from error
+    return sources
 
 
 def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:

@@ -23,13 +23,13 @@ _MAX_NAME_LENGTH = 100
 
 @dataclass(frozen=True)
 class StoredSource:
-    """A source that is in the store already."""
+    """A source that is in the store already; of one with a damaged row only run and source are known."""
 
     run: str
     source: str
-    sha256: str
-    size_bytes: int
-    path: str
+    sha256: str | None = None
+    size_bytes: int | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ def assign_folder_runs(
 
     Where the run of another folder has that name, the first part of the path that differs precedes it.
     """
-    run_jsons = [row for row in stored if Path(row.path).name == RUN_JSON]
+    run_jsons = [row for row in stored if row.path and Path(row.path).name == RUN_JSON]
     used_names, owned = {row.run for row in stored}, {row.run for row in run_jsons}
-    owners = [(row.run, Path(os.path.realpath(row.path)).parent) for row in run_jsons]
+    owners = [(row.run, Path(os.path.realpath(row.path or "")).parent) for row in run_jsons]
     assigned: dict[Path, str] = {}
     seen: dict[Path, RunIdentity] = {}
     for folder, identity in folders.items():
         namesakes = [(run, other) for run, other in owners if _derives_from(run, identity.name)]
-        run = _find_stored_copy(identity, run_jsons, store) or _find_copy(identity, seen, assigned)
+        run = _find_stored_copy(identity, stored, run_jsons, store) or _find_copy(identity, seen, assigned)
         run = run or next((run for run, other in namesakes if other == folder), None)
         if run is None and identity.sha256:
             other_folders = [other for _, other in namesakes]
@@ -106,14 +106,17 @@ def _derives_from(run: str, name: str) -> bool:
     return run == name or run.endswith(f"-{name}") or bool(re.fullmatch(re.escape(name[:95]) + r"-\d+", run))
 
 
-def _find_stored_copy(identity: RunIdentity, run_jsons: Sequence[StoredSource], store: Path) -> str | None:
+def _find_stored_copy(
+    identity: RunIdentity, stored: Sequence[StoredSource], run_jsons: Sequence[StoredSource], store: Path
+) -> str | None:
     """Return the stored run with the same start: it comes from this folder, or from a copy of it."""
     if identity.sha256 is None:
         return None
-    namesakes = [row for row in run_jsons if _derives_from(row.run, identity.name)]
-    same = next((row.run for row in namesakes if row.sha256 == identity.sha256), None)
+    source = identity.sha256[:16]
+    same = next((row.run for row in stored if row.source == source and _derives_from(row.run, identity.name)), None)
     if same or identity.start is None:
         return same
+    namesakes = [row for row in run_jsons if _derives_from(row.run, identity.name)]
     return next((row.run for row in namesakes if _read_stored_start(store, row) == identity.start), None)
 
 

@@ -2,19 +2,25 @@
 
 import hashlib
 import itertools
+import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from tracelab import schema
 from tracelab.errors import StoreError
+from tracelab.store import integrity
+from tracelab.store.integrity import TableFile
+from tracelab.store.verification import parse_row
 
 COMPRESSION = "zstd"
 
@@ -29,14 +35,15 @@ def table_file(store: Path, table: str, run: str, source: str) -> Path:
 
 
 def committed_reader_version(store: Path, run: str, source: str) -> str | None:
-    """Return the version of the reader that stored this source in this run; None if it is not stored.
+    """Return the version of the reader that stored this source in this run; None if no undamaged row has it.
 
     Raises StoreError for a store of another schema version.
     """
     path = table_file(store, "sources", run, source)
-    if not path.is_file():
+    try:
+        row = parse_row(path.read_bytes())
+    except (FileNotFoundError, integrity.DamagedRowError):
         return None
-    row = pq.read_table(path, columns=["reader_version", "schema_version"], partitioning=None).to_pylist()[0]
     if str(row["schema_version"]).split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
         raise StoreError(
             f"{store}: written with schema {row['schema_version']}, this tracelab has {schema.SCHEMA_VERSION}; "
@@ -121,23 +128,25 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
     nothing if another process stored the same source with the same reader in the meantime.
     """
     run, source = str(row["run"]), str(row["source"])
+    files = _hash_files(sorted(folder.glob("*.parquet")))  # without the lock, which other ingests wait for
+    staged = {table: folder / f"{table}.parquet" for table in files}
+    for path in staged.values():
+        _sync_to_disk(path)
     with FileLock(store / _LOCK):
         if not replace and committed_reader_version(store, run, source) == row["reader_version"]:
             return False
+        # Everything that needs space precedes the removal: a full disk must not cost the source that is replaced.
+        staged["sources"] = folder / "sources"
+        stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
+        _write_row(staged["sources"], stamped, files)
+        _sync_to_disk(staged["sources"])
+        targets = {table: table_file(store, table, run, source) for table in staged}
+        for target in targets.values():
+            target.parent.mkdir(parents=True, exist_ok=True)
         for old in (source, *superseded):
             _remove_source(store, run, old)
-        for staged in sorted(folder.glob("*.parquet")):
-            target = table_file(store, staged.stem, run, source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _sync_to_disk(staged)
-            staged.replace(target)
-        stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
-        sources_folder = folder / "sources"
-        pq.write_table(schema.BY_NAME["sources"].rows([stamped]), sources_folder, compression=COMPRESSION)
-        target = table_file(store, "sources", run, source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sync_to_disk(sources_folder)
-        sources_folder.replace(target)
+        for table, path in staged.items():
+            path.replace(targets[table])
     return True
 
 
@@ -166,6 +175,33 @@ def remove_leftovers(store: Path) -> int:
                     path.unlink()
                     removed += 1
     return removed
+
+
+def _hash_files(paths: Sequence[Path]) -> dict[str, TableFile]:
+    """Return size and hash of `<table>.parquet` files, by table."""
+
+    def hash_one(path: Path) -> TableFile:
+        with path.open("rb", buffering=0) as file:
+            return TableFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip((path.stem for path in paths), pool.map(hash_one, paths), strict=True))
+
+
+def _write_row(path: Path, row: dict[str, object], files: Mapping[str, TableFile]) -> None:
+    """Write the row of a source with its manifest and its seal: the file's own hash, taken with a blank seal."""
+    table = schema.BY_NAME["sources"].rows([row])
+    listed = {"schema_version": row["schema_version"], "files": files}
+    sink = pa.BufferOutputStream()
+    # store_schema would repeat the metadata in another form
+    with pq.ParquetWriter(sink, table.schema, compression=COMPRESSION, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({integrity.FILES_KEY: json.dumps(listed, separators=(",", ":"))})
+        writer.add_key_value_metadata({integrity.SEAL_KEY: integrity.BLANK_SEAL.decode()})
+    content = bytearray(sink.getvalue().to_pybytes())
+    start = content.rindex(integrity.BLANK_SEAL)
+    content[start : start + len(integrity.BLANK_SEAL)] = hashlib.sha256(content).hexdigest().encode()
+    path.write_bytes(content)
 
 
 def _sync_to_disk(path: Path) -> None:

@@ -1,17 +1,47 @@
-"""Find the damaged file of a store after a read failed, and explain the repair."""
+"""Check the files of a store at opening against the manifests of its sources: size and hash of each table file.
 
-from collections.abc import Iterator
+A manifest is in the footer of the source's row in `sources`, sealed with the hash of that file.
+"""
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from tracelab import schema
 from tracelab.errors import StoreError, TracelabError, UsageError
 
-_PERMISSION_DENIED = "cannot be read: permission denied; make the store's folders and files readable"
+FILES_KEY = "tracelab.files"
+SEAL_KEY = "tracelab.sha256"
+BLANK_SEAL = b"0" * 64
+_TEXT_FIELD = b"\x18"
+"""What precedes the length of a value in Parquet's footer, which is Thrift's compact protocol."""
+_CONTINUES = 0x80
+
+PERMISSION_DENIED = "cannot be read: permission denied; make the store's folders and files readable"
+
+
+class TableFile(NamedTuple):
+    """Size and hash of a Parquet file, as ingest wrote it."""
+
+    size_bytes: int
+    sha256: str
+
+
+class Manifest(NamedTuple):
+    """The files of a source by table, and the version of the schema that they follow."""
+
+    schema_version: str
+    files: Mapping[str, TableFile]
+
+
+class DamagedRowError(StoreError):
+    """The file of a source's row in `sources` is not the one that ingest wrote."""
 
 
 @contextmanager
@@ -21,19 +51,93 @@ def explain_read_errors(store: Path) -> Iterator[None]:
         yield
     except (duckdb.Error, TracelabError) as error:
         cause = error if isinstance(error, duckdb.Error) else error.__cause__
-        if (
-            isinstance(cause, duckdb.Error)
-            and not isinstance(error, UsageError)
-            and (problem := _find_damaged_file(store, cause))
-        ):
-            raise StoreError(problem) from cause
+        if isinstance(cause, duckdb.Error) and not isinstance(error, UsageError):
+            from tracelab.store import verification
+
+            problem = verification.find_unreadable_file(store, cause)
+            if problem is not None:
+                raise verification.DamagedStoreError(store, [problem]) from cause
         raise
 
 
-def has_files(store: Path, table: str) -> bool:
-    """Return whether a table has a file. Raises StoreError for an unreadable folder, which a glob would skip."""
+def parse_manifest(content: bytes) -> Manifest | None:
+    """Parse the manifest in a row's file; None if the file has none, as those of older versions.
+
+    Raises DamagedRowError for a file whose hash is not that of its seal. Every opening of a store parses all manifests:
+    4 ms for 300, where Parquet readers take 30.
+    """
+    seal, files = _find_value(content, SEAL_KEY), _find_value(content, FILES_KEY)
+    if seal is None and files is None:
+        return None
+    if seal is None or files is None or content[seal] != _compute_seal(content, seal):
+        raise DamagedRowError("its SHA-256 differs from the recorded one")
+    listed = json.loads(content[files])
+    return Manifest(listed["schema_version"], {name: TableFile(*file) for name, file in listed["files"].items()})
+
+
+def list_files(store: Path, table: str) -> list[Path]:
+    """Return the files of a table. Raises StoreError for an unreadable folder, which a glob would skip."""
     runs = [_list_folder(run) for run in _list_folder(store / table) if run.name.startswith("run=")]
-    return any(path.suffix == ".parquet" for files in runs for path in files)
+    return [path for files in runs for path in files if path.suffix == ".parquet"]
+
+
+def read_manifests(store: Path, row_paths: Iterable[Path]) -> dict[Path, Manifest | None]:
+    """Return the manifests of all sources; None for one of an older version, without manifest.
+
+    Raises DamagedStoreError for damaged rows.
+    """
+    manifests: dict[Path, Manifest | None] = {}
+    damaged: list[Path] = []
+    for path in row_paths:
+        try:
+            manifests[path] = parse_manifest(path.read_bytes())
+        except FileNotFoundError:  # another process replaces the source
+            continue
+        except PermissionError as error:
+            raise StoreError(f"{path} {PERMISSION_DENIED}") from error
+        except DamagedRowError:
+            damaged.append(path)
+    _raise_problems(store, damaged)
+    return manifests
+
+
+def check_sizes(store: Path, manifests: Mapping[Path, Manifest | None]) -> dict[str, set[str]] | None:
+    """Check that all files of the sources exist in their sizes; return the names of the run folders by table.
+
+    None if a source has no manifest. Raises DamagedStoreError.
+    """
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    suspects: list[Path] = []
+    for path, manifest in manifests.items():
+        folder, name, root = path.parent.name, path.name, path.parents[2]
+        for table, file in manifest.files.items() if manifest else ():
+            folders[table].add(folder)
+            try:  # a Path for each file would take as long as the system does
+                intact = os.stat(f"{root}/{table}/{folder}/{name}").st_size == file.size_bytes  # noqa: PTH116
+            except OSError:
+                intact = False
+            if not intact:
+                suspects.append(path)
+    _raise_problems(store, suspects)
+    return None if None in manifests.values() else folders
+
+
+def _raise_problems(store: Path, suspects: Sequence[Path]) -> None:
+    """Raise DamagedStoreError for the problems of sources: not for a source that another process replaces."""
+    if not suspects:
+        return
+    from tracelab.store.verification import DamagedStoreError, check_source, run_of
+
+    checks = [check_source(store, run_of(path), path.stem, hashes=False) for path in dict.fromkeys(suspects)]
+    if problems := [problem for check in checks for problem in check.problems]:
+        raise DamagedStoreError(store, problems)
+
+
+def check_permissions(folders: Iterable[Path]) -> None:
+    """Raise StoreError for the first unreadable folder, which a glob would skip."""
+    for folder in folders:
+        if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+            raise StoreError(f"{folder} {PERMISSION_DENIED}")
 
 
 def _list_folder(folder: Path) -> list[Path]:
@@ -42,27 +146,25 @@ def _list_folder(folder: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
-        raise StoreError(f"{folder} {_PERMISSION_DENIED}") from error
+        raise StoreError(f"{folder} {PERMISSION_DENIED}") from error
 
 
-def _find_damaged_file(store: Path, cause: duckdb.Error) -> str | None:
-    """Describe the first unreadable file. Pages are read only if the error may come from one."""
-    may_be_pages = type(cause) is duckdb.Error or "Failed to read file" in str(cause)
-    for table in schema.TABLES:
-        for path in sorted(store.glob(f"{table.name}/run=*/*.parquet")):
-            try:
-                with pq.ParquetFile(path) as file:
-                    for _ in file.iter_batches() if may_be_pages else ():
-                        pass
-            except PermissionError:
-                return f"{path} {_PERMISSION_DENIED}"
-            except (OSError, pa.ArrowException) as error:
-                return (
-                    f"{path} is damaged ({_first_line(error)}); remove it and ingest its trace again: "
-                    f"`tracelab ingest TRACE --replace --store {store}`"
-                )
-    return None
+def _compute_seal(content: bytes, seal: slice) -> bytes:
+    blank = content[: seal.start] + BLANK_SEAL + content[seal.stop :]
+    return hashlib.sha256(blank).hexdigest().encode()
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0].rstrip(".")
+def _find_value(content: bytes, key: str) -> slice | None:
+    """Return where the value of a key of the footer is; None if the key is missing."""
+    mark = key.encode() + _TEXT_FIELD
+    found = content.rfind(mark)  # the last one: columns and their statistics precede the footer's keys
+    if found < 0:
+        return None
+    position = found + len(mark)
+    length = shift = 0
+    for byte in content[position:]:  # 7 bits in each byte, the lowest first; all but the last have the highest bit
+        length |= (byte & ~_CONTINUES) << shift
+        position, shift = position + 1, shift + 7
+        if not byte & _CONTINUES:
+            break
+    return slice(position, position + length)

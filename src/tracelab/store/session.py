@@ -1,7 +1,7 @@
 """Open a store as DuckDB views and macros, through one SQL text that works in every DuckDB client."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -49,9 +49,8 @@ def init_sql(store: Path) -> str:
 
 def _session_sql(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, referenced: str | None) -> list[str]:
     root = store.resolve()
-    mixed = _schema_versions(con, root, store) != {schema.SCHEMA_VERSION}
-    library = render_library(root)
-    return render_session(ParquetRows(root, mixed=mixed), library, comments=comments, referenced=referenced)
+    rows = _open_parquet_rows(con, root, store)
+    return render_session(rows, render_library(root), comments=comments, referenced=referenced)
 
 
 def run_statements(con: duckdb.DuckDBPyConnection, text: str) -> None:
@@ -78,32 +77,57 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
     )
 
 
-def _schema_versions(con: duckdb.DuckDBPyConnection, root: Path, store: Path) -> set[str]:
-    """Return the schema versions in the store. Raises NoDataError or, for another major version, StoreError."""
-    if not integrity.has_files(root, "sources"):
+def list_sources(store: Path) -> list[Path]:
+    """Return the files of all rows in `sources`. Raises NoDataError for a store without sources."""
+    root = store.resolve()
+    row_paths = integrity.list_files(root, "sources")
+    if not row_paths:
         problem = "contains no ingested trace" if root.is_dir() else "does not exist"
         raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")
-    rows = con.execute(f"select distinct schema_version from {ParquetRows(root).files('sources')}").fetchall()
-    versions = {str(version) for (version,) in rows}
+    return row_paths
+
+
+def _open_parquet_rows(con: duckdb.DuckDBPyConnection, root: Path, store: Path) -> "ParquetRows":
+    """Check the schema versions of a store and its table files.
+
+    Raises NoDataError for a store without sources, StoreError for another major version, and DamagedStoreError for
+    missing, truncated and damaged files.
+    """
+    manifests = integrity.read_manifests(store, list_sources(store))
+    versions = {manifest.schema_version for manifest in manifests.values() if manifest}
+    if None in manifests.values():
+        rows = con.execute(f"select distinct schema_version from {ParquetRows(root).files('sources')}").fetchall()
+        versions |= {str(version) for (version,) in rows}
     for version in sorted(versions):
         if version.split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
             raise StoreError(
                 f"{store}: written with schema {version}, this tracelab has {schema.SCHEMA_VERSION}; "
                 "re-ingest the traces into a new store"
             )
-    return versions
+    folders = integrity.check_sizes(store, manifests)
+    return ParquetRows(root, mixed=versions != {schema.SCHEMA_VERSION}, folders=folders)
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """The rows of a store's Parquet files, as SQL. `mixed`: the files have several schema versions."""
+    """The rows of a store's Parquet files, as SQL. `mixed`: the files have several schema versions.
+
+    `folders` are the run folders with files of committed sources, by table; None: list the folders.
+    """
 
     root: Path
     mixed: bool = False
+    folders: Mapping[str, Set[str]] | None = None
 
     def has(self, table: str) -> bool:
-        """Return whether the table has a file."""
-        return integrity.has_files(self.root, table)
+        """Return whether the table has a file. Raises StoreError for an unreadable folder."""
+        if self.folders is None:
+            return bool(integrity.list_files(self.root, table))
+        if table == "sources":
+            return True
+        names = self.folders.get(table, ())
+        integrity.check_permissions(self.root / table / name for name in ("", *names))
+        return bool(names)
 
     def select(self, table: str) -> str:
         """Select all columns of all files, and `filename`."""
@@ -186,7 +210,7 @@ def _select_rows(stored: StoredRows, table: schema.Table) -> str:
         "try(start_ns + dur_ns) as end_ns" if column.name == "end_ns" else f'"{column.name}"'
         for column in table.view_columns
     )
-    return f"select {columns}\nfrom {_select_typed(stored, table)}{stored.committed(table.name)}"
+    return f"select {columns}\nfrom {_union_typed(stored, table)}{stored.committed(table.name)}"
 
 
 def _select_runs(stored: StoredRows) -> str:
@@ -207,10 +231,15 @@ def _select_runs(stored: StoredRows) -> str:
 
 def _select_typed(stored: StoredRows, table: schema.Table) -> str:
     """Select stored rows in the schema's types: a table without files is empty, a missing column is NULL."""
-    empty = f"select {_null_columns(table.columns)}, null::varchar as filename where false"
-    if not stored.has(table.name):
-        return f"({empty})"
-    return f"(\n  {empty}\n  union all by name {stored.select(table.name)}\n)"
+    return _union_typed(stored, table) if stored.has(table.name) else f"({_select_none(table)})"
+
+
+def _union_typed(stored: StoredRows, table: schema.Table) -> str:
+    return f"(\n  {_select_none(table)}\n  union all by name {stored.select(table.name)}\n)"
+
+
+def _select_none(table: schema.Table) -> str:
+    return f"select {_null_columns(table.columns)}, null::varchar as filename where false"
 
 
 def _null_columns(columns: Iterable[schema.Column]) -> str:

@@ -1,0 +1,232 @@
+"""A store knows its files: a missing, truncated or altered one is noticed, and ingest stores its trace again."""
+
+import random
+import resource
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from tests.build import build_store, source_id
+from tests.traces import write_trace
+from tracelab import doctor, schema
+from tracelab.cli import main
+from tracelab.client import Lab
+from tracelab.errors import StoreError
+from tracelab.ingest.pipeline import ingest
+from tracelab.store import session
+from tracelab.store.verification import DamagedStoreError, check_source, parse_row
+
+KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
+FLIPS = 100
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of two traces, a.json with 3 kernels and b.json with 4."""
+    for kernels, name in ((3, "a"), (4, "b")):
+        ingest([write_trace(tmp_path / f"{name}.json", kernels=kernels)], tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def file_of(store: Path, table: str, run: str = "a") -> Path:
+    (path,) = (store / table / f"run={run}").glob("*.parquet")
+    return path
+
+
+def count_kernels(store: Path) -> int:
+    ((count,),) = session.connect(store).execute("select count(*) from kernels").fetchall()
+    return int(count)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip_bit(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {"missing": Path.unlink, "damaged": cut_short}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("table", ["kernels", "diagnostics"])
+def test_a_missing_or_truncated_file_is_noticed_at_opening(store: Path, table: str, damage: str) -> None:
+    """Also in a query of other tables: none of its figures can be compared with those of a run that lacks rows."""
+    path = file_of(store, table)
+    DAMAGE[damage](path)
+    lab, trace = Lab(store), store.parent / "a.json"
+    for read in (lambda: lab.query("kernel_summary"), lambda: lab.sql("from runs"), lambda: session.init_sql(store)):
+        with pytest.raises(DamagedStoreError) as raised:
+            read()
+        assert str(raised.value).startswith(f"{path} is {damage}")
+        assert str(raised.value).endswith(f"; ingest its trace again: `tracelab ingest {trace} --store {store}`")
+        assert raised.value.exit_code == 1
+
+
+def test_a_folder_that_is_gone_is_noticed(store: Path) -> None:
+    path = file_of(store, "kernels")
+    path.unlink()
+    path.parent.rmdir()
+    with pytest.raises(DamagedStoreError, match="is missing"):
+        Lab(store).query("kernel_summary")
+
+
+def test_several_damaged_files_are_counted(store: Path) -> None:
+    for run in ("a", "b"):
+        file_of(store, "kernels", run).unlink()
+    with pytest.raises(DamagedStoreError, match=r"is missing, and 1 more files are missing or damaged"):
+        session.connect(store)
+
+
+def test_a_file_of_a_trace_in_two_runs_is_repaired_in_its_run(store: Path) -> None:
+    trace = store.parent / "a.json"
+    ingest([trace], store, run="again")
+    file_of(store, "kernels", "again").unlink()
+    with pytest.raises(DamagedStoreError, match=f"tracelab ingest {trace} --store {store} --run again"):
+        session.connect(store)
+    ingest([trace], store, run="again")
+    assert count_kernels(store) == 3 + 4 + 3
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE.values(), lambda path: flip_bit(path, 500)], ids=["gone", "cut", "flipped"])
+@pytest.mark.parametrize("table", ["kernels", "sources"])
+def test_ingest_repairs(store: Path, table: str, damage: Callable[[Path], object]) -> None:
+    path = file_of(store, table)
+    damage(path)
+    for expected in ("stored", "unchanged"):
+        (result,) = ingest([store.parent / "a.json"], store).files
+        assert (result.status, result.run) == (expected, "a")
+        is_committed = table != "sources" or damage is not DAMAGE["missing"]
+        assert [str(path) in problem for problem in result.repaired] == [True] * (expected == "stored" and is_committed)
+    assert count_kernels(store) == 7
+    assert not doctor.verify(store, None)[0].num_rows
+
+
+def test_ingest_of_another_trace_leaves_the_damage(store: Path) -> None:
+    cut_short(file_of(store, "sources"))
+    cut_short(file_of(store, "kernels", "b"))
+    ingest([write_trace(store.parent / "c.json", kernels=5)], store)
+    findings = doctor.examine_store(store, None).to_pylist()
+    assert [row["run"] for row in findings] == ["a", None]
+    ingest([store.parent / "a.json"], store)
+    assert [row["run"] for row in doctor.examine_store(store, None).to_pylist()] == ["b", None]
+
+
+def test_a_rank_whose_row_is_damaged_stays_in_its_run(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    traces = [write_trace(tmp_path / "job" / f"rank{rank}.json", kernels=3 + rank, rank=rank) for rank in range(2)]
+    ingest(traces, tmp_path / "lab")
+    (row, _) = sorted((tmp_path / "lab/sources/run=job").iterdir())
+    cut_short(row)
+    for trace in traces:
+        assert ingest([trace], tmp_path / "lab").files[0].run == "job"
+    assert count_kernels(tmp_path / "lab") == 7
+
+
+def test_repair_is_reported(store: Path) -> None:
+    path = file_of(store, "kernels")
+    path.unlink()
+    command = ["ingest", str(store.parent / "a.json"), "--store", str(store)]
+    lines = [CliRunner().invoke(main, command).stderr for _ in range(2)]
+    assert f"  repaired: {path} is missing; stored a.json again\n" in lines[0]
+    assert "a: already in the store" in lines[1]
+
+
+def test_single_flipped_bits_are_noticed(store: Path) -> None:
+    random_bits = random.Random(1)
+    for table in ("kernels", "sources"):
+        path = file_of(store, table)
+        healthy = path.read_bytes()
+        for bit in random_bits.sample(range(8 * len(healthy)), FLIPS):
+            flip_bit(path, bit)
+            ((problem,),) = (check_source(store, "a", path.stem).problems,)
+            assert problem.path == path, bit
+            path.write_bytes(healthy)
+    assert not doctor.verify(store, None)[0].num_rows
+
+
+def test_a_flipped_bit_in_a_row_is_noticed_at_opening(store: Path) -> None:
+    path = file_of(store, "sources")
+    flip_bit(path, 8 * path.stat().st_size // 2)
+    with pytest.raises(DamagedStoreError, match=r"its SHA-256 differs.*; ingest its trace again"):
+        session.connect(store)
+
+
+def test_a_file_that_no_source_committed_is_ignored(store: Path) -> None:
+    path = file_of(store, "kernels")
+    (path.parent / f"{source_id('extra')}.parquet").write_bytes(path.read_bytes())
+    assert count_kernels(store) == 7
+    assert not doctor.verify(store, None)[0].num_rows
+
+
+def test_a_source_without_recorded_hashes_is_read_and_stored_again(store: Path) -> None:
+    """As older versions wrote them."""
+    path = file_of(store, "sources")
+    row = parse_row(path.read_bytes())
+    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
+    assert count_kernels(store) == 7
+    findings = doctor.verify(store, None)[0].to_pylist()
+    assert [(row["severity"], row["code"], row["count"]) for row in findings] == [("warning", "unrecorded_file", 1)]
+    (result,) = ingest([store.parent / "a.json"], store).files
+    assert (result.status, result.repaired) == ("stored", ())
+    assert not doctor.verify(store, None)[0].num_rows
+
+
+def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> None:
+    """`build_store` replaces the source again and again, while this thread opens the store."""
+    done = threading.Event()
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "ops": [{"run": "other", "source": "b"}]})
+
+    def replace() -> None:
+        while not done.is_set():
+            build_store(store, {"kernels": [KERNEL]})
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert not check_source(store, "r", source_id("a")).problems
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_path_that_looks_like_a_seal_is_no_seal(tmp_path: Path) -> None:
+    path = "tracelab.sha256\x18@" + "0" * 64
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "sources": [{"path": path}]})
+    assert session.connect(store).execute("select path from sources").fetchall() == [(path,)]
+    assert not doctor.verify(store, None)[0].num_rows
+
+
+def test_a_full_disk_keeps_the_source_that_was_to_be_replaced(store: Path) -> None:
+    """A limit on the size of files stops writing as a full disk does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))
+    try:
+        with pytest.raises(StoreError) as raised:
+            ingest([store.parent / "a.json"], store, replace=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(raised.value) == (
+        f"{store}: a file reached the file size limit; raise it (ulimit -f) and ingest again; stored files stay"
+    )
+    assert count_kernels(store) == 7
+    assert list((store / ".staging").iterdir()) == []
+
+
+@pytest.mark.usefixtures("modes_bind")
+def test_a_store_folder_without_permission_is_named(store: Path) -> None:
+    folder = store / "kernels"
+    folder.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match=r"cannot be used as a store \(.*kernels.*Permission denied\)"):
+            ingest([write_trace(store.parent / "c.json", kernels=5)], store)
+    finally:
+        folder.chmod(0o755)
