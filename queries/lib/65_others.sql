@@ -18,13 +18,34 @@ create or replace macro hta_end_ns(start_ns, end_ns, doubles) as
 
 -- hta_is_compute(name), hta_is_comm(name): the kind that HTA assigns to a row on a stream that is neither copy nor memset.
 create or replace macro hta_is_comm(name) as regexp_matches(name, '^nccl.*Kernel');
-create or replace macro hta_is_compute(name) as not regexp_matches(name, '^(nccl.*Kernel|.*Memcpy|Memset|.*Sync)');
+create or replace macro hta_is_compute(name) as not regexp_matches(name, '^(nccl.*Kernel|.*Memcpy|Memset|dma|.*Sync)');
 
--- hta_rows(gpu, calls, marks, with_last, doubles): the GPU rows that HTA counts, with its times; all devices of a rank are
--- one. `gpu` has run, source, rank, kind, name, correlation, start_ns, end_ns; `calls` run, source, correlation, start_ns;
--- `marks` run, source, rank, name, start_ns, end_ns: the profiler's steps, on the host and on the GPU. Where a run has
--- several, rows stay whose call began before the last step did (`with_last`: before it ended). `is_used` is true for those.
-create or replace macro hta_rows(gpu, calls, marks, with_last, doubles) as table
+-- hta_has_stream(kind, stream, args): whether HTA takes a synchronization for work of a stream. It knows that a stream of -1
+-- is none, but takes 4294967295, as torch before 2.3 writes it, for the number of a stream; the runtime of an MTIA calls the
+-- stream of its `synchronize` otherwise.
+create or replace macro hta_has_stream(kind, stream, args) as
+    (stream is not null and kind is distinct from 'synchronize') or coalesce(contains(args, '"stream":4294967295'), false);
+
+-- hta_takes_for_kernel(args): whether HTA takes an op for a kernel: its arguments have the number of a stream, as those of
+-- Triton's launches have.
+create or replace macro hta_takes_for_kernel(args) as
+    case when contains(args, '"stream":') then coalesce(try_cast(args ->> '$.stream' as bigint), -1) <> -1 else false end;
+
+-- unlinked(gpu, calls): the launches that the file lacks, as distinct run, source and correlation (NULL where the work has
+-- none): those of a relation of GPU work (run, source, correlation) without a call in `calls` (run, source, correlation).
+-- Sources without calls have none.
+create or replace macro unlinked(gpu, calls) as table
+select distinct g.run, g.source, g.correlation
+from query_table(gpu) as g
+semi join (select distinct run, source from query_table(calls)) as s on g.run = s.run and g.source = s.source
+anti join query_table(calls) as c on g.run = c.run and g.source = c.source and g.correlation = c.correlation;
+
+-- hta_rows(gpu, calls, marks, with_last, linked_only, doubles): the GPU rows that HTA counts, with its times; all devices of
+-- a rank are one. `gpu` has run, source, rank, kind, name, correlation, start_ns, end_ns; `calls` run, source, correlation,
+-- start_ns; `marks` run, source, rank, name, start_ns, end_ns: the profiler's steps, on the host and on the GPU. Where a run
+-- has several, rows stay whose call began before the last step did (`with_last`: before it ended); with `linked_only` only
+-- rows stay that have a call, where the source has any. Ops (kind 'op') always stay. `is_used` is true for what stays.
+create or replace macro hta_rows(gpu, calls, marks, with_last, linked_only, doubles) as table
 with _cut_runs as (
     select run from query_table(marks) group by run having count(distinct name) > 1
 ),
@@ -42,6 +63,9 @@ _launched as (
     from query_table(calls)
     where correlation is not null and start_ns between -4611686018427387904 and 4611686018427387903
     group by run, source, correlation
+),
+_linked_sources as (
+    select distinct run, source from query_table(calls) where linked_only
 )
 select
     g.run, g.source, g.rank,
@@ -49,10 +73,14 @@ select
     g.kind, g.name,
     hta_start_ns(g.start_ns, doubles) as start_ns,
     hta_end_ns(g.start_ns, g.end_ns, doubles) as end_ns,
-    l.until_ns is null or coalesce(c.first_ns < l.until_ns, false) as is_used
+    g.kind = 'op'
+    or (
+        (l.until_ns is null or coalesce(c.first_ns < l.until_ns, false)) and (s.run is null or c.run is not null)
+    ) as is_used
 from query_table(gpu) as g
 left join _last_steps as l on g.run = l.run and g.source = l.source and g.rank = l.rank
 left join _launched as c on g.run = c.run and g.source = c.source and g.correlation = c.correlation
+left join _linked_sources as s on g.run = s.run and g.source = s.source
 where has_valid_interval(g.start_ns, g.end_ns);
 
 -- hta_busy(relation): the measure of a union of such rows as HTA adds it up. A row is one run and rank. An event within one

@@ -14,6 +14,7 @@ import pytest
 from tests import corpus
 from tests.build import build_store
 from tests.readers.small import ingest_paths
+from tests.stores import kineto_corpus, second_kineto_corpus
 from tracelab.client import Lab
 
 pytestmark = corpus.needs_traces
@@ -62,6 +63,23 @@ HTA_RANKS = {
 }
 """The same of the eight ranks of one run."""
 
+HTA_OF_STORES = [
+    ("first", "benchmark_result_2869224_1695835535_trace", (12929684, 10637, 55690, 12996011, 99.49, 0.08, 0.43), None),
+    ("first", "event_sync_trace", (19132, 371, 3, 19506, 98.08, 1.9, 0.02), None),
+    ("first", "triton_example", (0, 94, 0, 94, 0.0, 100.0, 0.0), None),
+    ("first", "mtia_inference_rank_0", (19235, 419614, 4426, 443275, 4.34, 94.66, 1.0), None),
+    ("first", "eager_trace", (73669, 10153, 664, 84486, 87.2, 12.02, 0.79), 0.0),
+    ("first", "Qwen_Qwen1.5-0.5B-Chat__1016005", (5537, 41548, 0, 47085, 11.76, 88.24, 0.0), None),
+    ("second", "benchmark_result_493459_1694039959_trace", (16414376, 10676, 39287, 16464339, 99.7, 0.06, 0.24), None),
+    ("second", "event_sync_trace", (207, 49, 7, 263, 78.71, 18.63, 2.66), None),
+    ("second", "worker0", (63988, 505812, 16630, 586430, 10.91, 86.25, 2.84), None),
+    ("second", "worker0.1623143566756", (219798, 492770, 9033, 721601, 30.46, 68.29, 1.25), None),
+    ("second", "graph_capture_rank_0.1773709742341309550", (57375, 413, 7, 57795, 99.27, 0.71, 0.01), None),
+    ("second", "sglang_Qwen3-8B_prefilldecode", (495017, 492240, 31, 987288, 50.14, 49.86, 0.0), None),
+    ("second", "vllm_decode_full_graph_execution", (458, 10250, 34, 10742, 4.26, 95.42, 0.32), None),
+]
+"""The same of runs in the stores of the first and second set of traces."""
+
 HTA_OVERLAPS = {0: 4.5, 1: 2.47, 2: 7.88, 3: 3.31, 4: 0.56, 5: 0.64, 6: 7.56, 7: 9.51}
 
 TRACELENS = [
@@ -69,6 +87,30 @@ TRACELENS = [
     ("rank-0", {"doubles": True}, "480.029 468.761 0.000 3.701 7.567 0.000"),
 ]
 """What TraceLens (171dd74) prints: total, computation, exposed communication and copies, idle, communication, in ms."""
+
+TRACELENS_REPORTS = {
+    "h100/Qwen_Qwen1.5-0.5B-Chat__1016005_perf_report_csvs": ("second", "Qwen_Qwen1.5-0.5B-Chat__1016005"),
+    "h100/gaunernst_bert-small-uncased__1016001_perf_report_csvs": ("first", "gaunernst_bert-small-uncased__1016001"),
+    "h100/google_owlv2-large-patch14-ensemble__1016001_perf_report_csvs": (
+        "first",
+        "google_owlv2-large-patch14-ensemble__1016001",
+    ),
+    "mi300/Qwen_Qwen1.5-0.5B-Chat__1016005_perf_report_csvs": ("first", "Qwen_Qwen1.5-0.5B-Chat__1016005"),
+    "mi300/google_owlv2-large-patch14-ensemble__1016001_perf_report_csvs": (
+        "second",
+        "google_owlv2-large-patch14-ensemble__1016001",
+    ),
+    "inference/sglang_prefilldecode/perf_csvs": ("second", "sglang_Qwen3-8B_prefilldecode"),
+    "inference/vllm_decode_full/perf_csvs": ("second", "vllm_decode_full_graph_execution"),
+    "inference/vllm_prefilldecode_piecewise/perf_csvs": ("first", "graph_execution"),
+}
+"""Reports of TraceLens (171dd74), and the set of traces and the run that each is of."""
+
+RECOMPUTING = "mi300/resnet_act_checkpoint_recompute_perf_report_csvs"
+"""The report of a run that computes activations twice, in two parts: without and with the second time."""
+
+DOUBLES_MS = 5e-5
+"""TraceLens adds up thousands of differences of doubles that are 0.5 ns apart."""
 
 Of = Callable[[str], tuple[Lab, str]]
 
@@ -87,6 +129,20 @@ def of(tmp_path_factory: pytest.TempPathFactory) -> Of:
     return found
 
 
+@pytest.fixture(scope="module")
+def sets(shared_stores: Path) -> dict[str, Lab]:
+    return {"first": Lab(kineto_corpus(shared_stores)), "second": Lab(second_kineto_corpus(shared_stores))}
+
+
+def tracelens_report(name: str) -> list[dict[str, float]]:
+    """Read what a report has for each part of the time in ms, once for every value of is_recompute."""
+    path = corpus.ROOT / "tracelens_reference" / name / "gpu_timeline.csv"
+    parts: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in csv.DictReader(path.read_text("utf-8").splitlines()):
+        parts[row.get("is_recompute", "")][row["type"].replace("_time", "_ns")] = float(row["time ms"])
+    return list(parts.values())
+
+
 def temporal(row: dict[str, object]) -> tuple[object, ...]:
     """A row as HTA prints it: whole us, and percentages."""
     parts = ("idle", "compute", "non_compute", "kernel")
@@ -100,6 +156,15 @@ def test_hta_prints_the_same(of: Of, name: str, params: dict, printed: tuple, ov
     lab, run = of(name)
     (row,) = lab.query("gpu_breakdown", like="hta", run=run, **params).to_pylist()
     (share,) = lab.query("nccl_share", like="hta", run=run, **params).to_pylist()
+    assert (temporal(row), share["comp_comm_overlap_percent"]) == (printed, overlap)
+
+
+@pytest.mark.parametrize(("traces", "run", "printed", "overlap"), HTA_OF_STORES)
+def test_hta_prints_the_same_of_a_run_in_a_store(
+    sets: dict[str, Lab], traces: str, run: str, printed: tuple, overlap: float | None
+) -> None:
+    (row,) = sets[traces].query("gpu_breakdown", like="hta", run=run).to_pylist()
+    (share,) = sets[traces].query("nccl_share", like="hta", run=run).to_pylist()
     assert (temporal(row), share["comp_comm_overlap_percent"]) == (printed, overlap)
 
 
@@ -117,6 +182,32 @@ def test_tracelens_prints_the_same(of: Of, name: str, params: dict, printed: str
     (row,) = lab.query("gpu_breakdown", like="tracelens", run=run, **params).to_pylist()
     parts = ("total", "computation", "exposed_comm", "exposed_memcpy", "idle", "total_comm")
     assert " ".join(f"{row[f'{part}_ns'] / 1e6:.3f}" for part in parts) == printed
+
+
+@pytest.mark.parametrize("report", TRACELENS_REPORTS)
+def test_tracelens_reports_the_same(sets: dict[str, Lab], report: str) -> None:
+    traces, run = TRACELENS_REPORTS[report]
+    (row,) = sets[traces].query("gpu_breakdown", like="tracelens", run=run).to_pylist()
+    (expected,) = tracelens_report(report)
+    assert len(expected) == 8
+    assert {part: row[part] / 1e6 for part in expected} == pytest.approx(expected, abs=DOUBLES_MS)
+
+
+def test_tracelens_leaves_out_what_was_launched_before_the_recording(sets: dict[str, Lab]) -> None:
+    (row,) = sets["second"].query("gpu_breakdown", like="tracelens", run="resnet_act_checkpoint").to_pylist()
+    first, again = tracelens_report(RECOMPUTING)
+    same = ("total_ns", "total_comm_ns", "total_memcpy_ns", "exposed_memcpy_ns")
+    expected = {part: first[part] for part in same} | {
+        "computation_ns": first["computation_ns"] + again["computation_ns"]
+    }
+    assert {part: row[part] / 1e6 for part in expected} == pytest.approx(expected, abs=DOUBLES_MS)
+    assert round(row["total_comm_ns"] / 1e6, 6) == 47.200310
+
+
+def test_tracelens_counts_what_was_launched_before_the_recording_on_request(sets: dict[str, Lab]) -> None:
+    params = {"like": "tracelens", "run": "resnet_act_checkpoint", "linked_only": False}
+    (row,) = sets["second"].query("gpu_breakdown", **params).to_pylist()
+    assert round(row["total_comm_ns"] / 1e6, 3) == 71.517
 
 
 def test_exact_times_give_another_idle_time_than_tracelens_prints(of: Of) -> None:

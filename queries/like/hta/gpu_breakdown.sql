@@ -3,14 +3,14 @@
 -- last step of the profiler or later is left out, where that step begins at the latest of its marks, those on the GPU
 -- included; copies and memsets that nothing hides are non-compute, together with communication; what waits on a stream
 -- (`syncs`) counts as busy; times with a fraction of a microsecond are cut to whole ones, each start up and each end down,
--- which makes gaps longer. Communication is only what is called nccl…Kernel…. HTA also takes an op that names a stream (a
--- launch of Triton's) for a kernel; that is not done here.
+-- which makes gaps longer. Communication is only what is called nccl…Kernel…. An op whose arguments name a stream (a launch of
+-- Triton's) counts as a kernel.
 -- /// query
 -- title = "GPU time breakdown, as defined by HTA"
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank", "include_last_profiler_step", "doubles"]
+-- common = ["run", "rank", "include_last_profiler_step", "linked_only", "doubles"]
 -- [columns]
 -- common = ["run", "rank"]
 -- idle_ns = "kernel_ns less the time in which any row ran."
@@ -20,7 +20,7 @@
 -- idle_percent = "idle_ns in percent of kernel_ns, two digits."
 -- compute_percent = "compute_ns in percent of kernel_ns, two digits."
 -- non_compute_percent = "non_compute_ns in percent of kernel_ns, two digits."
--- gpu_rows = "Kernels, copies, memsets and waits that count."
+-- gpu_rows = "Kernels, copies, memsets, waits and such ops that count."
 -- dropped_rows = "Those that were launched too late to count, or by no call of the file."
 -- ///
 with gpu as not materialized (
@@ -30,18 +30,20 @@ with gpu as not materialized (
     union all
     select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
     from syncs
-    where stream is not null and matches(run, $run) and matches(rank, $rank)
+    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, 'op', name, null, start_ns, end_ns
+    from ops
+    where hta_takes_for_kernel(args) and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
     select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
 ),
-marks as (  -- torch before 1.12 has its steps among the ops
+marks as (
     select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
-    union all
-    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
-    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
+    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
 ),
 used as (
     select run, source, rank, device, kind, name, start_ns, end_ns from judged where is_used
@@ -49,7 +51,7 @@ used as (
 compute as (
     select run, source, rank, device, start_ns, end_ns
     from used
-    where kind = 'graph' or (kind in ('kernel', 'sync') and hta_is_compute(name))
+    where kind = 'graph' or (kind in ('kernel', 'op', 'sync') and hta_is_compute(name))
 ),
 source_spans as (
     select run, source, rank, max(end_ns) - min(start_ns) as kernel_ns

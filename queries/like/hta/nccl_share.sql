@@ -4,13 +4,13 @@
 -- device's, and large is good; all devices of a rank are one; work that was launched in the last step of the profiler or
 -- later is left out, where that step begins at the latest of its marks, those on the GPU included; times with a fraction of
 -- a microsecond are cut to whole ones, each start up and each end down. Communication is only what is called
--- nccl…Kernel…; compute is every other kernel.
+-- nccl…Kernel…; compute is every other kernel, and an op whose arguments name a stream (a launch of Triton's).
 -- /// query
 -- title = "Communication behind compute, as defined by HTA"
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["comp_comm_overlap_percent"], by = "run" }
 -- [params]
--- common = ["run", "rank", "include_last_profiler_step", "doubles"]
+-- common = ["run", "rank", "include_last_profiler_step", "linked_only", "doubles"]
 -- [columns]
 -- common = ["run", "rank"]
 -- comm_ns = "Time in which communication ran."
@@ -26,18 +26,20 @@ with gpu as not materialized (
     union all
     select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
     from syncs
-    where stream is not null and matches(run, $run) and matches(rank, $rank)
+    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, 'op', name, null, start_ns, end_ns
+    from ops
+    where hta_takes_for_kernel(args) and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
     select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
 ),
-marks as (  -- torch before 1.12 has its steps among the ops
+marks as (
     select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
-    union all
-    select run, source, rank, name, start_ns, end_ns from ops where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
-    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $doubles)
+    from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
 ),
 compute as (
     select run, source, rank, device, start_ns, end_ns

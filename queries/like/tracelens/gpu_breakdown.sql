@@ -2,13 +2,17 @@
 -- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; memsets count as computation; the
 -- exposed part of copies is its own, without memsets; communication is what is called nccl, rccl or cross_device_reduce.
 -- Computation goes first, then communication, then copies; with idle_ns the three parts add up to total_ns. CUDA graphs
--- recorded as a whole are computation.
+-- recorded as a whole are computation. Work that no recorded call launched is left out, such as what was launched before the
+-- recording, and so are memsets of HIP, which PyTorch does not link to their calls; `--linked-only false` counts them, as
+-- TraceLens does with include_unlinked_kernels. TraceLens can also report recomputation apart; here it is computation.
 -- /// query
 -- title = "GPU time breakdown, as defined by TraceLens"
 -- needs = ["kernels", "memcpys", "memsets"]
 -- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank", "doubles"]
+-- common = ["run", "rank"]
+-- linked_only = { default = true, example = false }
+-- doubles = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- computation_ns = "Time in which a kernel that does not communicate ran, or a memset."
@@ -30,6 +34,19 @@ with names as materialized (  -- some hundred, of a million kernels
     from (select distinct name from kernels where matches(run, $run) and matches(rank, $rank))
     where regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i')
 ),
+gpu as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, dur_ns, end_ns
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+),
+calls as (
+    select run, source, correlation
+    from api_calls
+    where $linked_only and name not like 'hipMemset%' and matches(run, $run) and matches(rank, $rank)
+),
+missing as materialized (
+    from unlinked('gpu', 'calls')
+),
 activity as not materialized (  -- each use reads only its own kinds and columns
     select
         run, source, rank,
@@ -37,8 +54,9 @@ activity as not materialized (  -- each use reads only its own kinds and columns
         kind, name,
         case when $doubles then double_us_to_ns(double_us(start_ns)) else start_ns end as start_ns,
         case when $doubles then double_us_to_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+    from gpu
+    anti join missing
+        on gpu.run = missing.run and gpu.source = missing.source and gpu.correlation is not distinct from missing.correlation
 ),
 computation as (
     select run, source, rank, device, start_ns, end_ns

@@ -197,7 +197,7 @@ def _render_query(target: Mapping, present: Collection[str], condition: str, lef
         for column, value in target.columns.items()
     }
     derived = f"{category_sql('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
-    selected = _select_list(target.table, columns | {"args": leftover})
+    selected = _select_list(target.table, {"args": leftover} | columns)
     return f"select {selected} from (select *, {derived} from events where {condition})"
 
 

@@ -276,6 +276,12 @@ MAPPINGS: tuple[Mapping, ...] = (
             **_GPU,
             # since 2026-04 the track of a stream's synchronization is its stream + 1,000,000
             "stream": _id("stream", otherwise="try_cast(tid as bigint) % 1000000"),
+            # what torch before 2.3 writes for -1 stays, because HTA takes it for a stream
+            "args": Value(
+                "case when {0} = 4294967295 "
+                """then json_merge_patch(coalesce(args, '{{}}'), '{{"stream":4294967295}}')::varchar else args end""",
+                ((("stream",), "BIGINT"),),
+            ),
             "kind": Value("coalesce({0}, name)", ((("cuda_sync_kind",), "VARCHAR"),)),
             "event_id": _id("wait_on_cuda_event_id"),
             "waits_for_stream": _id("wait_on_stream"),
