@@ -56,6 +56,32 @@ def test_xpu_synchronization_has_neither_device_nor_stream(tmp_path: Path) -> No
     assert lab.one("syncs")["args"] == '{"Queue_handle":"0x00000001"}'
 
 
+@pytest.mark.parametrize(
+    ("name", "direction", "memories"),
+    [
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD", ("MEMORY(Unknown)", "DEVICE")),
+        ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "DtoH", ("DEVICE", "MEMORY(Unknown)")),
+        ("Memcpy D2D (DEVICE -> DEVICE)", "DtoD", ("DEVICE", "DEVICE")),
+        ("Memcpy S2S (SHARED -> SHARED)", "unknown", ("SHARED", "SHARED")),
+        ("Memcpy HtoD (Pinned -> Device)", "HtoD", ("Pinned", "Device")),
+        ("Memcpy HtoD", "HtoD", (None, None)),
+    ],
+)
+def test_copies_of_an_xpu_have_the_directions_of_all_others(
+    tmp_path: Path, name: str, direction: str, memories: tuple[str | None, str | None]
+) -> None:
+    row = ingest_bytes(tmp_path, trace(event("gpu_memcpy", name, pid=0, tid=1))).one("memcpys")
+    assert (row["direction"], (row["src_memory"], row["dst_memory"])) == (direction, memories)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "value"), [("Memset (7 -> Device)", "Device", 7), ("Memset (Device)", "Device", None)]
+)
+def test_memsets_of_an_xpu_name_their_value(tmp_path: Path, name: str, memory: str, value: int | None) -> None:
+    row = ingest_bytes(tmp_path, trace(event("gpu_memset", name, pid=0, tid=1))).one("memsets")
+    assert (row["memory"], row["value"]) == (memory, value)
+
+
 @pytest.mark.traces
 @pytest.mark.skipif(not corpus.ROOT.is_dir(), reason="the shared corpus of traces does not stand beside this checkout")
 def test_real_mtia_trace(tmp_path: Path) -> None:

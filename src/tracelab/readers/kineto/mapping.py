@@ -83,7 +83,10 @@ _GPU = {
 _CPU = {"pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_TIMES}
 
 _DIRECTIONS = "('HtoD', 'DtoH', 'DtoD', 'HtoH', 'PtoP', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA')"
-_MEMORIES = "split_part(split_part(name, '(', 2), ')', 1)"  # of Memcpy HtoD (Pinned -> Device)
+_XPU_DIRECTIONS = "'M2D' then 'HtoD' when 'D2M' then 'DtoH' when 'D2D' then 'DtoD' when 'M2M' then 'HtoH'"
+_MEMORIES = (  # of Memcpy HtoD (Pinned -> Device), and of an XPU's Memcpy M2D (MEMORY(Unknown) -> DEVICE)
+    "case when contains(name, '(') and ends_with(name, ')') then name[strpos(name, '(') + 1:-2] else '' end"
+)
 
 COLLECTIVE_KIND = r"""case
     when {0} is null then null
@@ -248,7 +251,8 @@ MAPPINGS: tuple[Mapping, ...] = (
             # string functions: a regular expression costs ten times as much on each row
             "direction": Value(
                 f"case when split_part(name, ' ', 2) in {_DIRECTIONS} then split_part(name, ' ', 2) "
-                f"when {{0}} in {_DIRECTIONS} then {{0}} else 'unknown' end",
+                f"when {{0}} in {_DIRECTIONS} then {{0}} else case split_part(name, ' ', 2) when {_XPU_DIRECTIONS} "
+                f"else 'unknown' end end",
                 ((("kind",), "VARCHAR"),),
             ),
             "src_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 1), '')"),
@@ -264,7 +268,10 @@ MAPPINGS: tuple[Mapping, ...] = (
         "cat = 'gpu_memset' and ph = 'X'",
         {
             **_GPU,
-            "memory": _sql(f"nullif({_MEMORIES}, '')"),
+            "memory": _sql(
+                f"nullif(split_part({_MEMORIES}, ' -> ', -1), '')"
+            ),  # of an XPU, (0 -> Device) has the value
+            "value": _sql(f"try_cast(nullif(split_part({_MEMORIES}, ' -> ', -2), '') as bigint)"),
             "size_bytes": _arg("bytes"),
             **_EXTERNAL,
         },
