@@ -415,3 +415,12 @@ def test_sync_of_the_whole_context_has_no_stream(tmp_path: Path, absent: int) ->
     lab = ingest_bytes(tmp_path, trace(event("cuda_sync", "Context Sync", pid=0, tid=-1, args=args)))
     expected = {"kind": "Context Sync", "stream": None, "waits_for_stream": None, "waits_for_correlation": None}
     assert given(lab.one("syncs"), expected) == expected
+
+
+@pytest.mark.parametrize(("written", "kept"), [(-1, {}), (4294967295, {"stream": 4294967295})])
+def test_only_an_unsigned_minus_one_stays_in_the_arguments_of_a_synchronization(
+    tmp_path: Path, written: int, kept: Row
+) -> None:
+    args = {"cuda_sync_kind": "Context Sync", "stream": written, "correlation": 5, "device": 0, "more": 1}
+    lab = ingest_bytes(tmp_path, trace(event("cuda_sync", "Context Sync", pid=0, tid=-1, args=args)))
+    assert (lab.one("syncs")["stream"], args_of(lab.one("syncs"))) == (None, {"more": 1} | kept)

@@ -216,6 +216,18 @@ def test_exact_times_give_another_idle_time_than_tracelens_prints(of: Of) -> Non
     assert (row["idle_ns"], row["total_ns"], row["busy_ns"]) == (7_574_738, 480_029_179, 472_454_441)
 
 
+def test_collectives_take_as_long_as_tracelens_reports(sets: dict[str, Lab]) -> None:
+    path = corpus.ROOT / "tracelens_reference" / RECOMPUTING / "coll_analysis.csv"
+    expected = {
+        int(float(row["In msg nelems"])): (int(row["operation_count"]), round(float(row["dur_sum"]) * 1000))
+        for row in csv.DictReader(path.read_text("utf-8").splitlines())
+        if row["Collective name"] == "allreduce"
+    }
+    rows = sets["second"].query("collective_summary", like="tracelens", run="resnet_act_checkpoint").to_pylist()
+    assert len(expected) == 2
+    assert {row["in_elements"]: (row["count"], row["total_comm_latency_ns"]) for row in rows} == expected
+
+
 def test_collectives_have_the_bandwidth_of_tracelens_formulas(of: Of) -> None:
     lab, run = of("nccl_data")
     events = json.loads(gzip.decompress((KINETO / STEPPED["nccl_data"]).read_bytes()))["traceEvents"]
