@@ -3,9 +3,9 @@
 -- and group come from what the profiler noted about it, or about the op that launched only it. algbw is S over
 -- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
 -- 2(n-1)/n; all_gather, reduce_scatter, all_to_all, and of `other` gather and scatter (n-1)/n; broadcast, reduce and
--- send_recv 1. A kernel's time holds its waiting for the other ranks. Where every rank of the group is in the run, and the
--- sequence number identifies the kernels of one collective, the shortest of them is the transfer and the rest is waiting.
--- What is not known is NULL. 1 GB is 1e9 bytes.
+-- send_recv 1. A kernel's time holds its waiting for the other ranks. Where its collective is known on every rank of the group
+-- (see collective_wait), the shortest of its kernels is the transfer and the rest is waiting. What is not known is NULL.
+-- 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Collective bandwidth"
 -- needs = ["kernels"]
@@ -52,93 +52,12 @@
 -- advice = "That is no matter of bandwidth: find the straggler, and what it does meanwhile."
 -- ///
 with executions as not materialized (
-    select
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
     from kernels
     where matches(run, $run)
 ),
-communication as materialized (
-    select
-        row_number() over () as id,
-        run, source, rank, device, collective, start_ns,
-        part.pid as pid,
-        part.stream as stream,
-        part.correlation as correlation,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
-    from with_class('executions')
-    where class = 'communication'
-),
-noted as (
-    select
-        run, source, pid, device, stream, start_ns, correlation,
-        any_value({
-            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
-            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
-        }) as note
-    from collectives
-    where origin = 'kernel'
-    group by run, source, pid, device, stream, start_ns, correlation
-),
-on_kernels as (
-    select c.id, n.note
-    from communication as c
-    join noted as n
-        on c.run = n.run and c.source = n.source
-        and c.pid is not distinct from n.pid and c.correlation is not distinct from n.correlation
-        and c.device is not distinct from n.device and c.stream is not distinct from n.stream
-        and c.start_ns is not distinct from n.start_ns
-),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns from api_calls where matches(run, $run)
-),
-without_note as (
-    select c.id, c.run, c.source, c.pid, c.correlation
-    from communication as c
-    anti join on_kernels as k on c.id = k.id
-),
-points as (
-    select id, run, source, pid, call_tid as tid, call_start_ns as at_ns
-    from with_calls('without_note', 'api')
-    where call_start_ns is not null
-),
-op_notes as materialized (
-    select
-        row_number() over () as id, run, source, pid, tid, start_ns, try(start_ns + dur_ns) as end_ns, collective,
-        {
-            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
-            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name
-        } as note
-    from collectives
-    where origin = 'op' and matches(run, $run)
-),
-on_ops as (  -- of several kernels of one op none is known to be that collective
-    select i.id, o.note, o.collective
-    from innermost('op_notes', 'points') as i
-    join op_notes as o on i.parent = o.id
-    qualify count(*) over (partition by i.parent) = 1
-),
-found_notes as (
-    select id, note, null as collective from on_kernels
-    union all
-    select id, note, collective from on_ops
-),
-sized as (
-    select
-        c.id, c.run, c.source, c.rank, c.device, c.measured_ns,
-        case
-            when c.collective in ('send_recv', 'unknown') then coalesce(n.collective, c.collective)  -- SendRecv carries others
-            else c.collective
-        end as collective,
-        n.note.size_bytes as size_bytes,
-        n.note.bytes_source as bytes_source,
-        n.note.group_name as group_name,
-        n.note.group_size as group_size,
-        n.note.group_ranks as group_ranks,
-        n.note.seq as seq,
-        n.note.raw_name as raw_name
-    from communication as c
-    left join found_notes as n using (id)
+sized as materialized (
+    from collective_kernels('executions')
 ),
 factored as materialized (
     select
@@ -152,20 +71,21 @@ factored as materialized (
         end as factor
     from sized
 ),
-ranks as (  -- one kernel of each rank, of a collective that its group and number identify
-    select
-        run, group_name, group_size, group_ranks, collective, seq, rank,
-        min(measured_ns) as measured_ns,
-        count(*) as kernels
-    from factored
-    where seq is not null and measured_ns is not null
-    group by run, group_name, group_size, group_ranks, collective, seq, rank
+ranks as materialized (
+    select m.run, m.number, m.id, s.measured_ns
+    from match_ranks('sized') as m
+    join sized as s on m.id = s.id
+    where m.state = 'matched' and m.kernels = 1
 ),
 transfers as (
-    select run, group_name, group_size, group_ranks, collective, seq, min(measured_ns) as transfer_ns
-    from ranks
-    group by run, group_name, group_size, group_ranks, collective, seq
-    having count(*) = group_size and max(kernels) = 1
+    select r.id, t.transfer_ns
+    from ranks as r
+    join (
+        select run, number, min(measured_ns) as transfer_ns
+        from ranks
+        group by run, number
+        having count(*) = count(measured_ns)
+    ) as t on r.run = t.run and r.number = t.number
 ),
 matched as (
     select
@@ -176,9 +96,7 @@ matched as (
         case when f.measured_ns is not null then f.size_bytes * f.factor end as bus_bytes,
         case when f.size_bytes is not null and f.factor is not null then t.transfer_ns end as transfer_ns
     from factored as f
-    left join transfers as t
-        on f.run = t.run and f.collective = t.collective and f.seq = t.seq and f.group_size = t.group_size
-        and f.group_name is not distinct from t.group_name and f.group_ranks is not distinct from t.group_ranks
+    left join transfers as t on f.id = t.id
     where matches(f.rank, $rank) and matches(f.device, $device)
 ),
 sums as (

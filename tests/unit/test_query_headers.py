@@ -56,6 +56,7 @@ DOUBLES = (
         "accuracy_change",
         "loss",
         "standard_error",
+        "chance",
     ),
     "value",
 )

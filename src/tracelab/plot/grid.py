@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tracelab.output.units import format_significant
-from tracelab.plot.axis import is_finite
+from tracelab.output.units import Quantity, Scale, column_quantity, fit_scale, format_significant
+from tracelab.plot.axis import as_length, is_finite
 from tracelab.plot.labels import column_words, drawable, omission_note
 from tracelab.plot.small_multiples import Panel, panels, value_label, wrap_title
 from tracelab.plot.style import MAX_INCHES, REST
@@ -42,6 +42,8 @@ _MOST_COLUMNS = 30
 def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw one grid per panel and y: x across, `by` down."""
     rows = [row for row in rows if row[chart.x] is not None]
+    units = {name: _fit_unit(name, rows) for name in chart.y}
+    rows = [row | {name: _scale(row[name], unit) for name, unit in units.items() if unit} for row in rows]
     drawn_y = [name for name in chart.y if any(row[name] is not None for row in rows)]
     visible, notes = panels(rows, chart)
     rows_with_value = [row for panel in visible for row in panel.rows if any(row[name] is not None for name in drawn_y)]
@@ -78,8 +80,21 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         )
         axes.set_xticks(range(len(columns)), [drawable(value_label(column)) for column in columns])
         axes.set_xlabel(column_words(chart.x) if number + across >= len(tasks) else "")
-    caption = [f"cells: {column_words(drawn_y[0])}"] if len(drawn_y) == 1 else []
+    unit = units[drawn_y[0]] if drawn_y else None
+    symbol = f" ({unit.symbol})" if unit else ""
+    caption = [f"cells: {column_words(drawn_y[0])}{symbol}"] if len(drawn_y) == 1 else []
     return figure, [*notes, *caption]
+
+
+def _fit_unit(name: str, rows: Sequence[Row]) -> Scale | None:
+    """Return the unit of a column of durations or bytes; None for any other column."""
+    kind = column_quantity(name)
+    values = [row[name] for row in rows if is_finite(row[name])]
+    return fit_scale(values, kind) if values and kind in {Quantity.DURATION, Quantity.BYTES} else None
+
+
+def _scale(value: object, unit: Scale) -> object:
+    return as_length(value) / unit.size if is_finite(value) else value
 
 
 def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[object]], shade: Mapping[Any, str]) -> None:

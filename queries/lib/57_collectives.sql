@@ -1,0 +1,99 @@
+-- Communication kernels with what the profiler noted about their collectives.
+
+-- collective_kernels(executions): the communication kernels of a relation of `kernels` (run, source, rank, pid, device,
+-- stream, name, start_ns, end_ns, dur_ns, correlation), each with what the profiler noted about its collective: size_bytes,
+-- bytes_source, group_name, group_size, group_ranks, seq, raw_name, dtype, in_elements, out_elements. A kernel without a note
+-- of its own has that of the op that launched it and no other communication kernel. `measured_ns` is the duration where it
+-- is valid.
+create or replace macro collective_kernels(executions) as table
+with _executions as (
+    select
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
+    from query_table(executions)
+),
+_communication as materialized (
+    select
+        row_number() over () as id,
+        run, source, rank, device, collective, start_ns, end_ns,
+        part.pid as pid,
+        part.stream as stream,
+        part.correlation as correlation,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
+    from with_class('_executions')
+    where class = 'communication'
+),
+_notes as materialized (
+    select
+        row_number() over () as id,
+        origin, run, source, pid, tid, device, stream, start_ns, try(start_ns + dur_ns) as end_ns, correlation, collective,
+        {
+            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
+            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name, 'dtype': dtype, 'in_elements': in_elements,
+            'out_elements': out_elements
+        } as note
+    from collectives
+    where run in (select run from _communication)
+),
+_noted as (
+    select run, source, pid, device, stream, start_ns, correlation, any_value(note order by id) as note
+    from _notes
+    where origin = 'kernel'
+    group by run, source, pid, device, stream, start_ns, correlation
+),
+_on_kernels as (
+    select c.id, n.note
+    from _communication as c
+    join _noted as n
+        on c.run = n.run and c.source = n.source
+        and c.pid is not distinct from n.pid and c.correlation is not distinct from n.correlation
+        and c.device is not distinct from n.device and c.stream is not distinct from n.stream
+        and c.start_ns is not distinct from n.start_ns
+),
+_api as (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where run in (select run from _communication)
+),
+_without_note as (
+    select c.id, c.run, c.source, c.pid, c.correlation
+    from _communication as c
+    anti join _on_kernels as k on c.id = k.id
+),
+_points as (
+    select id, run, source, pid, call_tid as tid, call_start_ns as at_ns
+    from with_calls('_without_note', '_api')
+    where call_start_ns is not null
+),
+_op_notes as (
+    select id, run, source, pid, tid, start_ns, end_ns, collective, note from _notes where origin = 'op'
+),
+_on_ops as (  -- of several kernels of one op none is known to be that collective
+    select i.id, o.note, o.collective
+    from innermost('_op_notes', '_points') as i
+    join _op_notes as o on i.parent = o.id
+    qualify count(*) over (partition by i.parent) = 1
+),
+_found as (
+    select id, note, null as collective from _on_kernels
+    union all
+    select id, note, collective from _on_ops
+)
+select
+    c.id, c.run, c.source, c.rank, c.device, c.stream, c.start_ns, c.end_ns, c.measured_ns,
+    case
+        when c.collective in ('send_recv', 'unknown') then coalesce(n.collective, c.collective)  -- SendRecv carries others
+        else c.collective
+    end as collective,
+    n.note.size_bytes as size_bytes,
+    n.note.bytes_source as bytes_source,
+    n.note.group_name as group_name,
+    n.note.group_size as group_size,
+    n.note.group_ranks as group_ranks,
+    n.note.seq as seq,
+    n.note.raw_name as raw_name,
+    n.note.dtype as dtype,
+    n.note.in_elements as in_elements,
+    n.note.out_elements as out_elements
+from _communication as c
+left join _found as n on c.id = n.id;

@@ -1,0 +1,129 @@
+-- Which rank the others wait for in collectives, how often, and what that costs.
+-- A row is one run and rank. A rank causes the waits of all others in the collectives that it starts last (see
+-- collective_wait); alone it could remove only what lies between its start and that of the last but one. The rank that waits
+-- least is the one that comes late. Exposed waiting is the part in which none of the rank's kernels computes: only that costs
+-- time. `chance` is the probability that a rank is last at least so often if each rank of a collective is equally likely:
+-- 0.001 means that this is hardly chance.
+-- /// query
+-- title = "Stragglers"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- [columns]
+-- common = ["run", "rank"]
+-- collectives = "Matched collectives that no rank can leave before all have entered."
+-- dur_ns = "common"
+-- wait_ns = "The part in which this rank waited for the last one."
+-- wait_ratio = "wait_ns / dur_ns."
+-- exposed_wait_ns = "Time of wait_ns in which no kernel of the rank and no whole graph computed."
+-- transfer_ns = "dur_ns less wait_ns."
+-- times_last = "Collectives that this rank started last."
+-- last_ratio = "times_last / collectives."
+-- chance = "Probability of times_last or more if all ranks are equally likely to be last."
+-- caused_wait_ns = "Waits of the other ranks in the collectives that this rank started last."
+-- removable_ns = "What those would be shorter by if this rank came with the last but one: that much of each, once."
+-- unmatched = "Collectives of the rank that are not counted: partial, mismatched, refused, or of another kind."
+-- [report]
+-- section = "communication"
+-- order = 3
+-- show_if = "collectives > 0"
+-- without = "no collective was found on several ranks: ingest the traces of all ranks as one run"
+-- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance."
+-- unknown = "Which rank the others wait for is not known: no collective was found on several ranks."
+-- [[report.findings]]
+-- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
+-- by = "caused_wait_ns"
+-- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
+-- advice = "If it came with the last rank but one, {removable_ns} would go. See what it does before its collectives: compare its step_breakdown and idle_causes with those of another rank."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('executions')
+),
+matched as materialized (
+    from match_ranks('communication')
+),
+offsets as materialized (
+    from rank_offsets('matched')
+),
+waits as materialized (
+    from wait_times('matched', 'offsets')
+),
+caused as (
+    select
+        run, last_rank as rank,
+        count(*) filter (rank = last_rank) as times_last,
+        sum(wait_ns) as caused_wait_ns,
+        sum(greatest(0, last_start_ns - next_start_ns)) filter (rank = last_rank) as removable_ns
+    from waits
+    where last_rank is not null
+    group by run, last_rank
+),
+spans as (
+    select run, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
+),
+kinds as (
+    select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
+    union all
+    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
+exposed as (
+    select run, rank, sum(busy_ns - inside_ns) as exposed_wait_ns from clip_to('spans', 'compute') group by run, rank
+),
+sums as (
+    select
+        run, rank,
+        count(wait_ns) as collectives,
+        coalesce(sum(end_ns - start_ns) filter (wait_ns is not null), 0) as dur_ns,
+        coalesce(sum(wait_ns), 0) as wait_ns,
+        avg(1 / ranks) filter (wait_ns is not null) as share,
+        count(*) - count(wait_ns) as unmatched
+    from waits
+    group by run, rank
+),
+answers as (
+    select
+        s.run, s.rank, s.collectives, s.dur_ns, s.wait_ns, s.share, s.unmatched,
+        coalesce(e.exposed_wait_ns, 0) as exposed_wait_ns,
+        coalesce(c.times_last, 0) as times_last,
+        coalesce(c.caused_wait_ns, 0) as caused_wait_ns,
+        coalesce(c.removable_ns, 0) as removable_ns
+    from sums as s
+    left join caused as c on s.run = c.run and s.rank = c.rank
+    left join exposed as e on s.run = e.run and s.rank = e.rank
+),
+chances as (  -- the binomial tail
+    select
+        run, rank,
+        sum(exp(
+            lgamma(collectives + 1) - lgamma(k + 1) - lgamma(collectives - k + 1)
+            + k * ln(share) + (collectives - k) * ln(1 - share)
+        )) as chance
+    from (select *, unnest(range(times_last, collectives + 1)) as k from answers where collectives > 0 and times_last > 0)
+    group by run, rank
+)
+select
+    a.run, a.rank, a.collectives,
+    as_bigint(a.dur_ns) as dur_ns,
+    as_bigint(a.wait_ns) as wait_ns,
+    a.wait_ns / nullif(a.dur_ns, 0) as wait_ratio,
+    as_bigint(a.exposed_wait_ns) as exposed_wait_ns,
+    as_bigint(a.dur_ns - a.wait_ns) as transfer_ns,
+    a.times_last,
+    a.times_last / nullif(a.collectives, 0) as last_ratio,
+    case when a.collectives > 0 then least(1, coalesce(c.chance, 1)) end as chance,
+    as_bigint(a.caused_wait_ns) as caused_wait_ns,
+    as_bigint(a.removable_ns) as removable_ns,
+    a.unmatched
+from answers as a
+left join chances as c on a.run = c.run and a.rank = c.rank
+where matches(a.rank, $rank)
+order by a.run, a.caused_wait_ns desc, a.rank

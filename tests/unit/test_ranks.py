@@ -1,0 +1,109 @@
+"""Collectives matched over ranks, clocks aligned by their ends, and the waits in them."""
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from tests.memory import MemoryStore
+from tests.properties import examples
+from tests.ranks import kernel, note
+
+
+def rows(memory: MemoryStore, name: str, kernels: list[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
+    return memory.filled({"kernels": kernels}).query(name, **values).to_pylist()
+
+
+def test_the_order_is_moved_to_where_kinds_and_ends_agree(memory: MemoryStore) -> None:
+    kinds = ["all_reduce", "all_gather", "all_gather", "all_reduce", "all_gather", "all_reduce"]
+    kernels = [kernel(0, 100 * at, 100 * at + 50, kind) for at, kind in enumerate(kinds)]
+    kernels += [kernel(1, 100 * at + 7, 100 * at + 50, kind) for at, kind in enumerate(kinds) if at >= 2]
+    answer = rows(memory, "collective_wait", kernels)
+    assert [(row["number"], row["rank"], row["state"], row["wait_ns"]) for row in answer] == [
+        (1, 0, "partial", None),
+        (2, 0, "partial", None),
+        *((number, rank, "matched", 7 * (rank == 0)) for number in (3, 4, 5, 6) for rank in (0, 1)),
+    ]
+
+
+def test_orders_that_do_not_agree_are_refused(memory: MemoryStore) -> None:
+    kernels = [kernel(0, 100 * at, 100 * at + 50, "all_reduce") for at in range(6)]
+    kernels += [kernel(1, 100 * at, 100 * at + 50, "all_gather") for at in range(6)]
+    answer = rows(memory, "collective_wait", kernels)
+    assert {(row["state"], row["wait_ns"]) for row in answer} == {("refused", None)}
+    assert {row["reason"] for row in answer} == {
+        "no shift of the order makes kinds and sizes agree for 95 % of the collectives"
+    }
+    assert [row["verdict"] for row in rows(memory, "clock_offsets", kernels)] == ["same_clock", "refused"]
+
+
+def test_ends_that_vary_by_milliseconds_are_refused(memory: MemoryStore) -> None:
+    kernels = [kernel(0, 10**7 * at, 10**7 * at + 50) for at in range(6)]
+    kernels += [kernel(1, 10**7 * at, 10**7 * at + 50 + 3_000_000 * (at % 3)) for at in range(6)]
+    assert {row["state"] for row in rows(memory, "collective_wait", kernels)} == {"refused"}
+
+
+def test_a_rank_that_is_not_recorded_leaves_its_group_partial(memory: MemoryStore) -> None:
+    noted = {
+        "origin": "kernel",
+        "collective": "all_reduce",
+        "group_name": "0",
+        "group_size": 3,
+        "pid": 1,
+        "correlation": 1,
+    }
+    kernels = [kernel(rank, 0, 50, pid=1, correlation=1) for rank in (0, 1)]
+    notes = [
+        {**noted, "rank": each["rank"], "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 50, "seq": 4}
+        for each in kernels
+    ]
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
+    assert [(row["state"], row["ranks"], row["group_size"], row["wait_ns"]) for row in answer] == [
+        ("partial", 2, 3, None)
+    ] * 2
+
+
+def test_one_rank_alone_waits_for_nobody_known(memory: MemoryStore) -> None:
+    (row,) = rows(memory, "stragglers", [kernel(0, 0, 50)])
+    assert (row["collectives"], row["unmatched"], row["chance"]) == (0, 1, None)
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda ranks: st.tuples(
+            st.lists(st.lists(st.integers(0, 40), min_size=ranks, max_size=ranks), min_size=5, max_size=9),
+            st.lists(st.integers(-(10**9), 10**9), min_size=ranks, max_size=ranks),
+        )
+    )
+)
+@examples(40)
+def test_offsets_come_back_and_waits_are_those_of_a_loop(
+    memory: MemoryStore, jobs: tuple[list[list[int]], list[int]]
+) -> None:
+    """Collectives end at once on all ranks; each rank's clock is off by a constant."""
+    starts, clocks = jobs
+    at_us = [[1000 * number + late for late in row] for number, row in enumerate(starts)]
+    kernels = [
+        kernel(rank, 1000 * row[rank] + clocks[rank], 1000 * (max(row) + 9) + clocks[rank], correlation=number)
+        for number, row in enumerate(at_us)
+        for rank in range(len(clocks))
+    ]
+    memory.filled(
+        {"kernels": kernels, "collectives": [note(each, each["correlation"], len(clocks)) for each in kernels]}
+    )
+    offsets = {row["rank"]: row["offset_ns"] for row in memory.query("clock_offsets").to_pylist()}
+    assert offsets == {rank: clocks[0] - clock for rank, clock in enumerate(clocks)}
+    waits, last, caused = Counter[int](), Counter[int](), Counter[int]()
+    for row in at_us:
+        late = max(row)
+        last[row.index(late)] += 1
+        for rank, start in enumerate(row):
+            waits[rank] += 1000 * (late - start)
+            caused[row.index(late)] += 1000 * (late - start)
+    small = {rank for rank, offset in offsets.items() if 0 < abs(offset) <= 1000}  # such an offset is not applied
+    if not small:
+        answer = {row["rank"]: row for row in memory.query("stragglers").to_pylist()}
+        assert {rank: row["wait_ns"] for rank, row in answer.items()} == {rank: waits[rank] for rank in answer}
+        assert {rank: row["times_last"] for rank, row in answer.items()} == {rank: last[rank] for rank in answer}
+        assert {rank: row["caused_wait_ns"] for rank, row in answer.items()} == {rank: caused[rank] for rank in answer}
