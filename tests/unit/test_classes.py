@@ -191,6 +191,7 @@ NAMES = [
     ("create_flashinfer_kv_indices_triton", "attention", None),
     ("concat_and_cache_mla_kernel", "attention", None),
     ("message_fwd", None, None),
+    ("sage_gather_features", "embedding_index", None),
     ("__amd_rocclr_fillBufferAligned", "fill", None),
     ("__amd_rocclr_copyBuffer", "copy", None),
     ("SubTensorOpWithCastTensor1d", "copy", None),
