@@ -61,22 +61,21 @@ def render_rules(listed: tuple[Rule, ...]) -> str:
 
 
 def _render_cases(listed: tuple[Rule, ...]) -> Iterator[str]:
-    """Render the branches of `kernel_rule`, one for each rule or each sequence of rules with the same class.
+    """Render the branches of `kernel_rule`, one for each rule or each sequence of shipped rules with the same class.
 
     A sequence starts with one test for all of its patterns: kernels that do not communicate skip those rules at once.
+    A user's rules stay alone, because patterns that are valid alone may be invalid together (named groups, `\\Q`).
     """
+    shipped = frozenset(_shipped_rules())
     numbered = enumerate(listed, 1)
-    for _, sequence in groupby(numbered, key=lambda item: item[1].kernel_class):
+    for (_, is_shipped), sequence in groupby(numbered, key=lambda item: (item[1].kernel_class, item[1] in shipped)):
         patterns = {number: rule.pattern for number, rule in sequence}
         branches = [f"when {_render_match(pattern)} then {number}" for number, pattern in patterns.items()]
-        # RE2 refuses a group name that occurs twice in one pattern
-        if len(branches) < SEQUENCE_LENGTH or any(
-            "(?P<" in pattern or "(?<" in pattern for pattern in patterns.values()
-        ):
-            yield from branches
-        else:
+        if is_shipped and len(branches) >= SEQUENCE_LENGTH:
             union = "|".join(f"(?:{pattern})" for pattern in patterns.values())
             yield f"when {_render_match(union)} then case {' '.join(branches)} end"
+        else:
+            yield from branches
 
 
 def _render_match(pattern: str) -> str:
