@@ -44,6 +44,16 @@ def test_begin_and_end_make_an_op_with_the_arguments_of_both(tmp_path: Path) -> 
     assert (lab.rows("other_events"), lab.counts, lab.diagnostics()) == ([], (2, 2, 0), set())
 
 
+def test_arguments_of_the_end_alone_are_kept(tmp_path: Path) -> None:
+    assert args_of(ingest_bytes(tmp_path, trace(begin("a", 10), end(20, b=2))).one("ops")) == {"b": 2}
+
+
+def test_a_pair_longer_than_64_bits_of_nanoseconds_has_no_duration(tmp_path: Path) -> None:
+    limit_us = 9_000_000_000_000_000
+    row = ingest_bytes(tmp_path, trace(begin("a", -limit_us), end(limit_us))).one("ops")
+    assert (row["name"], row["dur_ns"]) == ("a", None)
+
+
 def test_an_end_closes_the_innermost_begin_of_its_thread(tmp_path: Path) -> None:
     events = (
         begin("a", 10),

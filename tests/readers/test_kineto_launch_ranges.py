@@ -70,6 +70,12 @@ def test_other_ranges_name_nothing(tmp_path: Path, events: list[dict]) -> None:
     assert ingest_bytes(tmp_path, trace(*events, collective_kernel())).rows("collectives") == []
 
 
+def test_a_range_that_ends_beyond_64_bits_names_nothing(tmp_path: Path) -> None:
+    endless = around("nccl:all_to_all", dur=9_223_372_036_854_775)
+    lab = ingest_bytes(tmp_path, trace(endless, launch(), collective_kernel()))
+    assert (lab.rows("collectives"), len(lab.kernels)) == ([], 1)
+
+
 def test_metadata_of_the_kernel_itself_and_other_kernels_stay_as_they_are(tmp_path: Path) -> None:
     own = collective_kernel(**{"Collective name": "broadcast"})
     copy = kernel("copy_kernel", ts=2000, correlation=6, device=0, stream=7)

@@ -78,7 +78,7 @@ _PAIRS_QUERY = f"""
     )
     select
         position, end_position, pid, tid, name, start_ns, end_ns,
-        coalesce(json_merge_patch(args, end_args), args) as args
+        nullif(try(json_merge_patch(coalesce(args, '{{}}'), coalesce(end_args, '{{}}')))::varchar, '{{}}') as args
     from paired
     where phase = 'B' and next_phase = 'E' and lower(category) in {_OP_CATEGORIES}
 """
@@ -86,7 +86,7 @@ _PAIRS_TABLES = {
     "ops": """
         select
             pid, tid, name, start_ns,
-            end_ns - start_ns as dur_ns,
+            try(end_ns - start_ns) as dur_ns,
             try_cast(coalesce(args->>'$."External id"', args->>'$."external id"') as bigint) as external_id,
             nullif(try_cast(args->>'$."Sequence number"' as bigint), -1) as sequence_number,
             try_cast(args->>'$."Fwd thread id"' as bigint) as forward_tid,

@@ -15,7 +15,7 @@ _RANGE = "^(nccl|rccl|xccl|hccl|ucc|mpi):"
 
 _QUERY = f"""
     with ranges as (
-        select tid, start_ns, start_ns + dur_ns as end_ns, regexp_replace(name, '{_RANGE}', '') as raw_name
+        select tid, start_ns, try(start_ns + dur_ns) as end_ns, regexp_replace(name, '{_RANGE}', '') as raw_name
         from read_parquet($annotations)
         where scope = 'cpu' and regexp_matches(name, '{_RANGE}')
     ),
