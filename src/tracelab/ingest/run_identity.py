@@ -18,6 +18,7 @@ from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
 
 _MAX_HEADER_BYTES = 1 << 16
+_MAX_RUN_JSON_BYTES = 16 << 20
 _MAX_NAME_LENGTH = 100
 
 
@@ -54,7 +55,7 @@ def read_identity(folder: Path) -> RunIdentity | None:
     for path in (folder / RUN_JSON, *sorted(folder.glob("*.jsonl"))):
         try:
             with path.open("rb") as file:
-                text = file.read() if path.name == RUN_JSON else file.readline(_MAX_HEADER_BYTES)
+                text = file.read(_MAX_RUN_JSON_BYTES) if path.name == RUN_JSON else file.readline(_MAX_HEADER_BYTES)
             content = json.loads(text)
         except (OSError, ValueError):
             continue

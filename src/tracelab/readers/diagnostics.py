@@ -14,7 +14,7 @@ SAMPLE_LENGTH = 200
 _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _LONGEST_NUMBER = 40
 _NUMBER_LIKE = re.compile(r"[-+0-9.,eE%]{0,40}|[-+]?(?:nan|NaN|inf|Infinity|N/A|n/a)")
-_PATH = r"(?!https?://)(?:\S*[/\\]\S*[/\\]\S*|[\"'(]*(?:\.{1,2}|~)?[/\\]\S+)"
+_PATH = r"(?!https?://)(?:\S*[/\\]\S*[/\\]|[\"'(]*(?:\.{1,2}|~)?[/\\]\S)"
 _PRIVATE = re.compile(rf"(?<!\S){_PATH}.*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
 """A path with all that follows it up to a colon, as it may be a command line; or `NAME=value`."""
 

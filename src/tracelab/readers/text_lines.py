@@ -2,9 +2,11 @@
 
 import codecs
 import io
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import AnyStr
 
 from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -41,17 +43,8 @@ def iter_lines(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterator[
     if encoding not in (None, "utf-8"):
         yield from _iter_wide_lines(first[mark_bytes:], blocks, str(encoding), diagnostics)
         return
-    block, rest = first[mark_bytes:], b""
-    while block:
-        *complete, rest = (rest + block).split(b"\n")
-        for line in complete:
-            yield _decode_line(line, diagnostics)
-        if len(rest) > _LONGEST_BYTES:
-            diagnostics.note("line_too_long")
-            rest = b""
-        block = next(blocks, b"")
-    if rest:
-        yield _decode_line(rest, diagnostics)
+    for line in _join_lines(itertools.chain([first[mark_bytes:]], blocks), b"\n", diagnostics):
+        yield _decode_line(line, diagnostics)
 
 
 def lines_of_head(head: bytes) -> list[str]:
@@ -124,17 +117,34 @@ def _iter_wide_lines(
     block: bytes, blocks: Iterator[bytes], encoding: str, diagnostics: DiagnosticCounts
 ) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    rest = ""
-    while block:
-        *complete, rest = (rest + decoder.decode(block)).split("\n")
-        yield from (line.rstrip("\r") for line in complete)
-        if len(rest) > _LONGEST_BYTES:
+    decoded = (decoder.decode(data) for data in itertools.chain([block], blocks))
+    texts = itertools.chain(decoded, iter(lambda: decoder.decode(b"", final=True), ""))
+    for line in _join_lines(texts, "\n", diagnostics):
+        yield line.rstrip("\r")
+
+
+def _join_lines(blocks: Iterable[AnyStr], line_feed: AnyStr, diagnostics: DiagnosticCounts) -> Iterator[AnyStr]:
+    """Yield the lines of consecutive blocks; a line that is too long is counted once and skipped."""
+    unfinished: list[AnyStr] = []
+    size = 0
+    for block in blocks:
+        parts = block.split(line_feed)
+        unfinished.append(parts[0])
+        size += len(parts[0])
+        if size > _LONGEST_BYTES:
+            unfinished = []
+        if len(parts) == 1:
+            continue
+        if size > _LONGEST_BYTES:
             diagnostics.note("line_too_long")
-            rest = ""
-        block = next(blocks, b"")
-    rest += decoder.decode(b"", final=True)
-    if rest:
-        yield rest
+        else:
+            yield line_feed[:0].join(unfinished)
+        yield from parts[1:-1]
+        unfinished, size = parts[-1:], len(parts[-1])
+    if size > _LONGEST_BYTES:
+        diagnostics.note("line_too_long")
+    elif size:
+        yield line_feed[:0].join(unfinished)
 
 
 def _decode_line(line: bytes, diagnostics: DiagnosticCounts) -> str:

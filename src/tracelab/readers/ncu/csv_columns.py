@@ -97,7 +97,7 @@ class ColumnLayout:
         """Pattern of the beginning of a row: numbers in place of the ids of launch and process."""
         last = max(self.positions["id"], self.positions.get("process id", 0))
         numbers = {self.positions["id"], self.positions.get("process id")}
-        text = rf'(?:"(?:[^"]|"")*"|[^"{self.separator}]*)'
+        text = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{self.separator}]*)'
         parts = [r'\s*"?\d+"?' if position in numbers else text for position in range(last + 1)]
         return re.compile(f"{self.separator.join(parts)}(?:{self.separator}|$)")
 
@@ -185,7 +185,7 @@ def split_fields(record: str, separator: str) -> list[str] | None:
 
 
 def _split_long_fields(record: str, separator: str) -> list[str] | None:
-    field = re.compile(rf'(?:"((?:[^"]|"")*)"|([^"{separator}]*))({separator}|$)')
+    field = re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^"{separator}]*))({separator}|$)')
     fields, position = [], 0
     while match := field.match(record, position):
         quoted, bare, end = match.groups()

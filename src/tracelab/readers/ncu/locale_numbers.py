@@ -9,6 +9,8 @@ _SPACES = re.compile(r"[\u00a0\u202f\u2009'\u2019 ]")
 _NUMBER_LIKE = re.compile(r"[-+]?\d[\d.,'\u2019 \u00a0\u202f\u2009]*(?:[eE][-+]?\d+)?")
 _INSTANCES = re.compile(r"(?P<total>[^()]*|\(!\) n/a)\((?P<parts>[^()]*)\)")
 _NO_NUMBER = ("nan", "-nan", "inf", "-inf", "+inf", "n/a", "(!) n/a", "no data", "")
+_LONGEST_NUMBER = 1000
+"""Matching needs a hundred times the memory of the text, and a double has 767 digits at most."""
 _LEAST_EVIDENCE = 2  # one cell can be anything: a typing error, a program's output
 
 
@@ -36,6 +38,8 @@ class NumberFormat:
 
     def normalize(self, text: str) -> str | None:
         """Return the number as float() and Decimal() parse it; None if the text is not a number."""
+        if len(text) > _LONGEST_NUMBER:
+            return None
         if _SPACES.search(text):
             text = _SPACED.sub("", text)
         if not self.pattern.fullmatch(text):
@@ -53,7 +57,7 @@ def detect_format(texts: Iterable[str]) -> NumberFormat:
     """Detect the format of numbers: a decimal point, unless several cells can only have a decimal comma."""
     english = continental = 0
     for text in texts:
-        if text.isdecimal():
+        if len(text) > _LONGEST_NUMBER or text.isdecimal():
             continue
         english += bool(_CERTAINLY_ENGLISH.fullmatch(text))
         continental += bool(_CERTAINLY_CONTINENTAL.fullmatch(text))

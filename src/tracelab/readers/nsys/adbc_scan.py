@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from adbc_driver_sqlite import dbapi
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.nsys.coerce import decode_text
+from tracelab.readers.nsys.coerce import LONGEST_TEXT, decode_text
 from tracelab.readers.nsys.connection import PRAGMA_READ_TRUNCATED, connect, range_query, read_only_uri
 from tracelab.readers.nsys.export import ARROW, Array, Columns, Kind, Part
 from tracelab.readers.nsys.rowid_order import quote_name
+from tracelab.readers.nsys.salvage import LAST
 
 BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 128 << 20
 _SAMPLES = 64
 _SAMPLED_ROWS = 32
 """Fewest rows of a part per sample; comparing is not worth it below."""
@@ -44,7 +46,7 @@ def scan_batches(
     first = part.first
     with dbapi.connect(read_only_uri(path)) as con, con.cursor() as cursor:
         cursor.execute(PRAGMA_READ_TRUNCATED)
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_count_batch_rows(path, part))})
         cursor.execute(query)
         with cursor.fetch_record_batch() as reader:
             for batch in reader:
@@ -58,6 +60,12 @@ def scan_batches(
                 else:
                     yield from scan_batches(path, Part(part.table, first, last, 0), columns, diagnostics, {})
                 first = last + 1
+
+
+def _count_batch_rows(path: Path, part: Part) -> int:
+    """Return how many rows of a part, of the mean size that the file permits, fit into a batch's memory."""
+    rows = max(part.rows, part.last - part.first + 1 if part.last < LAST else 0, 1)
+    return max(1, min(BATCH_ROWS, _BATCH_BYTES * rows // max(path.stat().st_size, 1)))
 
 
 def find_constant_columns(path: Path, part: Part, names: Columns) -> dict[str, PlainValue]:
@@ -108,7 +116,8 @@ def _column_sql(name: str, kind: Kind) -> str:
     Text therefore comes as bytes that are never NULL, next to a flag for NULL.
     """
     cell = quote_name(name)
-    return f"coalesce(cast({cell} as blob), x''), {cell} is null" if kind == "text" else cell
+    text = f"coalesce(substr(cast({cell} as blob), 1, {LONGEST_TEXT + 1}), x'')"
+    return f"{text}, {cell} is null" if kind == "text" else cell
 
 
 def _convert_batch(batch: pa.RecordBatch, columns: Columns, diagnostics: DiagnosticCounts) -> pa.Table:

@@ -8,6 +8,9 @@ import pyarrow.compute as pc
 from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.nsys.export import ARROW, Array, Kind
 
+LONGEST_TEXT = 1 << 20
+"""Most bytes of a text that are kept."""
+
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -27,6 +30,8 @@ def build_column(values: Sequence[object], kind: Kind, name: str, diagnostics: D
 
 def decode_text(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
     """Decode bytes as text; invalid UTF-8 is replaced and counted, with the column's name: a text may be a secret."""
+    if (pc.max(pc.binary_length(values)).as_py() or 0) > LONGEST_TEXT:
+        return pa.array([_decode_cell(cell, name, diagnostics) for cell in values.to_pylist()], pa.string())
     try:
         text = values.cast(pa.string())
         text.validate(full=True)
@@ -49,6 +54,9 @@ def to_int32(values: Array, name: str, diagnostics: DiagnosticCounts) -> Array:
 def _decode_cell(cell: bytes | None, name: str, diagnostics: DiagnosticCounts) -> str | None:
     if cell is None:
         return None
+    if len(cell) > LONGEST_TEXT:
+        diagnostics.note("text_cut", name)
+        cell = cell[:LONGEST_TEXT].decode(errors="ignore").encode()
     text = cell.decode(errors="replace")
     if text.encode() != cell:
         diagnostics.note("invalid_text", name)

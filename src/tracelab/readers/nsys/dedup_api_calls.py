@@ -41,6 +41,8 @@ def find_repeated_calls(export: Export, enums: Enums) -> frozenset[CallKey]:
     repeated: set[CallKey] = set()
     for table in tables:
         enclosing += [other for _, other in _split_calls(export, table, cupti_classes)]
+        if not enclosing:  # damage between the two reads
+            continue
         outer = polars.concat(enclosing).unique(_KEY, keep="last", maintain_order=True)
         for own, _ in _split_calls(export, table, cupti_classes):
             pairs = own.join(outer, on=_KEY, suffix="_outer")

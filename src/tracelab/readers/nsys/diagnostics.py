@@ -56,6 +56,12 @@ MESSAGES: Messages = {
         "{n} [text is|texts are] not UTF-8, the first in column {sample}; the characters were replaced.",
         None,
     ),
+    "text_cut": (
+        "warning",
+        "{n} [text is longer than a mebibyte and was|texts are longer than a mebibyte and were] cut, the first in "
+        "column {sample}.",
+        None,
+    ),
     "string_missing": (
         "warning",
         "{n} [string id has|string ids have] no text in StringIds; the first: {sample}.",

@@ -1,6 +1,7 @@
 """Read NCCL's NVTX payloads: communicator, bytes, root or peer."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ _KINDS = {
     "ncclGather": "other",
     "ncclScatter": "other",
 }
+_DECODER = json.JSONDecoder(parse_float=Decimal)
+_DIGITS_OF_INT64 = 19
 _PER_RANK = ("all_gather", "reduce_scatter", "all_to_all")
 """Collectives whose message is the share of one rank; the size is that times the number of ranks."""
 
@@ -68,8 +71,8 @@ def _build_row(call: dict[str, Any]) -> dict[str, object] | None:
 def _flatten_payload(payload: str) -> dict[str, object]:
     """Return the fields of a payload by lower-case name, at any depth."""
     try:
-        content = json.loads(payload)
-    except ValueError:
+        content = _DECODER.decode(payload)
+    except (ValueError, RecursionError):
         return {}
     fields: dict[str, object] = {}
     pending = [content]
@@ -91,7 +94,9 @@ def _flatten_payload(payload: str) -> dict[str, object]:
 def _find_number(fields: dict[str, object], *names: str) -> int | None:
     for name in names:
         value = fields.get(name)
-        if isinstance(value, str) and value.isdecimal():
+        if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS_OF_INT64:
+            value = int(value)
+        if isinstance(value, Decimal) and value.adjusted() < _DIGITS_OF_INT64 and value == value.to_integral_value():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
             return value

@@ -11,11 +11,11 @@ from tracelab.readers.nsys.rowid_order import quote_name
 
 Row = tuple[Any, ...]
 
-_MAX_CONSECUTIVE_MISSES = 1 << 16
-"""Most consecutive row ids queried in vain before the next row is searched: more than one lost page holds."""
+_BYTES_PER_ROW = 4
+"""Fewest bytes of a row on a page; a lost page holds no more rows than that. Beyond, the next row is searched."""
 
-_MAX_MISSES = 1 << 20
-"""Most row ids of a part queried in vain before every row is searched: row ids may be far apart."""
+_BYTES_PER_MISS = 16
+"""Bytes of the file for each row id of a part queried in vain, before every row is searched: ids may be far apart."""
 
 _MAX_OUT_OF_PLACE = 64
 """Most consecutive rows of a scan out of place before the scan is abandoned."""
@@ -64,7 +64,7 @@ def _iter_row_ids(table: "_DamagedTable", part: Part) -> Iterator[Row | None]:
             row_id += 1
         if row_id > part.last:
             return
-        searching = consecutive_misses > _MAX_CONSECUTIVE_MISSES or misses > _MAX_MISSES
+        searching = consecutive_misses > table.max_consecutive_misses or misses > table.max_misses
         row = table.beyond(row_id) if searching else table.at(row_id)
         if searching and (row is None or row[0] > part.last):
             return
@@ -84,6 +84,9 @@ class _DamagedTable:
         self._con = con
         self._from = f"from {quote_name(table)}"
         self._query = f"select rowid, {columns} {self._from} where rowid"
+        page_bytes, pages = (con.execute(f"pragma {name}").fetchone()[0] for name in ("page_size", "page_count"))
+        self.max_consecutive_misses = page_bytes // _BYTES_PER_ROW
+        self.max_misses = max(page_bytes * pages // _BYTES_PER_MISS, self.max_consecutive_misses)
 
     def at(self, row_id: int) -> Row | None:
         """Return the row with an id."""

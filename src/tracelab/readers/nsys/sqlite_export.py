@@ -35,6 +35,9 @@ from tracelab.readers.nsys.rowid_order import (
 MAGIC = b"SQLite format 3\0"
 DESCRIPTION = "an Nsight Systems export (SQLite, or a folder of Parquet files)"
 
+_MOST_TABLES = 500
+"""Each query parses the declarations of all tables."""
+
 _CHECKED_BYTES = 64 << 20
 _PART_ROWS = 1 << 17
 _PARTS = 4096
@@ -159,6 +162,8 @@ def open_file(path: Path) -> SqliteExport:
     try:
         with contextlib.closing(connect(path)) as con:
             names = con.execute("select name from sqlite_master where type = 'table'").fetchall()
+            if len(names) > _MOST_TABLES:
+                raise SourceError(path, f"has {len(names):,} tables, where an export of Nsight Systems has about 100")
             table_names = [decode_name(name) for (name,) in names]
             tables: dict[str, Columns] = {name: list_columns(con, name) for name in table_names if is_valid_name(name)}
     except sqlite3.DatabaseError as error:

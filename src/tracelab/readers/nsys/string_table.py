@@ -78,13 +78,19 @@ def map_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
 
 
 def map_distinct_coded(values: Array, change: Callable[[Array], Array]) -> Array:
-    """Map each distinct value to a text, as a dictionary; as plain text if a text is NULL."""
+    """Map each distinct value to a text, as a dictionary."""
     coded = values.dictionary_encode()
     return build_dictionary(coded.indices, change(coded.dictionary))
 
 
 def build_dictionary(indices: Array, texts: Array) -> Array:
-    """Build a dictionary from texts and indices; plain text if a text is NULL."""
-    if texts.null_count or not len(texts):
+    """Build a dictionary from texts, which may be NULL, and indices.
+
+    Plain text would need as much memory as a damaged or hostile export makes one text long, for each row.
+    """
+    if not len(texts):
         return texts.take(indices)
+    if texts.null_count:
+        indices = pc.if_else(pc.is_null(texts).take(indices), None, indices)
+        texts = pc.fill_null(texts, "")
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), texts)

@@ -78,6 +78,11 @@ MESSAGES: Messages = {
         "{n} [line is longer than a mebibyte and was|lines are longer than a mebibyte and were] not read.",
         None,
     ),
+    "text_cut": (
+        "warning",
+        "{n} [text is longer than 16,384 characters and was|texts are longer than 16,384 characters and were] cut.",
+        None,
+    ),
     "name_cut": ("info", "nvprof truncated {n} [name|names]; the first: {sample}", None),
     "printed_digits": (
         "warning",

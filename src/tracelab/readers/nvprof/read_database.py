@@ -22,7 +22,7 @@ from tracelab.readers.nvprof.activity_mapping import MAPPINGS, NOT_EVENTS, OTHER
 from tracelab.readers.nvprof.diagnostics import MESSAGES
 from tracelab.readers.nvprof.metadata import Tables
 from tracelab.readers.nvprof.sqlite_scan import ReadLosses, quote_name
-from tracelab.readers.nvprof.table_queries import build_queries, list_kinds
+from tracelab.readers.nvprof.table_queries import build_queries, count_long_texts, list_kinds
 from tracelab.store.writer import Sink
 
 UNIX_SINCE_NS = 10**18  # 2001; a clock that counts from boot stays below
@@ -75,6 +75,7 @@ def read(source: DatabaseSource, open_sink: Callable[[int], Sink], *, progress: 
         tables = list_tables(source.source_file, con)
         _create_lookups(engine, con, tables)
         size_bytes = source.source_file.stat().st_size
+        totals.diagnostics.note("text_cut", count=count_long_texts(con))
         for share in _read_tables(source, con, tables, partial(_map_batch, engine, sink, totals), totals):
             progress(int(share * size_bytes))
         devices = metadata.read_devices(con, tables)
@@ -143,7 +144,8 @@ def _read_tables(
     for kind in weights:
         for question in build_queries(con, tables, kind):
             losses = ReadLosses()
-            for batch in sqlite_scan.scan_batches(source.file, question, losses):
+            batch_rows = sqlite_scan.BATCH_ROWS // (16 if totals.diagnostics.counts["text_cut"] else 1)
+            for batch in sqlite_scan.scan_batches(source.file, question, losses, batch_rows):
                 totals.events += batch.num_rows
                 put(kind, batch)
                 yield batch.num_rows / total

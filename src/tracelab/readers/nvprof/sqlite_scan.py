@@ -15,6 +15,7 @@ from tracelab.readers.diagnostics import describe_value
 
 MAGIC = b"SQLite format 3\0"
 BATCH_ROWS = 65_536
+_MOST_TABLES = 500
 KINDS: dict[str, pa.DataType] = {"int": pa.int64(), "double": pa.float64(), "text": pa.string()}
 _FITS: dict[str, Callable[[object], bool]] = {
     "int": lambda value: isinstance(value, int),
@@ -81,8 +82,13 @@ def is_truncated(path: Path) -> bool:
 
 
 def list_columns(con: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """Return the columns of every table with their declared types. Raises sqlite3.DatabaseError."""
+    """Return the columns of every table with their declared types. Raises sqlite3.DatabaseError.
+
+    None of a file with more tables than nvprof writes: each query parses the declarations of all.
+    """
     tables = [name for (name,) in con.execute("select name from sqlite_master where type = 'table' order by name")]
+    if len(tables) > _MOST_TABLES:
+        return {}
     return {
         table: {name: kind.upper() for _, name, kind, *_ in con.execute(f"pragma table_info({quote_name(table)})")}
         for table in tables
@@ -102,7 +108,7 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def scan_batches(path: Path, query: TableQuery, losses: ReadLosses) -> Iterator[pa.Table]:
+def scan_batches(path: Path, query: TableQuery, losses: ReadLosses, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
     """Yield the rows of a query, through ADBC as long as it works, else one by one.
 
     ADBC takes the kinds of values from a file's first rows and fails if others follow; at damage, it drops the good
@@ -110,23 +116,23 @@ def scan_batches(path: Path, query: TableQuery, losses: ReadLosses) -> Iterator[
     """
     last: int | None = None
     try:
-        for table in _scan_adbc(path, query):
+        for table in _scan_adbc(path, query, batch_rows):
             last = table.column("rowid")[-1].as_py()
             yield table.drop_columns("rowid")
     except _SCAN_ERRORS:
-        yield from _scan_rows(path, query, losses, last)
+        yield from _scan_rows(path, query, losses, last, batch_rows)
 
 
 def _uri(path: Path) -> str:
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
-def _scan_adbc(path: Path, query: TableQuery) -> Iterator[pa.Table]:
+def _scan_adbc(path: Path, query: TableQuery, batch_rows: int) -> Iterator[pa.Table]:
     expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in query.fields] + [
         ("rowid", pa.int64())
     ]
     with adbc.connect(_uri(path)) as con, con.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
         cursor.execute(query.sql())
         with cursor.fetch_record_batch() as reader:
             for batch in reader:
@@ -141,11 +147,13 @@ def _scan_adbc(path: Path, query: TableQuery) -> Iterator[pa.Table]:
                 yield pa.table({name: batch.column(name).cast(kind) for name, kind in expected})
 
 
-def _scan_rows(path: Path, query: TableQuery, losses: ReadLosses, after: int | None) -> Iterator[pa.Table]:
+def _scan_rows(
+    path: Path, query: TableQuery, losses: ReadLosses, after: int | None, batch_rows: int
+) -> Iterator[pa.Table]:
     """Yield the rows after `after`; at damage, also those after it, from the end backward."""
     last = after
     try:
-        for rows in _iter_chunks(path, query.sql(after=after)):
+        for rows in _iter_chunks(path, query.sql(after=after), batch_rows):
             last = rows[-1][-1]
             yield _build_checked_table(query, rows, losses)
     except _PartialChunkError as partial:
@@ -156,7 +164,7 @@ def _scan_rows(path: Path, query: TableQuery, losses: ReadLosses, after: int | N
     if not losses.broken:
         return
     try:
-        for rows in _iter_chunks(path, query.sql(after=last, before=1 << 62)):
+        for rows in _iter_chunks(path, query.sql(after=last, before=1 << 62), batch_rows):
             yield _build_checked_table(query, rows, losses)
     except _PartialChunkError as partial:
         if partial.rows:
@@ -171,13 +179,13 @@ class _PartialChunkError(Exception):
         self.rows = rows
 
 
-def _iter_chunks(path: Path, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+def _iter_chunks(path: Path, sql: str, batch_rows: int) -> Iterator[list[tuple[Any, ...]]]:
     rows: list[tuple[Any, ...]] = []
     with closing(open_database(path)) as con:
         try:
             for row in con.execute(sql):
                 rows.append(row)
-                if len(rows) == BATCH_ROWS:
+                if len(rows) == batch_rows:
                     yield rows
                     rows = []
         except sqlite3.DatabaseError as error:

@@ -12,6 +12,10 @@ _KEPT_BLOB = 64
 _ARGUMENTS = re.compile(r"[\s/]")
 """What makes the name of a process a command line: it has arguments, or a folder."""
 
+LONGEST_TEXT = 16_384
+"""Most characters of a text that are kept: each row has a copy of its texts."""
+_CUT_VALUE = f"substr(value, 1, {LONGEST_TEXT})"
+
 _START, _END = 2, 4  # flags of a marker that begins a range, and of one that ends it
 
 _KERNEL_OF_METRIC = {
@@ -47,6 +51,15 @@ def build_queries(con: sqlite3.Connection, tables: dict[str, dict[str, str]], ki
     return (TableQuery(table, fields),)
 
 
+def count_long_texts(con: sqlite3.Connection) -> int:
+    """Count the texts that are cut; those of a damaged table only as far as it is readable."""
+    try:
+        row = con.execute(f"select count(*) from StringTable where length(value) > {LONGEST_TEXT}").fetchone()
+    except sqlite3.DatabaseError:
+        return 0
+    return int(row[0])
+
+
 def _is_text_id(kind: str, column: str) -> bool:
     return column in TEXT_IDS or (kind, column) == ("MARKER", "domain")
 
@@ -67,7 +80,7 @@ def _public_text_ids(con: sqlite3.Connection, tables: dict[str, dict[str, str]])
 def _select_field(column: str, declared: str, *, text_ids: str | None) -> SelectField:
     column_sql = f"t.{quote_name(column)}"
     if text_ids and "INT" in declared:
-        text = f"coalesce((select value from StringTable where _id_ = {column_sql} and {text_ids}), '')"
+        text = f"coalesce((select {_CUT_VALUE} from StringTable where _id_ = {column_sql} and {text_ids}), '')"
         # SQLite has no function for a path's last part: trim all but slashes, then remove that prefix
         if column in FILE_NAMES:
             text = f"replace({text}, rtrim({text}, replace({text}, '/', '')), '')"
@@ -125,7 +138,7 @@ def _join_kernels(
             selected = ", ".join(("correlationId", "name", *_KERNEL_OF_METRIC.values()))
             kernels = f"(select min(_id_), {selected} from {PREFIX}{kind} group by correlationId)"
             extra_fields = [SelectField(name, f"k.{column}") for name, column in _KERNEL_OF_METRIC.items()]
-            text = f"coalesce((select value from StringTable where _id_ = k.name and {text_ids}), '')"
+            text = f"coalesce((select {_CUT_VALUE} from StringTable where _id_ = k.name and {text_ids}), '')"
             return TableQuery(
                 query.table,
                 (*query.fields, *extra_fields, SelectField("kernel_name", text, "text")),

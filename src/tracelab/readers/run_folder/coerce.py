@@ -7,26 +7,45 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab import schema
+from tracelab.exact_json import json_text
 from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 
 Row = dict[str, object]
+_EXACT_LENGTH = 16
+"""Longest text of a fraction, with its point, that has at most 15 digits."""
+_DIGITS_OF_INT64 = 19
 _BITS = {"int32": 31, "int64": 63}
 _SET_ELSEWHERE = ("run", "source", "rank", "args")
 """Columns that no field of a row sets."""
 
 
+def _parse_fraction(text: str) -> float | Decimal | str:
+    """Return a float where it has all digits of the text, as it has up to 15, else a Decimal; the text beyond both."""
+    number = float(text)
+    if math.isinf(number) or (number == 0 and len(text) > _EXACT_LENGTH):
+        return text
+    if len(text) <= _EXACT_LENGTH:
+        return number
+    exact = Decimal(text)
+    return number if Decimal(repr(number)) == exact else exact
+
+
+_DECODER = json.JSONDecoder(parse_constant=str, parse_float=_parse_fraction)
+
+
 def loads(text: str) -> Any:  # noqa: ANN401  any JSON value
-    """Parse JSON; NaN and Infinity, which JSON does not have, become text, so that no numeric column takes them.
+    """Parse JSON exactly; NaN and Infinity, which JSON does not have, become text that no numeric column takes.
 
     Raises ValueError, also for nesting beyond the recursion limit.
     """
     try:
-        return json.loads(text, parse_constant=str)
+        return _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -44,7 +63,7 @@ def build_row(table: str, fields: Mapping[str, object], diagnostics: DiagnosticC
         if row[name] is None and value is not None:
             diagnostics.note("value_unfit", f"{name} {describe_value(value)}")
     if unknown and "args" in columns:
-        row["args"] = escape_surrogates(json.dumps(unknown, ensure_ascii=False))
+        row["args"] = escape_surrogates(format_json(unknown))
     else:
         for name, value in unknown.items():
             diagnostics.note("field_unknown", f"{name} {describe_value(value)}")
@@ -55,8 +74,7 @@ def coerce_value(value: object, kind: str) -> object:
     """Return the value in the column's type; None if it does not coerce."""
     match kind:
         case "int32" | "int64":
-            if isinstance(value, float) and value.is_integer():
-                value = int(value)
+            value = _to_whole(value)
             return value if _is_number(value) and isinstance(value, int) and abs(value) >> _BITS[kind] == 0 else None
         case "double":
             return _to_double(value)
@@ -76,13 +94,30 @@ def build_table(table: str, rows: list[Row]) -> pa.Table:
     return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
 
 
+def format_json(value: object) -> str:
+    """Return a value as JSON text, with all digits."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:  # a Decimal
+        return json_text(value)
+
+
 def escape_surrogates(text: str) -> str:
     """Replace lone surrogates, which JSON can spell, by their escapes, so that every encoder takes the text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _to_whole(value: object) -> object:
+    """Return a whole number that is written with a fraction as an int; any other value unchanged."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Decimal) and value.adjusted() < _DIGITS_OF_INT64 and value == value.to_integral_value():
+        return int(value)
+    return value
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _to_double(value: object) -> float | None:

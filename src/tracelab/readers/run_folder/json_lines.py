@@ -51,7 +51,7 @@ def iter_objects(stream: io.RawIOBase, diagnostics: DiagnosticCounts) -> Iterato
         if not content:
             continue
         try:
-            value = loads(content.decode("utf-8"))
+            value = loads(content.decode("utf-8")) if content[:1] == b"{" and content[-1:] == b"}" else None
         except ValueError:
             value = None
         if isinstance(value, dict):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracelab import schema
+from tracelab.exact_json import json_text
 from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.run_folder.coerce import Row, coerce_value, escape_surrogates
 
@@ -15,6 +16,7 @@ _SECTIONS = {"axes": "", "versions": "versions.", "capture": "capture."}
 """Objects of run.json, and the prefixes of their tags."""
 _UNTAGGED = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
 _PRIVATE = ("command", "launch")
+_LARGEST_SWEEP_BYTES = 16 << 20
 _DAMAGED_NAME = 0.8
 """Similarity of a name with one damaged byte to the original."""
 _COLUMN_OF_OPTION = {"parallel": "parallelism", "data": "dataset"}
@@ -51,11 +53,17 @@ def missing_files(content: Mapping[str, object], folder: Path) -> list[str]:
 def count_cells(folder: Path) -> int | None:
     """Return the number of runs in the sweep.json next to the folder; None without one."""
     try:
-        content = json.loads((folder.parent / _SWEEP).read_bytes())
+        content = json.loads(_read_start(folder.parent / _SWEEP))
     except (OSError, ValueError):
         return None
     listed = content.get("cells") if isinstance(content, Mapping) else None
     return len(listed) if isinstance(listed, list) and str(content.get("tracelab")).startswith("sweep/") else None
+
+
+def _read_start(path: Path) -> bytes:
+    """Return a file up to a size that no sweep.json of ours has; one that is cut is not valid."""
+    with path.open("rb") as file:
+        return file.read(_LARGEST_SWEEP_BYTES)
 
 
 def _own_tags(content: Mapping[str, object], diagnostics: DiagnosticCounts) -> dict[str, str]:
@@ -94,6 +102,13 @@ def _has_no_column(section: str, name: str) -> bool:
     )
 
 
+def _format_tag(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except TypeError:  # a Decimal
+        return json_text(value)
+
+
 def _flatten(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Flatten to names and texts; an object's keys are prefixed with its name, empty values are left out."""
     for name, value in values.items():
@@ -102,5 +117,5 @@ def _flatten(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, s
         elif value not in (None, "", []):
             yield (
                 escape_surrogates(f"{prefix}{name}"),
-                escape_surrogates(value if isinstance(value, str) else json.dumps(value)),
+                escape_surrogates(value if isinstance(value, str) else _format_tag(value)),
             )

@@ -1,7 +1,6 @@
 """Read any file of a run folder into a sink."""
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.run_folder import metadata, nccl_tests, nvbandwidth
-from tracelab.readers.run_folder.coerce import Row, build_row, build_table, loads
+from tracelab.readers.run_folder.coerce import Row, build_row, build_table, format_json, loads
 from tracelab.readers.run_folder.diagnostics import MESSAGES
 from tracelab.readers.run_folder.json_lines import iter_lines, iter_objects
 from tracelab.readers.run_folder.probe import LINES, Kind, detect_kind
@@ -20,7 +19,8 @@ from tracelab.store.writer import Sink
 VERSION = "run-2"
 
 _ROWS_AT_ONCE = 32_768
-_LARGEST_BYTES = 256 << 20
+_LARGEST_BYTES = 16 << 20
+"""Largest file that is one JSON object: parsed, three of its bytes can need 72."""
 _TIMESTAMPED = ("steps", "host_samples")
 """Kinds whose rows have Unix times."""
 _RENAMED_KEYS = {"ceilings": {"what": "metric"}}
@@ -99,12 +99,12 @@ def _read_ops(path: Path, kind: Kind, counting: _CountingSink, progress: Callabl
 
     def rows() -> Iterator[Row]:
         for number, fields in enumerate(ops if isinstance(ops, list) else [], 1):
-            if not isinstance(fields, Mapping):
+            if not isinstance(fields, Mapping) or not fields:
                 counting.lost += 1
                 counting.diagnostics.note("line_lost", f"entry {number:,} of ops")
                 continue
             shapes = fields.get("input_shapes")
-            text = shapes if isinstance(shapes, str) or shapes is None else json.dumps(shapes, ensure_ascii=False)
+            text = shapes if isinstance(shapes, str) or shapes is None else format_json(shapes)
             summary_kind = content.get("kind", "key_averages")
             yield build_row("summaries", {"kind": summary_kind, **fields, "input_shapes": text}, counting.diagnostics)
 
@@ -132,7 +132,9 @@ def _read_nccl_tests(path: Path, kind: Kind, counting: _CountingSink, progress: 
 def _read_object(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Mapping[str, Any]:
     """Return the JSON object of a file. Such files are written atomically, so a damaged one is refused."""
     with decompress.open_decompressed(path, diagnostics, progress) as stream:
-        data = decompress.read_chunk(stream, _LARGEST_BYTES)
+        data = decompress.read_chunk(stream, _LARGEST_BYTES + 1)
+    if len(data) > _LARGEST_BYTES:
+        raise SourceError(path, f"is larger than {_LARGEST_BYTES >> 20} MiB; split it")
     try:
         content = loads(data.decode("utf-8-sig"))
     except ValueError as error:
