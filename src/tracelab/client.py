@@ -39,8 +39,11 @@ class Lab:
     @contextmanager
     def open_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[pa.RecordBatchReader]:
         """Start a loaded query and yield a reader that computes its rows when they are read."""
-        with self._session_of(query) as con, execution.translate_errors():
-            yield execution.stream(con, lambda: execute.open_reader(con, query, params), self.timeout_s)
+        with (
+            self._session_of(query) as con,
+            execution.stream(con, lambda: execute.start(con, query, params), self.timeout_s) as rows,
+        ):
+            yield rows
 
     @contextmanager
     def _session_of(self, query: spec.Query) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -64,8 +67,11 @@ class Lab:
     @contextmanager
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
         """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
-        with sandbox.connect(self.store, memory_limit=self.memory_limit) as con:
-            yield sandbox.stream(con, text, timeout_s=self.timeout_s)
+        with (
+            sandbox.connect(self.store, memory_limit=self.memory_limit) as con,
+            sandbox.stream(con, text, timeout_s=self.timeout_s) as rows,
+        ):
+            yield rows
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""

@@ -203,10 +203,10 @@ def test_nothing_outside_the_store_is_reached(con: DuckDBPyConnection, around: P
 def test_what_is_spilled_is_private_and_goes_with_the_session(lab: Path) -> None:
     with sandbox.connect(lab, memory_limit="50MB") as con:
         ((folder,),) = con.sql("select current_setting('temp_directory')").fetchall()
-        rows = sandbox.stream(con, "select distinct repeat('x', 200) || range from range(500000)")
-        assert sum(path.stat().st_size for path in Path(folder).iterdir()) > 1_000_000
+        with sandbox.stream(con, "select distinct repeat('x', 200) || range from range(500000)") as rows:
+            assert sum(path.stat().st_size for path in Path(folder).iterdir()) > 1_000_000
+            assert sum(batch.num_rows for batch in rows) == 500_000
         assert Path(folder).parent.stat().st_mode & 0o077 == 0
-        assert sum(batch.num_rows for batch in rows) == 500_000
     assert not Path(folder).exists()
 
 

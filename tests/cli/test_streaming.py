@@ -20,6 +20,7 @@ import tracelab
 from tests.traces import write_trace
 from tracelab.errors import TracelabError, UsageError
 from tracelab.output import writers
+from tracelab.sql import sandbox
 from tracelab.store import execution
 
 Run = Callable[..., Result]
@@ -102,9 +103,24 @@ def test_a_query_file_that_fails_late_is_named(run: Run, tmp_path: Path) -> None
 def test_a_late_error_of_duckdb_has_its_class() -> None:
     with duckdb.connect() as con:
         late = "case when range = 1999999 then 'x' else '1' end"
-        reader = execution.open_reader(con.sql(f"select ({late})::int as n from range(2000000)"))
+        answer = execution.Answer(con.sql(f"select ({late})::int as n from range(2000000)"))
         with pytest.raises(duckdb.ConversionException, match="Could not convert string 'x'"):
-            reader.read_all()
+            answer.read_all()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_session_is_free_again_after_an_answer_that_was_not_read_to_its_end(
+    lab: Path, error: type[BaseException]
+) -> None:
+    with sandbox.connect(lab) as con:
+        with pytest.raises(error), sandbox.stream(con, ENDLESS) as rows:
+            assert next(rows).num_rows > 0
+            raise error
+        with pytest.raises(TracelabError, match="late"):
+            sandbox.run(con, FAILS_LATE)
+        with pytest.raises(TracelabError, match="time limit"), sandbox.stream(con, ENDLESS, timeout_s=0.1) as rows:
+            rows.read_all()
+        assert sandbox.run(con, "select 6 * 7 as n").to_pylist() == [{"n": 42}]
 
 
 def interrupted(lab: Path, arguments: list[str], number: int, *, shell: str = 'exec "$@"') -> tuple[int, str]:
@@ -152,12 +168,14 @@ def test_sigterm_ends_an_ingest_and_its_staging_folder(tmp_path: Path) -> None:
         env=os.environ | {"TRACELAB_STORE": str(tmp_path / "lab")},
     )
     end = time.monotonic() + 60
-    while not list(tmp_path.glob("lab/.staging/*.lock")) and process.poll() is None and time.monotonic() < end:
+    staging = tmp_path / "lab" / ".staging"
+    while not any(path.is_dir() for path in staging.glob("*")) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM
-    assert list((tmp_path / "lab" / ".staging").iterdir()) == []
-    assert not list(tmp_path.glob("lab/*/run=*"))
+    assert list(staging.iterdir()) == []
+    committed = {path.name for path in tmp_path.glob("lab/sources/*/*.parquet")}  # a reader may have been at its end
+    assert {path.name for path in tmp_path.glob("lab/*/run=*/*.parquet")} == committed
 
 
 @pytest.mark.parametrize("statement", [COUNTED_FOR_EVER, ENDLESS])

@@ -26,24 +26,23 @@ _ERROR_LINE = re.compile(r"^LINE (?P<line>\d+):", re.MULTILINE)
 
 def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
     """Run a query on a session. `values` are those that differ from the defaults, typed or as text."""
-    return open_reader(con, query, values).read_all()
+    return start(con, query, values).read_all()
 
 
-def open_reader(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.RecordBatchReader:
-    """Start a query on a session, and return a reader that computes its rows when they are read."""
+def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> execution.Answer:
+    """Start a query on a session; its rows are computed when they are read."""
     bound = bind(query, values)
     _check_run_names(con, query, bound)
     _check_needs(con, query)
     _check_run_count(con, query, bound)
     relation = _bind_sql(con, query.sql.rstrip(";"), bound)
     _check_columns(query, relation.columns)
-
-    def check_empty() -> None:
+    answer = execution.Answer(relation)
+    if answer.is_empty:
         _check_filters(con, query, bound)
         if SETTING_PARAM in bound and SETTING_PARAM in values:
             _check_setting(con, str(bound[SETTING_PARAM]))
-
-    return execution.open_reader(relation, if_empty=check_empty)
+    return answer
 
 
 @contextlib.contextmanager

@@ -64,14 +64,15 @@ def _lock_down(con: duckdb.DuckDBPyConnection, store: Path) -> None:
         con.execute(f"set {name} = ?", [value]).fetchall()
 
 
+@contextmanager
 def stream(
     con: duckdb.DuckDBPyConnection,
     text: str,
     values: Mapping[str, object] | None = None,
     *,
     timeout_s: float | None = None,
-) -> pa.RecordBatchReader:
-    """Check one SELECT, bind its `$name` parameters to `values`, and return its rows as they are computed.
+) -> Iterator[pa.RecordBatchReader]:
+    """Check one SELECT, bind its `$name` parameters to `values`, and yield a reader of its rows.
 
     Raises UsageError for anything but a SELECT; TracelabError for a failing one, also while its rows are read.
     """
@@ -81,12 +82,14 @@ def stream(
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"no values for the parameters {names}; write the values into the statement")
     params = dict(values) if values and parameters else None
-    return execution.stream(con, lambda: execution.open_reader(con.sql(statement, params=params)), timeout_s)
+    with execution.stream(con, lambda: execution.Answer(con.sql(statement, params=params)), timeout_s) as rows:
+        yield rows
 
 
 def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] | None = None) -> pa.Table:
     """Check and run one SELECT as `stream` does, and return all its rows."""
-    return stream(con, text, values).read_all()
+    with stream(con, text, values) as rows:
+        return rows.read_all()
 
 
 def check(con: duckdb.DuckDBPyConnection, text: str) -> str:

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -71,60 +71,83 @@ def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]") -> None:
             work.exception(_INTERRUPT_AGAIN_S)
 
 
-def stream(
-    con: duckdb.DuckDBPyConnection, start: Callable[[], pa.RecordBatchReader], timeout_s: float | None = None
-) -> pa.RecordBatchReader:
-    """Return the rows of the reader that `start` returns, as they are computed; Ctrl-C and a time limit stop it.
+class Answer:
+    """The rows of a relation, which DuckDB computes as they are read; errors are DuckDB's, also late ones.
 
-    Raises, as `translate_errors` does, here or while the rows are read. The session must stay open meanwhile.
+    An answer that is not read to its end must be closed before the next statement of its session.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+        """Start the relation, and wait for its first row."""
+        self._reader = relation.to_arrow_reader(BATCH_ROWS)
+        self.schema: pa.Schema = self._reader.schema
+        try:
+            self._first = self._read_batch()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is no row."""
+        return self._first is None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows once, in batches that have some."""
+        batch = self._first
+        while batch is not None:
+            yield batch
+            batch = self._read_batch()
+
+    def read_all(self) -> pa.Table:
+        """Return the rows as one table, and close."""
+        with closing(self):
+            return pa.Table.from_batches(self.batches(), self.schema)
+
+    def close(self) -> None:
+        """Discard the rows that were not read."""
+        self._reader.close()
+
+    def _read_batch(self) -> pa.RecordBatch | None:
+        """Return the next batch with rows. Arrow reports an error of DuckDB as an OSError with its text."""
+        try:
+            while (batch := next(self._reader, None)) is not None and not batch.num_rows:
+                pass
+        except (OSError, pa.ArrowException) as error:
+            raise _duckdb_error(str(error)) from error
+        return batch
+
+
+@contextmanager
+def stream(
+    con: duckdb.DuckDBPyConnection, start: Callable[[], Answer], timeout_s: float | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """Yield a reader of the answer that `start` returns; Ctrl-C and a time limit stop it at any time.
+
+    Raises, as `translate_errors` does, here or while the rows are read.
     """
     deadline = Deadline(timeout_s)
-    with translate_errors():
-        reader = run_interruptible(con, start, deadline)
+    answers: list[Answer] = []  # closed also where Ctrl-C comes after the start
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def open_answer() -> None:
+        answers.append(start())
+
+    def batches(answer: Answer) -> Iterator[pa.RecordBatch]:
+        rest = answer.batches()
         while True:
             with translate_errors():
-                batch = run_interruptible(con, partial(next, reader, None), deadline)
+                batch = run_interruptible(con, partial(next, rest, None), deadline)
             if batch is None:
                 return
             yield batch
 
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
-
-
-def open_reader(
-    relation: duckdb.DuckDBPyRelation, *, if_empty: Callable[[], None] = lambda: None
-) -> pa.RecordBatchReader:
-    """Execute a relation up to its first row, and return a reader that computes the others when they are read.
-
-    Errors are DuckDB's, also later ones. `if_empty` runs where the answer has no row.
-    """
-    reader = relation.to_arrow_reader(BATCH_ROWS)
-    batches = _batches(reader)
-    first = next(batches, None)
-    if first is None:
-        if_empty()
-
-    def all_batches() -> Iterator[pa.RecordBatch]:
-        if first is not None:
-            yield first
-        yield from batches
-
-    return pa.RecordBatchReader.from_batches(reader.schema, all_batches())
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches that have rows. Arrow reports an error of DuckDB as an OSError with its text."""
-    while True:
-        try:
-            batch = next(reader, None)
-        except (OSError, pa.ArrowException) as error:
-            raise _duckdb_error(str(error)) from error
-        if batch is None:
-            return
-        if batch.num_rows:
-            yield batch
+    try:
+        with translate_errors():
+            run_interruptible(con, open_answer, deadline)
+        yield pa.RecordBatchReader.from_batches(answers[0].schema, batches(answers[0]))
+    finally:
+        for answer in answers:
+            answer.close()
 
 
 def _duckdb_error(message: str) -> duckdb.Error:

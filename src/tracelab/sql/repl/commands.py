@@ -93,9 +93,8 @@ def _query(shell: Shell, rest: str) -> None:
     query = library.find(name, None if like is None else str(like))
     if not library.is_shipped(query):
         sandbox.check(shell.con, query.sql)
-    shell.print_rows(
-        execution.stream(shell.con, lambda: execute.open_reader(shell.con, query, values), shell.timeout_s)
-    )
+    with execution.stream(shell.con, lambda: execute.start(shell.con, query, values), shell.timeout_s) as rows:
+        shell.print_rows(rows)
 
 
 def _parse_options(name: str, words: list[str]) -> dict[str, spec.Value]:

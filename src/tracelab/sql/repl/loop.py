@@ -51,7 +51,8 @@ def _run_statement(shell: Shell, statement: str) -> None:
         shell.on_create()
         print_lines(f"({created.kind} {created.name} exists until you leave)", err=True)
         return
-    shell.print_rows(sandbox.stream(shell.con, statement, timeout_s=shell.timeout_s))
+    with sandbox.stream(shell.con, statement, timeout_s=shell.timeout_s) as rows:
+        shell.print_rows(rows)
 
 
 def _format_error(message: str) -> str:
