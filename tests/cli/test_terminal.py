@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus
 from tests.readers.small import kernel, trace
 from tracelab import foreign_text
 from tracelab.cli import main
@@ -82,6 +83,15 @@ def test_ingest_and_doctor_escape_names_and_samples(hostile: Path, on_terminal: 
     texts += on_terminal("ingest", hostile, "--store", "lab2", "-q"), on_terminal("doctor", hostile)
     assert [executed(text) for text in texts] == [[], [], [], []]
     assert r"PWN\x1b]0;PWN\x1b[2J\x07\u202e\nrank0.json" in texts[0]
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not corpus.ROOT.is_dir(), reason="needs the shared corpus of traces")
+def test_a_hostile_trace_of_the_corpus_is_escaped(on_terminal: On) -> None:
+    path = corpus.ROOT / "hostile" / "esc.json"
+    texts = on_terminal("ingest", path, "--store", "lab"), on_terminal("doctor", "--store", "lab")
+    texts += (on_terminal("sql", "from ops", "--store", "lab", "--format", "csv"),)
+    assert [executed(text) for text in texts] == [[], [], []]
 
 
 @pytest.mark.parametrize("content", ["", "no trace", '{"traceEvents": 1}', "\x1b[2J"])

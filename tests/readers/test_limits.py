@@ -16,7 +16,7 @@ from tests.readers.small import ingest_bytes, ingest_paths
 from tracelab.readers import text_lines
 from tracelab.readers.diagnostics import DiagnosticCounts, describe_value, redact_message
 from tracelab.readers.ncu import csv_columns
-from tracelab.readers.nsys import coerce, nccl
+from tracelab.readers.nsys import coerce, nccl, parquet_export
 from tracelab.readers.run_folder.coerce import loads
 
 
@@ -164,3 +164,25 @@ def test_a_value_that_is_not_stored_is_described_without_its_text(value: object,
 )
 def test_messages_of_tools_lose_paths_and_command_lines(text: str, public: str) -> None:
     assert redact_message(text) == public
+
+
+def test_copies_of_a_long_text_are_cut_beside_texts_of_their_own(tmp_path: Path) -> None:
+    strings = [{"id": 4, "value": "r" * 20_000}]
+    rows = [nsys_small.nvtx(start=1, end=2), *[nsys_small.nvtx(start=3 + at, text=None, textId=4) for at in range(3)]]
+    lab = ingest_paths(tmp_path, [nsys_small.export(tmp_path, {"NVTX_EVENTS": rows, "StringIds": strings})])
+    names = [str(row["name"]) for row in lab.rows("annotations")]
+    assert [len(name) for name in names] == [4, 16_384, 16_384, 16_384]
+    assert "text_cut" in lab.diagnostics()
+
+
+def test_a_dictionary_of_long_texts_is_read_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_export, "_BATCH_BYTES", 100)
+    rows = [nsys_small.nvtx(start=1 + at, end=2 + at, text="t" * 30) for at in range(10)]
+    path = nsys_small.export(tmp_path / "sqlite", {"NVTX_EVENTS": rows})
+    folder = nsys_small.folder_of(path, tmp_path / "in" / "report_pqtdir")
+    part = parquet_export.open_folder(folder).parts("NVTX_EVENTS")[0]
+    batches = parquet_export.open_folder(folder).batches(
+        part, {"start": "int", "text": "text"}, DiagnosticCounts(), "lost"
+    )
+    assert [batch.num_rows for batch in batches] == [3, 3, 3, 1]
+    assert len(ingest_paths(tmp_path, [folder]).rows("annotations")) == 10

@@ -58,8 +58,8 @@ MESSAGES: Messages = {
     ),
     "text_cut": (
         "warning",
-        "{n} [text is longer than a mebibyte and was|texts are longer than a mebibyte and were] cut, the first in "
-        "column {sample}.",
+        "{n} [text is|texts are] longer than a mebibyte, or than 16,384 characters where each row has a copy, and cut; "
+        "the first in column {sample}.",
         None,
     ),
     "string_missing": (

@@ -171,6 +171,8 @@ def _event_texts(batch: Batch) -> Array:
     texts = batch.column("text", "text")
     if not texts.null_count:
         return texts
+    if texts.null_count == len(texts):
+        return batch.session.strings.coded_texts(batch.column("textId"), batch.diagnostics)
     return pc.coalesce(texts, batch.session.strings.look_up(batch.column("textId"), batch.diagnostics))
 
 

@@ -1,10 +1,12 @@
 """Read an export stored as a folder of Parquet files, one per table (`nsys export -t parquetdir`)."""
 
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelab.errors import NotProfilerDataError
@@ -14,6 +16,7 @@ from tracelab.readers.nsys.export import ARROW, KNOWN_TABLES, Array, Columns, Ki
 from tracelab.readers.nsys.sqlite_export import DESCRIPTION
 
 _BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 128 << 20
 _SUFFIX = ".parquet"
 _TYPICAL_TABLES = {"NVTX_EVENTS", "OSRT_API", "META_DATA_EXPORT"} | KNOWN_TABLES
 
@@ -43,10 +46,12 @@ class FolderExport:
     ) -> Iterator[pa.Table]:
         """Yield the rows of a row group; after damage, its remaining rows are lost."""
         read = 0
-        with pq.ParquetFile(self._file(part.table)) as file:
+        texts = [name for name, kind in columns.items() if kind == "text"]
+        with pq.ParquetFile(self._file(part.table), read_dictionary=texts) as file:
             row_count = file.metadata.row_group(part.first).num_rows
             try:
-                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns)):
+                batches = file.iter_batches(_BATCH_ROWS, row_groups=[part.first], columns=list(columns))
+                for batch in itertools.chain.from_iterable(map(_split_batch, batches)):
                     yield pa.table(
                         {
                             name: _coerce_column(batch.column(name), kind, name, diagnostics)
@@ -87,6 +92,20 @@ def open_folder(folder: Path) -> FolderExport:
     if not has_nsys_tables(tables):
         raise NotProfilerDataError(folder, f"no readable Parquet file of Nsight Systems; expected {DESCRIPTION}")
     return FolderExport(folder, tables, tuple(broken))
+
+
+def _split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split a batch whose dictionaries of long texts would need too much memory as plain text."""
+    columns: list[Array] = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+    texts = [column.dictionary for column in columns if _is_text(column.type.value_type) and len(column.dictionary)]
+    row_bytes = sum(pc.max(pc.binary_length(text)).as_py() or 0 for text in texts)
+    rows = max(1, _BATCH_BYTES // max(row_bytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _kind_of_type(declared: pa.DataType) -> Kind:

@@ -10,6 +10,9 @@ import pyarrow.compute as pc
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.export import Array, Export, iter_rows, read_records
 
+_LONGEST_COPY = 16_384
+"""Most characters of a text that each row has a copy of."""
+
 
 @dataclass(frozen=True)
 class StringTable:
@@ -19,8 +22,11 @@ class StringTable:
     texts: Array
 
     def look_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
-        """Return the texts of the ids, each changed; NULL for an id that is NULL or has no text."""
-        return map_distinct(ids, lambda distinct: self._look_up(distinct, diagnostics, change))
+        """Return the texts of the ids, each changed; NULL for an id that is NULL or has no text.
+
+        Each row has a copy, so texts are cut to some length that few have; `coded_texts` keeps them whole.
+        """
+        return map_distinct(ids, lambda distinct: _cut(self._look_up(distinct, diagnostics, change), diagnostics))
 
     def coded_texts(
         self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None
@@ -40,6 +46,15 @@ class StringTable:
         if change is None:
             return texts
         return pa.array([None if text is None else change(text) for text in texts.to_pylist()], pa.string())
+
+
+def _cut(texts: Array, diagnostics: DiagnosticCounts) -> Array:
+    """Cut and count the texts that are too long for a copy in each row."""
+    long = pc.sum(pc.greater(pc.utf8_length(texts), _LONGEST_COPY)).as_py()
+    if not long:
+        return texts
+    diagnostics.note("text_cut", "value", count=long)
+    return pc.utf8_slice_codeunits(texts, 0, _LONGEST_COPY)
 
 
 def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
