@@ -180,7 +180,7 @@ def test_a_source_without_recorded_hashes_is_read_and_stored_again(store: Path) 
 
 
 def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> None:
-    """`build_store` replaces the source again and again, while this thread opens the store."""
+    """`build_store` replaces the source again and again, while this thread opens the store; no file is missing then."""
     done = threading.Event()
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "ops": [{"run": "other", "source": "b"}]})
 
@@ -191,8 +191,9 @@ def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> N
     thread = threading.Thread(target=replace)
     thread.start()
     try:
-        for _ in range(300):
+        for _ in range(100):
             assert not check_source(store, "r", source_id("a")).problems
+        assert {count_kernels(store) for _ in range(5)} <= {0, 1}
     finally:
         done.set()
         thread.join()
@@ -219,6 +220,18 @@ def test_a_full_disk_keeps_the_source_that_was_to_be_replaced(store: Path) -> No
     )
     assert count_kernels(store) == 7
     assert list((store / ".staging").iterdir()) == []
+
+
+@pytest.mark.usefixtures("modes_bind")
+def test_a_replacement_without_permission_keeps_the_source(store: Path) -> None:
+    folder = store / "kernels" / "run=a"
+    folder.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match=r"cannot be used as a store \(.*run=a.*Permission denied\)"):
+            ingest([store.parent / "a.json"], store, replace=True)
+    finally:
+        folder.chmod(0o755)
+    assert count_kernels(store) == 7
 
 
 @pytest.mark.usefixtures("modes_bind")

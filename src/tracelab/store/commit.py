@@ -1,12 +1,13 @@
 """Commit staged sources to the store; a source becomes visible with its row in `sources`, written last."""
 
+import errno
 import hashlib
 import itertools
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -135,7 +136,7 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
     with FileLock(store / _LOCK):
         if not replace and committed_reader_version(store, run, source) == row["reader_version"]:
             return False
-        # Everything that needs space precedes the removal: a full disk must not cost the source that is replaced.
+        # What needs space or rights precedes the removal: its failure must not cost the source that is replaced.
         staged["sources"] = folder / "sources"
         stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
         _write_row(staged["sources"], stamped, files)
@@ -143,8 +144,11 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
         targets = {table: table_file(store, table, run, source) for table in staged}
         for target in targets.values():
             target.parent.mkdir(parents=True, exist_ok=True)
-        for old in (source, *superseded):
+            if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
+        for old in superseded:
             _remove_source(store, run, old)
+        _remove_source(store, run, source, keep=files)  # replaced below, so that no query misses a file it has listed
         for table, path in staged.items():
             path.replace(targets[table])
     return True
@@ -210,8 +214,9 @@ def _sync_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _remove_source(store: Path, run: str, source: str) -> None:
-    """Remove one source, its row in `sources` first."""
+def _remove_source(store: Path, run: str, source: str, keep: Collection[str] = ()) -> None:
+    """Remove one source, its row in `sources` first, but for its files of the tables to keep."""
     table_file(store, "sources", run, source).unlink(missing_ok=True)
     for table in schema.TABLES:
-        table_file(store, table.name, run, source).unlink(missing_ok=True)
+        if table.name not in keep:
+            table_file(store, table.name, run, source).unlink(missing_ok=True)

@@ -135,8 +135,9 @@ def _raise_problems(store: Path, suspects: Sequence[Path]) -> None:
 
 def check_permissions(folders: Iterable[Path]) -> None:
     """Raise StoreError for the first unreadable folder, which a glob would skip."""
+    effective = os.access in os.supports_effective_ids
     for folder in folders:
-        if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+        if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK, effective_ids=effective):
             raise StoreError(f"{folder} {PERMISSION_DENIED}")
 
 
