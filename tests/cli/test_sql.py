@@ -169,6 +169,13 @@ def test_what_cannot_be_done_is_said_in_one_line(run: Run, arguments: list[str],
     assert "Traceback" not in result.stderr
 
 
+def test_a_type_that_parquet_lacks_is_one_sentence_and_no_file(run: Run, tmp_path: Path) -> None:
+    result = run("sql", "select interval 1 day as a", "-o", tmp_path / "out.parquet")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith("tracelab: parquet has no form for a value of this answer (")
+    assert [path.name for path in tmp_path.iterdir()] == ["lab"]
+
+
 def test_init_gives_another_client_the_same_views(run: Run) -> None:
     con = duckdb.connect()
     con.execute(run("sql", "--init").stdout)

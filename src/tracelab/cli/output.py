@@ -41,6 +41,13 @@ class Output:
 
     def emit(self, rows: pa.Table | pa.RecordBatchReader) -> None:
         """Write the rows to the file, or to stdout; a table on a terminal has the first rows only."""
+        try:
+            self._write(rows)
+        except pa.ArrowNotImplementedError as error:
+            problem = f"{self.fmt} has no form for a value of this answer ({error}); cast it to text"
+            raise TracelabError(problem) from error
+
+    def _write(self, rows: pa.Table | pa.RecordBatchReader) -> None:
         from tracelab.output import writers
         from tracelab.output.first_rows import take_first
 
