@@ -12,9 +12,9 @@ from tests.ncu import Cell, Kernel, Rule, console_text, details_csv, golden_roof
 from tests.readers import run_folder as run_files
 from tests.readers import test_ceilings_text as printed_ceilings
 from tests.readers import test_nvprof_text as nvprof_forms
+from tests.readers.parsing import rewrite_chunk
 from tests.readers.small import kernel, op
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
-from tracelab.readers.kineto import repair
 from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.types import RefusedChunkError
@@ -70,7 +70,7 @@ def nvprof_text(data: bytes) -> None:
 def kineto_clean(data: bytes) -> None:
     """A damaged piece of a trace, event by event; the parser takes all that became of it."""
     diagnostics = DiagnosticCounts()
-    lines, _ = repair.repair_chunk(data, 1_700_000_000_000_000_000, diagnostics)
+    lines, _ = rewrite_chunk(data, 1_700_000_000_000_000_000, diagnostics)
     for parsed in _parser().parse_repaired(lines, lambda shapes: [0] * len(shapes)):
         assert not parsed.irregular
         for table in parsed.tables.values():

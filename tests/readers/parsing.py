@@ -3,10 +3,14 @@
 import json
 import re
 
-from tracelab.readers.kineto import mapping
+from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.kineto import mapping, recovery
+from tracelab.readers.kineto.chunker import CLEAN, Chunk
+from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.mapping import MAPPINGS
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.types import ParsedChunk
+from tracelab.readers.kineto.top_level_keys import Trace
 
 PLAIN = len(MAPPINGS)
 """The kind of events whose arguments have no columns."""
@@ -39,6 +43,28 @@ def parse_rows(text: str | bytes, **options) -> list[dict]:
         for _, table in sorted(parsed.tables.items())
         for row in table.to_pylist()
     ]
+
+
+class LineCollector:
+    """Reads a chunk as where no compiled parser runs: every event is rewritten in Python."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def add_events(self, events: memoryview, rows: Rows) -> bool:
+        return False
+
+    def add_lines(self, lines: list[bytes], rows: Rows) -> None:
+        self.lines += lines
+
+
+def rewrite_chunk(data: bytes, base_ns: int, diagnostics: DiagnosticCounts) -> tuple[list[bytes], int]:
+    """Return the events of a whole array as JSON lines, and the number of those that are skipped."""
+    reader = LineCollector()
+    chunk = Chunk(0, 0, memoryview(data), len(data), is_last=True)
+    rows, _ = recovery.recover(CLEAN, chunk, Trace(array_form=True), reader, base_ns)
+    diagnostics.merge(rows.diagnostics)
+    return reader.lines, rows.events_skipped
 
 
 def compact(value: str) -> str:

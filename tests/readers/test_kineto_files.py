@@ -143,9 +143,13 @@ def test_the_error_for_another_file_describes_what_is_wrong(tmp_path: Path, name
     assert ingest_bytes(tmp_path, STRANGERS[name]).file.message
 
 
-def test_utf_16_is_read_or_refused(tmp_path: Path) -> None:
-    lab = ingest_bytes(tmp_path, trace(FIRST, LAST).encode("utf-16"))
-    assert (lab.file.status, lab.kernels) in [("stored", ["first", "last"]), ("not_profiler_data", [])]
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_trace_in_utf_16_is_refused_with_the_remedy(tmp_path: Path, encoding: str, packed: bool) -> None:
+    data = trace(FIRST, LAST).encode(encoding)
+    lab = ingest_bytes(tmp_path, gzip.compress(data) if packed else data)
+    assert lab.file.status == "failed"
+    assert str(lab.file.message).endswith("is UTF-16 text from its first byte on; re-save it as UTF-8")
 
 
 def test_strangers_cost_no_other_file(tmp_path: Path) -> None:

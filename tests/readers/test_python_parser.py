@@ -12,18 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import corpus
-from tests.readers.parsing import SEVERAL
+from tests.readers.parsing import SEVERAL, rewrite_chunk
 from tests.readers.small import Lab, ingest_paths
 from tests.readers.test_kineto_parser_any import event_text, events, spaces
 from tracelab import schema
 from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto import repair
-from tracelab.readers.kineto.chunker import ChunkBuffer, Chunker, Trace
+from tracelab.readers.kineto.chunker import ChunkBuffer, Chunker
 from tracelab.readers.kineto.mapper import borrow_connection, classify_shapes
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.python_parser import PythonParser
 from tracelab.readers.kineto.parser.types import ParsedChunk, RefusedChunkError
+from tracelab.readers.kineto.repair import EventRepair
+from tracelab.readers.kineto.top_level_keys import Trace
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDED = (
@@ -54,14 +55,16 @@ def compare_parsers(path: Path) -> None:
     with borrow_connection() as connection, decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as f:
         chunker, buffer = Chunker(f, Trace()), ChunkBuffer()
         while (chunk := chunker.next_chunk(buffer)) is not None:
-            lines, _ = repair.repair_chunk(bytes(chunk), BASE_NS, DiagnosticCounts())
+            lines, _ = rewrite_chunk(bytes(chunk.events), BASE_NS, DiagnosticCounts())
             in_python = list(python.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             try:
-                fast = compiled.parse_chunk(chunk, lambda shapes: classify_shapes(shapes, connection), base_ns=BASE_NS)
+                fast = compiled.parse_chunk(
+                    chunk.events, lambda shapes: classify_shapes(shapes, connection), base_ns=BASE_NS
+                )
             except RefusedChunkError:
                 expected = list(compiled.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection)))
             else:
-                lines, _ = repair.repair_events(fast.irregular, BASE_NS, DiagnosticCounts())
+                lines, _ = EventRepair(BASE_NS, DiagnosticCounts()).rewrite_all(fast.irregular)
                 repaired = compiled.parse_repaired(lines, lambda shapes: classify_shapes(shapes, connection))
                 expected = [fast, *repaired]
             assert sort_rows(rows_of(in_python)) == sort_rows(rows_of(expected))
@@ -101,7 +104,7 @@ def test_events_of_the_corpus_become_the_same_rows() -> None:
 @given(chunk=st.lists(st.tuples(events, spaces), min_size=1, max_size=12), base_ns=st.integers(0, 10**18))
 def test_any_events_become_the_same_tables(chunk: list[tuple[dict, str]], base_ns: int) -> None:
     text = ",".join(event_text(event, space) for event, space in chunk)
-    lines, _ = repair.repair_chunk(text.encode(), base_ns, DiagnosticCounts())
+    lines, _ = rewrite_chunk(text.encode(), base_ns, DiagnosticCounts())
     results = [
         list(parser.parse_repaired(lines, lambda shapes: [KINDS[shape.ph] for shape in shapes]))
         for parser in (CompiledParser(), PythonParser())

@@ -15,6 +15,8 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 
 GZIP_MAGIC = b"\x1f\x8b"
 _COMPRESSED_CHUNK_BYTES = 1 << 20
+_SALVAGED_BYTES = 1 << 14
+"""How much of a corrupt member is decompressed at once: it can become a thousand times larger."""
 _CHUNK_BYTES = 4 << 20
 _CHUNKS_AHEAD = 4
 _FIRST_BYTES = 1 << 18
@@ -163,7 +165,7 @@ def _salvage(path: Path, member_start: int, skip: int) -> Iterator[bytes]:
     """
     with path.open("rb") as file:
         file.seek(member_start)
-        member, step = zlib.decompressobj(_GZIP_WINDOW_BITS), _COMPRESSED_CHUNK_BYTES
+        member, step = zlib.decompressobj(_GZIP_WINDOW_BITS), _SALVAGED_BYTES
         while step and (compressed := file.read(step)):
             attempt = member.copy()
             try:

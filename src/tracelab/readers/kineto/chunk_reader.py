@@ -1,6 +1,6 @@
 """Turn chunks of a trace into rows: parse, queue the events by kind, map each kind in large batches.
 
-The parser takes a healthy chunk whole. `repair` first rewrites chunks that are not valid JSON, and single irregular
+The parser takes a healthy chunk whole. `recovery` reads chunks that are damaged, and `repair` rewrites single irregular
 events; from there on all events take the same path.
 """
 
@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tracelab.readers.diagnostics import SAMPLE_LENGTH
+from tracelab.readers.kineto.chunker import Border, Chunk
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
 from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, RefusedChunkError, Shape
+from tracelab.readers.kineto.top_level_keys import Trace
 
 _ID_COLUMNS = ("pid", "tid")
 
@@ -42,22 +45,43 @@ class ChunkReader:
         self._mapper = mapper
         self._base_ns = base_ns
 
-    def read_chunk(self, chunk: memoryview) -> Rows:
-        """Parse a chunk, damaged or not; return the rows of every kind that now has enough events queued."""
-        rows = Rows()
+    def parse_chunk(self, events: memoryview) -> ParsedChunk | None:
+        """Parse events that are undamaged; None where they are not."""
         try:
-            parsed = self._parser.parse_chunk(chunk, self._classify, base_ns=self._base_ns)
+            return self._parser.parse_chunk(events, self._classify, base_ns=self._base_ns)
         except RefusedChunkError:
-            from tracelab.readers.kineto import repair
+            return None
 
-            self._add_repaired(*repair.repair_chunk(bytes(chunk), self._base_ns, rows.diagnostics), rows)
-        else:
+    def add_parsed(self, parsed: ParsedChunk, rows: Rows) -> None:
+        """Queue parsed events; add the rows of every kind that now has enough events queued."""
+        self._add(parsed, rows)
+        if parsed.irregular:
+            from tracelab.readers.kineto.repair import EventRepair
+
+            lines, skipped = EventRepair(self._base_ns, rows.diagnostics).rewrite_all(parsed.irregular)
+            rows.events_skipped += skipped
+            self.add_lines(lines, rows)
+
+    def add_events(self, events: memoryview, rows: Rows) -> bool:
+        """Parse and queue undamaged events; returns whether they are."""
+        parsed = self.parse_chunk(events)
+        if parsed is not None:
+            self.add_parsed(parsed, rows)
+        return parsed is not None
+
+    def add_lines(self, lines: list[bytes], rows: Rows) -> None:
+        """Parse and queue events that `repair` has written as JSON lines."""
+        for parsed in self._parser.parse_repaired(lines, self._classify):
             self._add(parsed, rows)
-            if parsed.irregular:
-                from tracelab.readers.kineto import repair
+            for event in parsed.irregular:
+                rows.events_skipped += 1
+                rows.diagnostics.note("event_lost", event[:SAMPLE_LENGTH].decode(errors="replace"))
 
-                self._add_repaired(*repair.repair_events(parsed.irregular, self._base_ns, rows.diagnostics), rows)
-        return rows
+    def recover(self, border: Border, chunk: Chunk, trace: Trace) -> tuple[Rows, Border]:
+        """Return the rows of a damaged chunk, and what its end means for the next chunk."""
+        from tracelab.readers.kineto import recovery
+
+        return recovery.recover(border, chunk, trace, self, self._base_ns)
 
     def finish(self) -> None:
         """Announce that this reader gets no more chunks."""
@@ -69,14 +93,6 @@ class ChunkReader:
             rows = Rows()
             self._mapper.add_rows(*batch, rows)
             yield rows
-
-    def _add_repaired(self, lines: list[bytes], skipped: int, rows: Rows) -> None:
-        rows.events_skipped += skipped
-        for parsed in self._parser.parse_repaired(lines, self._classify):
-            self._add(parsed, rows)
-            for event in parsed.irregular:
-                rows.events_skipped += 1
-                rows.diagnostics.note("event_lost", event)
 
     def _add(self, parsed: ParsedChunk, rows: Rows) -> None:
         """Queue events; map the batch that the queue hands out, if any."""

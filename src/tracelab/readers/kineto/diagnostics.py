@@ -5,8 +5,8 @@ from tracelab.readers.diagnostics import COMMON_MESSAGES, Messages
 MESSAGES: Messages = {
     "cut_off": (
         "error",
-        "The file ends in the middle of its events; all events before the cut were kept.",
-        "Export the trace again, and give the process time to finish writing.",
+        "The file is cut off before its end; all events before the cut were kept.",
+        "Copy the file again, or export the trace again and give the process time to finish writing.",
     ),
     "header_damaged": (
         "warning",
@@ -21,7 +21,13 @@ MESSAGES: Messages = {
     "event_lost": (
         "error",
         "{n} [event|events] could not be parsed; the first: {sample}",
-        "Export with a newer torch.",
+        "Copy or export the trace again; if it stays, look for text that is no JSON, such as an unescaped quote.",
+    ),
+    "event_too_large": (
+        "error",
+        "{n} [event|events] of more than 64 MB, or of 500,000 values and damaged, [was|were] skipped; "
+        "the first: {sample}",
+        "Export the trace without the argument that is so long.",
     ),
     "event_repaired": (
         "warning",

@@ -10,11 +10,11 @@ from tracelab import schema
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.late_events import find_late_kinds
 from tracelab.readers.kineto.launch_ranges import has_collective_ranges
 from tracelab.readers.kineto.mapper import Rows
+from tracelab.readers.kineto.top_level_keys import Trace
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
 _MIN_UNIX_TIME_US = 10**15

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ from tracelab.errors import NotProfilerDataError, SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
-from tracelab.readers.kineto import chunker, mapping
-from tracelab.readers.kineto.chunker import Trace
+from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.top_level_keys import HEAD_BYTES, Trace, read_trace_head
 
 DESCRIPTION = "a Chrome trace as torch.profiler exports it"
 
 _TAIL_BYTES = 1 << 16
 _TIMES = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
+_UTF_16 = re.compile(rb"(?:\xff\xfe)?(?:[ \t\r\n]\0)*[{\[]\0|(?:\xfe\xff)?(?:\0[ \t\r\n])*\0[{\[]")
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
     rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d{1,18})(?!\d)'
@@ -34,11 +36,13 @@ class Assumptions:
 
 def sniff(head: bytes) -> bool:
     """Whether decompressed content that begins like this may be a Chrome trace."""
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") or _UTF_16.match(head) is not None
 
 
 def probe_file(path: Path) -> Probe:
     """Read the head of a trace, and the tail unless the file is compressed. Raises SourceError."""
+    if _UTF_16.match(decompress.read_head(path)):
+        raise SourceError(path, "is UTF-16 text from its first byte on; re-save it as UTF-8")
     trace, head, tail = _read_both_ends(path)
     if not _may_hold_events(trace, head):
         raise no_events_error(path, trace.diagnostics)
@@ -75,15 +79,20 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
     trace, head, tail = _read_both_ends(path)
     if decompress.is_gzip(path):
         with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
-            while chunk := decompress.read_chunk(stream, chunker.CHUNK_BYTES):
-                tail = (tail + bytes(chunk[-chunker.HEAD_BYTES :]))[-chunker.HEAD_BYTES :]
+            while chunk := decompress.read_chunk(stream, HEAD_BYTES):
+                tail = (tail + bytes(chunk))[-HEAD_BYTES:]
         trace.meta |= _search_trailing_keys(tail)
     times_ns = []
     for start, dur in _TIMES.findall(head) + _TIMES.findall(tail):
-        start_ns = find_base_ns(trace.meta) + int(float(start) * mapping.US_PER_TICK)
-        times_ns += [start_ns, start_ns + int(float(dur or 0) * mapping.US_PER_TICK)]
+        start_ns = find_base_ns(trace.meta) + _to_ns(start)
+        times_ns += [start_ns, start_ns + _to_ns(dur or b"0")]
     times_ns = [time_ns for time_ns in times_ns if time_ns > 0]
     return (min(times_ns), max(times_ns)) if times_ns else None
+
+
+def _to_ns(us: bytes) -> int:
+    """Return microseconds as whole nanoseconds."""
+    return int(Decimal(us.decode()) * mapping.US_PER_TICK)
 
 
 def find_rank(path: Path, meta: dict[str, Any]) -> int | None:
@@ -107,12 +116,12 @@ def _read_both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
     """Return the keys before the events, the first bytes of the file and, unless it is compressed, the last ones."""
     diagnostics = DiagnosticCounts()
     with decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
-        trace, head = chunker.read_trace_head(stream)
+        trace, head = read_trace_head(stream)
     trace.diagnostics.merge(diagnostics)
     tail = b""
     if not decompress.is_gzip(path):
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - chunker.HEAD_BYTES))
+            file.seek(max(0, path.stat().st_size - HEAD_BYTES))
             tail = file.read()
         trace.meta = _search_trailing_keys(tail) | trace.meta
     return trace, head, tail

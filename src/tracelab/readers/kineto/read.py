@@ -11,17 +11,18 @@ from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.kineto import mapping, probe
 from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
-from tracelab.readers.kineto.chunker import CHUNK_BYTES, ChunkBuffer, Chunker, Trace
+from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker
 from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.launch_ranges import add_range_collectives
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
 from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
-from tracelab.readers.kineto.parser.types import ParserError
+from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
+from tracelab.readers.kineto.top_level_keys import Trace, read_trailer
 from tracelab.store.writer import Correction, Sink
 
-VERSION = "kineto-6"
+VERSION = "kineto-7"
 _GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
 
@@ -39,6 +40,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
             problem = str(error).splitlines()[0]
             raise SourceError(path, f"the parser failed ({problem}); free some memory, or report this file") from error
     summary.diagnostics.merge(trace.diagnostics)
+    summary.events_skipped += trace.events_skipped
     if not summary.events and (trace.array_form or not trace.has_events):
         raise probe.no_events_error(path, summary.diagnostics)
     rank = probe.find_rank(path, trace.meta)
@@ -80,13 +82,18 @@ def _read_chunks(
 
 
 class _ReaderThreads:
-    """The threads that read one file: they share its chunks, and write their rows into one sink."""
+    """The threads that read one file: they share its chunks, and write their rows into one sink.
+
+    All parse at the same time. But where a chunk begins is certain only once the one before has been parsed, and found
+    to end with an event: from then on, one chunk after the other has its turn.
+    """
 
     def __init__(self, stream: io.RawIOBase, trace: Trace, sink: Sink, summary: TraceSummary) -> None:
         self._failures: list[BaseException] = []
-        self._sink, self._summary = sink, summary
+        self._sink, self._summary, self._trace = sink, summary, trace
         self._chunker = Chunker(stream, trace)
         self._chunker_lock, self._summary_lock = threading.Lock(), threading.Lock()
+        self._turn, self._turn_changed, self._border = 0, threading.Condition(), CLEAN
 
     def run(self, readers: list[ChunkReader]) -> None:
         """Read all chunks, one thread a reader; raise the first failure."""
@@ -103,18 +110,48 @@ class _ReaderThreads:
         buffer = ChunkBuffer()
         try:
             try:
-                while (chunk := self._next_chunk(buffer)) is not None:
-                    self._put(reader.read_chunk(chunk))
+                while (chunk := self._next_chunk(buffer)) is not None and self._read_chunk(reader, chunk):
+                    pass
             finally:
                 reader.finish()
             for rows in reader.drain():
                 self._put(rows)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
             self._failures.append(error)
+            with self._turn_changed:
+                self._turn_changed.notify_all()
 
-    def _next_chunk(self, buffer: ChunkBuffer) -> memoryview | None:
+    def _next_chunk(self, buffer: ChunkBuffer) -> Chunk | None:
         with self._chunker_lock:
             return None if self._failures else self._chunker.next_chunk(buffer)
+
+    def _read_chunk(self, reader: ChunkReader, chunk: Chunk) -> bool:
+        """Parse a chunk and write its rows; returns False where another thread has failed."""
+        parsed = None
+        if chunk.is_end_known:
+            parsed = reader.parse_chunk(chunk.events) if len(chunk.events) else ParsedChunk({}, [], [])
+        border = self._await_turn(chunk)
+        if border is None:
+            return False
+        rows = Rows()
+        if parsed is None or border != CLEAN:
+            parsed = None
+            rows, border = reader.recover(border, chunk, self._trace)
+        elif chunk.is_last:
+            read_trailer(bytes(chunk.data[chunk.events_end :]), self._trace)
+        with self._turn_changed:
+            self._turn, self._border = self._turn + 1, border
+            self._turn_changed.notify_all()
+        if parsed is not None:
+            reader.add_parsed(parsed, rows)
+        self._put(rows)
+        return True
+
+    def _await_turn(self, chunk: Chunk) -> Border | None:
+        """Return what the end of the chunk before means for this one; None where another thread has failed."""
+        with self._turn_changed:
+            self._turn_changed.wait_for(lambda: self._turn == chunk.number or self._failures)
+            return None if self._failures else self._border
 
     def _put(self, rows: Rows) -> None:
         with self._summary_lock:

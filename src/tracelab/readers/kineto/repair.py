@@ -1,14 +1,12 @@
-"""Repair chunks and single events that the parser refuses: decode one by one in Python, exact to the digit.
+"""Repair single events that the parser refuses: decode them in Python, exact to the digit.
 
-An event is lost only where its own text cannot be delimited, or is nested too deeply for Python; a value that does not
-fit loses that value only.
+A value that does not fit loses that value only; an event is lost where no simple repair completes it, or where it is
+nested too deeply for Python.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -16,11 +14,13 @@ from tracelab.readers.kineto import json_text
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
 _LIMIT_NS = 1 << 63
+_EXACT = Context(prec=10_000, traps=[InvalidOperation])
+"""More digits than the sum of two numbers of `_MAX_TIME_DIGITS` can have."""
+_MAX_TIME_DIGITS = 4_000
 
-_FIRST_KEYS = "ph|name|cat|pid|tid|ts|args|id|s|bp|dur"
-_NEXT_EVENT = re.compile(rf',\s*(?=\{{\s*"(?:{_FIRST_KEYS})"\s*:)')
-_LAST_EVENT = re.compile(r"\}\s*(?=\]\s*(?:$|,\s*\"|\}))")
-_SPACE = re.compile(r"[\s,\ufeff]*")
+_MAX_PYTHON_BYTES = 4 << 20
+_MAX_PYTHON_VALUES = 500_000
+"""A larger event may not have more values: each takes some hundred bytes of memory in Python."""
 
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"([:\[,]\s*)[-+]?(?:nan|inf(?:inity)?|none|undefined)\b", re.IGNORECASE)
@@ -40,155 +40,135 @@ class _NotFinite:
 _NOT_FINITE = _NotFinite()
 
 
-@dataclass(frozen=True)
-class Element:
-    """One element of the event array: its value, or None with the `damage` that made it unreadable."""
+class EventRepair:
+    """Rewrites events as JSON lines with times in ns, and notes in `diagnostics` what they lose."""
 
-    value: Any
-    damage: str | None
-    end: int
+    def __init__(self, base_ns: int, diagnostics: DiagnosticCounts) -> None:
+        self._base_ns = base_ns
+        self._diagnostics = diagnostics
+        self._duplicates: list[list[str]] = []
+        self._decoder = json_text.decoder(pairs=self._make_object, constant=lambda _: _NOT_FINITE)
 
-
-def iterate_elements(text: str, diagnostics: DiagnosticCounts, start: int = 0) -> Iterator[Element]:
-    """Yield the elements of an event array from `start` to its closing bracket or the end of the text."""
-    decode = _make_decoder(diagnostics).raw_decode
-    position = _skip_space(text, start)
-    while position < len(text) and text[position] != "]":
-        try:
-            value, end = decode(text, position)
-        except (ValueError, RecursionError) as error:
-            element = _repair_element(text, position, diagnostics, str(error))
-        else:
-            element = Element(value, None, end)
-        yield element
-        position = _skip_space(text, element.end)
-
-
-def repair_chunk(chunk: bytes, base_ns: int, diagnostics: DiagnosticCounts) -> tuple[list[bytes], int]:
-    """Return the events of a chunk as JSON lines with times in ns, and the number of unreadable elements."""
-    lines: list[bytes] = []
-    skipped = 0
-    text = _decode_utf8(chunk, diagnostics)
-    position = 0
-    while position < len(text):
-        for element in iterate_elements(text, diagnostics, position):
-            position = element.end
-            if isinstance(element.value, dict):
-                lines.append(_to_line(element.value, base_ns, diagnostics))
-            else:
+    def rewrite_all(self, events: Iterable[bytes]) -> tuple[list[bytes], int]:
+        """Return the lines of whole objects, and the number of those that cannot be rewritten."""
+        lines: list[bytes] = []
+        skipped = 0
+        for event in events:
+            line = self.rewrite(event)
+            if line is None:
                 skipped += 1
-                diagnostics.note("event_lost" if element.damage else "not_an_object", element.damage or element.value)
-        position = _skip_space(text, position)
-        if position < len(text):  # a closing bracket where the array goes on
-            diagnostics.note("stray_bracket", text[position : position + 40])
-            position += 1
-    return lines, skipped
+                self._diagnostics.note("event_lost", event[:120].decode(errors="replace"))
+            else:
+                lines.append(line)
+        return lines, skipped
 
+    def rewrite(self, event: bytes) -> bytes | None:
+        """Return the line of an object; None where it is damaged, or too deep or too large for Python."""
+        value = self._decode(self._decode_utf8(event))
+        return self._write_line(value) if isinstance(value, dict) else None
 
-def repair_events(texts: Iterable[bytes], base_ns: int, diagnostics: DiagnosticCounts) -> tuple[list[bytes], int]:
-    """Return the same for events that are known to be complete objects in UTF-8."""
-    decode = _make_decoder(diagnostics).decode
-    lines: list[bytes] = []
-    skipped = 0
-    for text in texts:
+    def rewrite_damaged(self, event: bytes, *, is_complete: bool) -> bytes | None:
+        """Return the line of an object that is no valid JSON, where a simple repair completes it.
+
+        Unless `is_complete`, the object may be cut off: a bracket behind a number could complete half a number.
+        """
+        damaged = event.decode(errors="replace")
+        candidate = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_WORD.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
+        for repaired in (candidate, candidate + "}", candidate + "}}") if is_complete else (candidate,):
+            value = self._decode(repaired)
+            if isinstance(value, dict):
+                self._decode_utf8(event)
+                self._diagnostics.note("event_repaired", damaged)
+                return self._write_line(value)
+        return None
+
+    def _decode(self, text: str) -> Any:  # noqa: ANN401 - JSON
+        """Decode JSON; returns None where that fails."""
+        self._duplicates.clear()
+        if not is_affordable(text):
+            return None
         try:
-            lines.append(_to_line(decode(text.decode()), base_ns, diagnostics))
-        except (ValueError, RecursionError) as error:  # nested too deeply for Python
-            skipped += 1
-            diagnostics.note("event_lost", f"{error}: {text[:120].decode(errors='replace')}")
-    return lines, skipped
-
-
-def _decode_utf8(data: bytes, diagnostics: DiagnosticCounts) -> str:
-    """Decode bytes; replace and count what is not UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        diagnostics.note("invalid_text", error)
-        return data.decode(errors="replace")
-
-
-def _make_decoder(diagnostics: DiagnosticCounts) -> json.JSONDecoder:
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = {_replace_surrogates(key): item for key, item in items}
-        if len(value) < len(items):
-            diagnostics.note("duplicate_key", [key for key, _ in items if key][:12])
+            value = self._decoder.decode(text)
+        except (ValueError, RecursionError):
+            return None
+        for keys in self._duplicates:
+            self._diagnostics.note("duplicate_key", keys)
         return value
 
-    return json_text.decoder(pairs=pairs, constant=lambda _: _NOT_FINITE)
+    def _decode_utf8(self, data: bytes) -> str:
+        """Decode bytes; replace and count what is not UTF-8."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            self._diagnostics.note("invalid_text", error)
+            return data.decode(errors="replace")
+
+    def _make_object(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = {_replace_surrogates(key): item for key, item in items}
+        if len(value) < len(items):
+            self._duplicates.append([key for key, _ in items if key][:12])
+        return value
+
+    def _write_line(self, event: dict[str, Any]) -> bytes:
+        args = event.get("args")
+        line = {
+            **{key: self._to_text(event.get(key)) for key in _TEXT_KEYS},
+            "ts": self._to_ns(event.get("ts"), "ts", self._base_ns),
+            "dur": self._to_ns(event.get("dur"), "dur", 0),
+            "args": None if args is None else self._to_object(args),
+            **{key: value for key, value in event.items() if key not in _OWN_KEYS},
+        }
+        return self._encode(line).encode(errors="replace")
+
+    def _to_ns(self, us: object, key: str, base_ns: int) -> int | None:
+        """Convert microseconds, a number or its text, to whole nanoseconds from `base_ns`, rounding half to even."""
+        if us is None:
+            return None
+        try:
+            return _round_ns(us, base_ns)
+        except ArithmeticError:
+            sample = "NaN or infinity" if us is _NOT_FINITE else us
+            self._diagnostics.note("time_unreadable", f"{key}: {sample}")
+            return None
+
+    def _to_text(self, value: object) -> str | None:
+        if value is None or isinstance(value, str):
+            return value
+        text = self._encode(value)
+        return None if value is _NOT_FINITE else text
+
+    def _to_object(self, value: object) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self._diagnostics.note("arguments_no_object", value)
+        return {"args": value}
+
+    def _encode(self, value: object) -> str:
+        return json_text.encode(value, lambda _: self._diagnostics.note("value_not_finite"))
+
+
+def is_affordable(text: str) -> bool:
+    """Whether the values of a JSON text fit into a bounded part of memory."""
+    return len(text) <= _MAX_PYTHON_BYTES or sum(map(text.count, ",[{")) <= _MAX_PYTHON_VALUES
+
+
+def _round_ns(us: object, base_ns: int) -> int:
+    """Return microseconds as nanoseconds from `base_ns`. Raises ArithmeticError where they are no time of 64 bits."""
+    if isinstance(us, bool) or not isinstance(us, int | str | Decimal):
+        raise InvalidOperation
+    if len(us.text if isinstance(us, json_text.Number) else str(us)) > _MAX_TIME_DIGITS:
+        raise InvalidOperation
+    exact = Decimal(us)
+    if not exact.is_finite() or exact.adjusted() > len(str(_LIMIT_NS)):
+        raise InvalidOperation
+    if exact.adjusted() < -_MAX_TIME_DIGITS:  # less than any time that can be rounded up
+        exact = Decimal(0)
+    rounded = round(_EXACT.add(_EXACT.multiply(exact, Decimal(US_PER_TICK)), Decimal(base_ns)))
+    if abs(rounded) >= _LIMIT_NS:
+        raise InvalidOperation
+    return rounded
 
 
 def _replace_surrogates(key: str) -> str:
     """Return the key without halves of surrogate pairs, which UTF-8 cannot encode."""
     return key if key.isascii() else key.encode(errors="replace").decode()
-
-
-def _repair_element(text: str, start: int, diagnostics: DiagnosticCounts, problem: str) -> Element:
-    """Repair the damaged element at `start` where a simple repair completes it; else skip to the next event."""
-    boundary = _NEXT_EVENT.search(text, start)
-    last = None if boundary else _LAST_EVENT.search(text, start)
-    end = boundary.start() if boundary else last.start() + 1 if last else len(text)
-    damaged = text[start:end]
-    candidate = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_WORD.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
-    complete = boundary or last  # at a cut, a bracket behind a number could complete a number that is cut off
-    for repaired in (candidate, candidate + "}", candidate + "}}") if complete else (candidate,):
-        try:
-            value = _make_decoder(diagnostics).decode(repaired)
-        except (ValueError, RecursionError):
-            continue
-        diagnostics.note("event_repaired", damaged)
-        return Element(value, None, end)
-    return Element(None, f"{problem}: {damaged[:120]}", max(end, start + 1))
-
-
-def _to_line(event: dict[str, Any], base_ns: int, diagnostics: DiagnosticCounts) -> bytes:
-    start_ns = _to_ns(event.get("ts"), "ts", diagnostics, base_ns)
-    args = event.get("args")
-    line = {
-        **{key: _to_text(event.get(key), diagnostics) for key in _TEXT_KEYS},
-        "ts": start_ns,
-        "dur": _to_ns(event.get("dur"), "dur", diagnostics),
-        "args": None if args is None else _to_object(args, diagnostics),
-        **{key: value for key, value in event.items() if key not in _OWN_KEYS},
-    }
-    return _encode(line, diagnostics).encode(errors="replace")
-
-
-def _to_ns(us: object, key: str, diagnostics: DiagnosticCounts, base_ns: int = 0) -> int | None:
-    """Convert microseconds, a number or its text, to whole nanoseconds from `base_ns`, rounding half to even."""
-    if us is None:
-        return None
-    try:
-        if isinstance(us, bool) or not isinstance(us, int | str | Decimal):
-            raise InvalidOperation
-        ns = Decimal(us) * US_PER_TICK + base_ns
-        rounded = round(ns) if abs(ns) < _LIMIT_NS else _LIMIT_NS
-        if abs(rounded) >= _LIMIT_NS:
-            raise InvalidOperation
-    except ArithmeticError:
-        diagnostics.note("time_unreadable", f"{key}: {'NaN or infinity' if us is _NOT_FINITE else us}")
-        return None
-    return rounded
-
-
-def _to_text(value: object, diagnostics: DiagnosticCounts) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    text = _encode(value, diagnostics)
-    return None if value is _NOT_FINITE else text
-
-
-def _to_object(value: object, diagnostics: DiagnosticCounts) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    diagnostics.note("arguments_no_object", value)
-    return {"args": value}
-
-
-def _encode(value: object, diagnostics: DiagnosticCounts) -> str:
-    return json_text.encode(value, lambda _: diagnostics.note("value_not_finite"))
-
-
-def _skip_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position

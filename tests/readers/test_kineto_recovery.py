@@ -1,0 +1,244 @@
+"""Recovery from damage: by structure, in linear time and bounded memory, with true counts of what is skipped."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.readers.small import Lab, ingest_bytes, ingest_paths, kernel, op, trace
+from tracelab.readers.kineto import chunker, recovery
+
+HOSTILE = corpus.ROOT / "hostile"
+QUOTED = '{"ph":"X","cat":"cpu_op","name":"a"b","pid":1,"tid":1,"ts":1}'
+GOOD = QUOTED.replace('a"b', "ab")
+
+
+def document(*events: str) -> str:
+    return f'{{"traceEvents":[{",".join(events)}]}}'
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut files into chunks of 2 kB, and take events of more than 20 kB for too large."""
+    monkeypatch.setattr(chunker, "CHUNK_BYTES", 2_000)
+    monkeypatch.setattr(chunker, "MAX_EVENT_BYTES", 20_000)
+    monkeypatch.setattr(recovery, "MAX_EVENT_BYTES", 20_000)
+    monkeypatch.setattr(chunker, "read_head", _read_short_head)
+
+
+def _read_short_head(stream, trace):
+    """Read only the head of a small file, so that its events are read as chunks."""
+    head = bytearray(stream.read(len('{"traceEvents":[')))
+    trace.has_events = True
+    return head, len(head)
+
+
+def codes(lab: Lab) -> dict[str, int]:
+    return {str(row["code"]): int(str(row["count"])) for row in lab.rows("diagnostics")} | {}
+
+
+def message(lab: Lab, code: str) -> str:
+    (row,) = [row for row in lab.rows("diagnostics") if row["code"] == code]
+    return f"{row['message']} {row['how_to_fix']}"
+
+
+# ---------------------------------------------------------------------------------------------------------- structure
+
+
+@pytest.mark.parametrize("first_key", ["cname", "sf", "id2", "a key of many words"])
+def test_events_behind_damage_are_found_by_structure_whatever_their_first_key(tmp_path: Path, first_key: str) -> None:
+    events = [json.dumps({first_key: 0} | op(f"op{index}", ts=index)) for index in range(40)]
+    events[7] = events[7].replace("op7", 'op"7')
+    lab = ingest_bytes(tmp_path, document(*events))
+    assert (len(lab.rows("ops")), lab.counts) == (39, (40, 39, 1))
+
+
+def test_each_of_several_damaged_events_in_a_row_is_counted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, *[QUOTED] * 5, GOOD))
+    assert lab.counts == (7, 2, 5)
+
+
+def test_events_that_are_lost_in_a_gap_are_counted_by_their_phases(tmp_path: Path) -> None:
+    text = document(GOOD, '{"name: {"ph": 1 {"ph": 2 }} {{"ph": 3', GOOD)
+    assert ingest_bytes(tmp_path, text).counts == (5, 2, 3)
+
+
+def test_objects_inside_a_damaged_event_are_not_taken_for_events(tmp_path: Path) -> None:
+    kids = json.dumps([{"ph": "X", "ts": at, "name": "kid"} for at in range(50)])
+    damaged = f'{{"ph":"X","cat":"cpu_op","name":"a"b","args":{{"kids":{kids},"more":1}},"ts":1}}'
+    lab = ingest_bytes(tmp_path, document(GOOD, damaged, GOOD, GOOD))
+    assert (len(lab.rows("ops")), lab.rows("other_events")) == (3, [])
+    assert lab.counts[1] == 3
+
+
+def test_a_second_array_of_events_is_read_too(tmp_path: Path) -> None:
+    first, second = (json.dumps([kernel(name)]) for name in ("one", "two"))
+    lab = ingest_bytes(tmp_path, first + "\n" + second)
+    assert (sorted(lab.kernels), lab.counts, lab.diagnostics()) == (["one", "two"], (2, 2, 0), {"stray_bracket"})
+
+
+def test_a_second_document_behind_the_first_is_counted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, trace(kernel("one")) + trace(kernel("two"), kernel("three")))
+    assert (lab.kernels, lab.counts, lab.source["complete"]) == (["one"], (3, 1, 2), False)
+
+
+def test_a_second_list_of_events_in_one_document_is_counted(tmp_path: Path) -> None:
+    events = [json.dumps([kernel(name)]) for name in ("one", "two")]
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":{events[0]},"traceEvents":{events[1]}}}')
+    assert (lab.kernels, lab.counts, lab.diagnostics()) == (["one"], (2, 1, 1), {"events_twice"})
+
+
+# ------------------------------------------------------------------------------------------------- borders of chunks
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("kids", [3, 30, 100])
+def test_a_border_inside_an_event_makes_no_rows_of_the_objects_in_it(tmp_path: Path, kids: int) -> None:
+    inner = [{"ph": "X", "ts": at, "name": "kid"} for at in range(kids)]
+    events = [op(f"op{at}", ts=at, kids=inner, after=at) for at in range(30)]
+    lab = ingest_bytes(tmp_path, json.dumps({"traceEvents": events}, separators=(",", ":")))
+    assert (len(lab.rows("ops")), lab.rows("other_events"), lab.counts) == (30, [], (30, 30, 0))
+    assert lab.diagnostics() == set()
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("place", range(0, 200, 17))
+def test_damage_near_a_border_costs_one_event(tmp_path: Path, place: int) -> None:
+    events = [json.dumps(kernel(f"k{at}", ts=at)) for at in range(200)]
+    events[place] = events[place].replace(f"k{place}", f'k"{place}')
+    lab = ingest_bytes(tmp_path, document(*events))
+    assert (set(lab.kernels), lab.counts) == ({f"k{at}" for at in range(200)} - {f"k{place}"}, (200, 199, 1))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_an_event_that_is_too_large_is_skipped_and_counted(tmp_path: Path) -> None:
+    large = op("large", note="x" * 50_000)
+    lab = ingest_bytes(tmp_path, document(GOOD, json.dumps(large), GOOD, GOOD))
+    assert (lab.counts, lab.diagnostics()) == ((4, 3, 1), {"event_too_large"})
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_keys_behind_the_events_may_be_larger_than_a_chunk(tmp_path: Path) -> None:
+    devices = [{"id": number, "name": "card"} for number in range(200)]
+    content = {"traceEvents": [kernel("k", ts=at) for at in range(30)], "deviceProperties": devices, "schemaVersion": 1}
+    lab = ingest_bytes(tmp_path, json.dumps(content, separators=(",", ":")))
+    assert (len(lab.kernels), len(lab.rows("devices")), lab.source["complete"]) == (30, 200, True)
+
+
+# -------------------------------------------------------------------------------------------------------- messages
+
+
+def test_a_cut_is_described_as_a_cut_and_nothing_else(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, GOOD)[:-20])
+    assert (lab.counts, lab.diagnostics()) == ((2, 1, 1), {"cut_off"})
+    assert "torch" not in message(lab, "cut_off")
+
+
+def test_a_lost_event_is_shown_with_its_position(tmp_path: Path) -> None:
+    text = message(ingest_bytes(tmp_path, document(GOOD, QUOTED, GOOD)), "event_lost")
+    assert text.startswith(f"1 event could not be parsed; the first: byte {len(document(GOOD)) - 1}: {QUOTED} ")
+    assert "delimiter" not in text
+    assert "torch" not in text
+
+
+def test_damaged_keys_before_the_events_are_located_and_not_quoted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, f'{{"username":"secret"x,"traceEvents":[{GOOD}]}}')
+    assert "near byte 20;" in message(lab, "header_damaged")
+    assert "secret" not in lab.texts()
+
+
+# ------------------------------------------------------------------------------------------------- time and memory
+
+
+def seconds(folder: Path, text: str) -> float:
+    """Return the processor time of an ingest."""
+    before = time.process_time()
+    ingest_bytes(folder, text)
+    return time.process_time() - before
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        QUOTED,
+        f"{QUOTED},{GOOD}",
+        '{"a":[1,{"a":[1,{"a":[1',
+        '{"ph":"X","name":"a}',
+        "[[[[[[",
+        "}}}}]]]]",
+        '"a,{"a":1',
+        '{"ph":"X","args":{"kids":[{"ph":"X"},{"ph":"X"},{"ph":"X"}',
+    ],
+    ids=["quotes", "every other", "nested", "open string", "brackets", "closing", "inverted", "open list"],
+)
+def test_time_grows_with_the_damage_and_not_with_its_square(tmp_path: Path, damaged: str) -> None:
+    ingest_bytes(tmp_path / "warm", document(GOOD))
+    count = 20_000 // len(damaged)
+    small = seconds(tmp_path / "small", document(*[damaged] * count))
+    large = seconds(tmp_path / "large", document(*[damaged] * (count * 8)))
+    assert large < max(24 * small, 1)
+
+
+def test_a_million_keys_before_the_events_cost_little(tmp_path: Path) -> None:
+    text = "{" + ",".join(f'"k{number}":{number}' for number in range(1_000_000)) + f',"traceEvents":[{GOOD}]}}'
+    before = time.process_time()
+    lab = ingest_bytes(tmp_path, text)
+    assert time.process_time() - before < 5
+    assert (lab.counts, lab.diagnostics()) == ((1, 1, 0), {"header_damaged"})
+
+
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from tracelab.ingest.pipeline import ingest
+report = ingest([Path(sys.argv[1])], store=Path(sys.argv[2]), run="r")
+(file,) = report.files
+print(file.events_read, file.events_skipped, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts the peak in kilobytes")
+@pytest.mark.parametrize("filler", [b"x", b"\0"], ids=["one string", "zeros between events"])
+def test_memory_is_bounded_whatever_is_in_the_file(tmp_path: Path, filler: bytes) -> None:
+    path = tmp_path / "large.json.gz"
+    with gzip.open(path, "wb", 1) as file:
+        file.write(f'{{"traceEvents":[{GOOD},'.encode() + (b'{"ph":"X","name":"' if filler == b"x" else b""))
+        for _ in range(200):
+            file.write(filler * 1_000_000)
+        file.write((b'"}' if filler == b"x" else b"") + f",{GOOD}]}}".encode())
+    command = [sys.executable, "-c", MEASURED, str(path), str(tmp_path / "lab")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    read, skipped, peak_mb = map(int, done.stdout.split())
+    assert (read, skipped) == (3, 1)
+    assert peak_mb < 1_000
+
+
+# ---------------------------------------------------------------------------------------------------- the files found
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not HOSTILE.is_dir(), reason="the shared corpus of traces is not beside this checkout")
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("swallow.json", (2001, 2000, 1)),
+        ("swallow2.json", (502, 501, 1)),
+        ("kids.json.gz", (400, 400, 0)),
+        ("gzflip.json.gz", None),
+        ("rflip1.json.gz", None),
+    ],
+)
+def test_hostile_files_are_read_quickly_and_counted_truly(
+    tmp_path: Path, name: str, counts: tuple[int, int, int] | None
+) -> None:
+    before = time.process_time()
+    lab = ingest_paths(tmp_path, [HOSTILE / name])
+    assert time.process_time() - before < 10
+    read, kept, skipped = lab.counts
+    assert lab.counts == counts if counts else read == kept + skipped > 140_000
+    assert name != "kids.json.gz" or (len(lab.rows("ops")), lab.rows("other_events")) == (400, [])
