@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import kineto_damage
 from tests.fuzz.targets import TARGETS
 
 RUNS = 3000
@@ -47,3 +48,7 @@ def test_no_damaged_input_raises(tmp_path, target):
 def test_what_the_fuzzer_begins_with_raises_nothing(target):
     for seed in (b"", *TARGETS[target].seeds):
         TARGETS[target].run(seed)
+
+
+def test_no_damaged_trace_loses_an_event_uncounted_or_takes_long():
+    assert kineto_damage.run(range(1000), 120) == 1000

@@ -69,7 +69,7 @@ def _read_chunks(
     stream: io.RawIOBase, trace: Trace, sink: Sink, summary: TraceSummary, assumptions: Assumptions, threads: int
 ) -> None:
     """Read the chunks on several threads; parser, DuckDB and Arrow release the interpreter while they work."""
-    pool = _ReaderThreads(stream, trace, sink, summary)
+    pool = ReaderThreads(stream, trace, sink, summary)
     queue = EventQueue(threads)
     with contextlib.ExitStack() as stack:
         readers = []
@@ -81,7 +81,7 @@ def _read_chunks(
         pool.run(readers)
 
 
-class _ReaderThreads:
+class ReaderThreads:
     """The threads that read one file: they share its chunks, and write their rows into one sink.
 
     All parse at the same time. But where a chunk begins is certain only once the one before has been parsed, and found
