@@ -145,7 +145,9 @@ def _find_end_of_events(text: str, trace: Trace) -> int | None:
     bracket = _ARRAY_ENDS.match(text, at.end() if at else end)
     if bracket is None:
         return end
-    is_whole = bracket.end() == len(text) if trace.array_form else text[bracket.end() : bracket.end() + 1] != "["
+    is_whole = (
+        bracket.end() == len(text) if trace.array_form else text[bracket.end() : bracket.end() + 1] in ("", ",", "}")
+    )
     return end if is_whole else None
 
 
