@@ -25,6 +25,8 @@ from tracelab.store.verification import parse_row
 
 COMPRESSION = "zstd"
 
+_PARALLEL_BYTES = 4 << 20
+"""Files of less are hashed on one thread: to start others would take longer."""
 _STAGING = ".staging"
 _LOCK = ".lock"
 _LOCK_SUFFIX = ".lock"
@@ -183,13 +185,19 @@ def remove_leftovers(store: Path) -> int:
 
 def _hash_files(paths: Sequence[Path]) -> dict[str, TableFile]:
     """Return size and hash of `<table>.parquet` files, by table."""
+    sizes = [path.stat().st_size for path in paths]
+    if sum(sizes) < _PARALLEL_BYTES:
+        hashes = list(map(_hash_file, paths))
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            hashes = list(pool.map(_hash_file, paths))
+    names = [path.stem for path in paths]
+    return {name: TableFile(size, sha256) for name, size, sha256 in zip(names, sizes, hashes, strict=True)}
 
-    def hash_one(path: Path) -> TableFile:
-        with path.open("rb", buffering=0) as file:
-            return TableFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip((path.stem for path in paths), pool.map(hash_one, paths), strict=True))
+def _hash_file(path: Path) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _write_row(path: Path, row: dict[str, object], files: Mapping[str, TableFile]) -> None:
