@@ -121,7 +121,8 @@ def _sqlite(write: Callable[[Path], Path], tables: Mapping[str, str], kept: Mapp
                         continue
                     if row and isinstance(row[0], int) and 0 < abs(row[0]) < 1 << 60:
                         starts.add(row[0])
-                missing += sorted(starts - _values(found, kept[table], "start_ns"))
+                kept_starts = _values(found, kept[table], "start_ns") | _values(found, "other_events", "start_ns")
+                missing += sorted(starts - kept_starts)
         return missing
 
     return Target(path.name, content, lost, int.from_bytes(content[16:18], "big"))

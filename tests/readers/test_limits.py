@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ncu import Cell, Kernel, details_csv
+from tests.ncu import HOST, PROCESS, Cell, Kernel, details_csv
 from tests.readers import nsys_small, run_folder
 from tests.readers import test_nvprof_database as nvprof_database
 from tests.readers.small import ingest_bytes, ingest_paths
@@ -186,3 +186,10 @@ def test_a_dictionary_of_long_texts_is_read_in_small_batches(tmp_path: Path, mon
     )
     assert [batch.num_rows for batch in batches] == [3, 3, 3, 1]
     assert len(ingest_paths(tmp_path, [folder]).rows("annotations")) == 10
+
+
+def test_a_damaged_heading_of_a_private_column_is_no_metric(tmp_path: Path) -> None:
+    page = details_csv(((Kernel("axpy"), Cell("Duration", "ns", "7", "S")),))
+    damaged = page.replace("Host Name", "Hosd Name").replace("Process Name", "Process,Name")
+    args = ingest_bytes(tmp_path, damaged, "details.csv").one("kernel_metrics")["args"]
+    assert (HOST in str(args), PROCESS in str(args)) == (False, False)

@@ -1,8 +1,9 @@
 """Diagnostics of a reader: counts by code, each with a first sample, and the messages for them."""
 
+import difflib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,9 @@ from tracelab.foreign_text import escape_controls
 SAMPLE_LENGTH = 200
 _ONE_OR_SEVERAL = re.compile(r"\[([^]|]*)\|([^]|]*)\]")
 _LONGEST_NUMBER = 40
+_DAMAGED_NAME = 0.8
+"""Similarity of a name to the original that it is without one of seven characters."""
+
 _NUMBER_LIKE = re.compile(r"[-+0-9.,eE%]{0,40}|[-+]?(?:nan|NaN|inf|Infinity|N/A|n/a)")
 _PATH = r"(?!https?://)(?:\S*[/\\]\S*[/\\]|[\"'(]*(?:\.{1,2}|~)?[/\\]\S)"
 _PRIVATE = re.compile(rf"(?<!\S){_PATH}.*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
@@ -94,6 +98,12 @@ def describe_value(value: object) -> str:
     if value is None or isinstance(value, bool | int | float | Decimal):
         return str(value)[:_LONGEST_NUMBER]
     return "an array" if isinstance(value, list) else "an object"
+
+
+def resembles_any(name: str, originals: Sequence[str]) -> bool:
+    """Return whether a name is one of these, or one of them with a damaged byte."""
+    candidates = [original for original in originals if abs(len(original) - len(name)) <= 1]
+    return bool(difflib.get_close_matches(name, candidates, n=1, cutoff=_DAMAGED_NAME))
 
 
 def redact_message(text: str) -> str:

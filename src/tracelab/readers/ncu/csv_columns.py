@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 
+from tracelab.readers.diagnostics import resembles_any
+
 _SEPARATORS = (",", ";", "\t")
 _KERNEL = "kernel name"
 _INTEGER = re.compile(r"\s*-?\d+(?: .*)?|\s*")
@@ -20,6 +22,7 @@ IDENTITY = (
 )
 DETAILS = ("section name", "body item label", "metric name", "metric unit", "metric value")
 RULE = ("rule name", "rule type", "rule description", "estimated speedup type", "estimated speedup")
+_PRIVATE = ("process name", "host name")
 _KNOWN = {*IDENTITY, *DETAILS, *RULE}
 
 
@@ -89,7 +92,7 @@ class ColumnLayout:
         return tuple(
             (name, position)
             for position, name in enumerate(self.header)
-            if position not in ranges and " ".join(name.split()).lower() not in _KNOWN and name.strip()
+            if position not in ranges and name.strip() and not _is_known(" ".join(name.split()).lower())
         )
 
     @cached_property
@@ -151,6 +154,11 @@ class ColumnLayout:
             if position is not None and position < len(fields) and not pattern.fullmatch(fields[position]):
                 return None
         return fields
+
+
+def _is_known(name: str) -> bool:
+    """Return whether a column is no metric; a damaged name still protects those of programs and hosts."""
+    return name in _KNOWN or resembles_any(name, _PRIVATE)
 
 
 def parse_header(line: str) -> ColumnLayout | None:

@@ -1,13 +1,12 @@
 """Map run.json to a row of `runs`: fields without a column become tags."""
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracelab import schema
 from tracelab.exact_json import json_text
-from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value, resembles_any
 from tracelab.readers.run_folder.coerce import Row, coerce_value, escape_surrogates
 
 _COLUMNS = {column.name: column.type for column in schema.BY_NAME["runs"].own}
@@ -17,8 +16,6 @@ _SECTIONS = {"axes": "", "versions": "versions.", "capture": "capture."}
 _UNTAGGED = ("tracelab", "run", "tags", "command", "expects", "launch", "ranks", *_COLUMNS, *_SECTIONS)
 _PRIVATE = ("command", "launch")
 _LARGEST_SWEEP_BYTES = 16 << 20
-_DAMAGED_NAME = 0.8
-"""Similarity of a name with one damaged byte to the original."""
 _COLUMN_OF_OPTION = {"parallel": "parallelism", "data": "dataset"}
 """Options whose columns have other names."""
 _LOCATION_OPTIONS = ("out", "run", "force", "sweep", "repeat", "tag", "data_root", "weights", "workload", "files")
@@ -92,7 +89,7 @@ def _derived_tags(content: Mapping[str, object]) -> dict[str, str]:
 
 def _is_untagged(name: str) -> bool:
     """Whether a field becomes no tag; a damaged name still protects a command line and the token of a job."""
-    return name in _UNTAGGED or bool(difflib.get_close_matches(name, _PRIVATE, n=1, cutoff=_DAMAGED_NAME))
+    return name in _UNTAGGED or resembles_any(name, _PRIVATE)
 
 
 def _has_no_column(section: str, name: str) -> bool:
