@@ -18,8 +18,8 @@ _DAMAGED_NAME = 0.8
 """Similarity of a name to the original that it is without one of seven characters."""
 
 _NUMBER_LIKE = re.compile(r"[-+0-9.,eE%]{0,40}|[-+]?(?:nan|NaN|inf|Infinity|N/A|n/a)")
-_PATH = r"(?!https?://)(?:\S*[/\\]\S*[/\\]|[\"'(]*(?:\.{1,2}|~)?[/\\]\S)"
-_PRIVATE = re.compile(rf"(?<!\S){_PATH}.*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
+_PATH = r"(?<!\S)(?!https?://)(?:\S*[/\\]\S*(?:[/\\]|\.\w)|[\"'(]*[/\\]\S)|(?:\.{1,2}|~)[/\\]\S"
+_PRIVATE = re.compile(rf"(?:{_PATH}).*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
 """A path with all that follows it up to a colon, as it may be a command line; or `NAME=value`."""
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
