@@ -42,7 +42,7 @@ wheel: $(VENV)/.test  ## Build the sdist and the wheel into dist/.
 	@$(PY) -m hatchling build
 
 parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly), to the same bytes, with its layout.
-	$(PY) $(PARSER)/generate_layout.py
+	$(PY) -P $(PARSER)/generate_layout.py
 	$(PY) -m ziglang cc @$(PARSER)/c/flags.txt -o $(PARSER)/parser.wasm $(PARSER)/c/parser.c
 	@chmod 644 $(PARSER)/parser.wasm
 

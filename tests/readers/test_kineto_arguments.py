@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readers.small import Row, ingest_bytes, op, trace
+from tests.readers.small import Row, args_of, ingest_bytes, kernel, op, trace
 
 LEARNT_FROM = 5_000
 FEW = [op(ts=at, **{"Ev Idx": at}) for at in range(3)]
@@ -114,3 +114,10 @@ def test_rows_beside_an_odd_one_are_as_without_it(tmp_path: Path) -> None:
     assert [(row["external_id"], row["args"]) for row in rows] == [
         (3, f'{{"Ev Idx":{at}}}') for at in range(LEARNT_FROM + 1)
     ]
+
+
+def test_a_number_of_registers_that_does_not_fit_is_kept_among_the_arguments_and_reported(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, trace(kernel(**{"registers per thread": 4294967295})))
+    row = lab.one("kernels")
+    assert (row["registers"], args_of(row)) == (None, {"registers per thread": 4294967295})
+    assert lab.diagnostics() == {"value_unfit"}

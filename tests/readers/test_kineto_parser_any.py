@@ -96,11 +96,11 @@ def fitting(value: str, kind: str) -> object:
         return text if number else None
     digits = "".join(re.findall(r"\d", number[1])).lstrip("0")
     whole = Decimal(text)
-    limit = 2**31 if kind == "INTEGER" else 2**63
+    limit = 2**31 if kind in ("INTEGER", mapping.ID32) else 2**63
     if len(digits) > 19 or whole != whole.to_integral_value():
         return None
     plain = -limit <= whole < limit and (whole > -(2**63) or "." not in text)
-    return int(whole) if plain or (kind == "INTEGER" and whole == 2**32 - 1) else None
+    return int(whole) if plain or (kind == mapping.ID32 and whole == 2**32 - 1) else None
 
 
 def expected(event: dict, kind: int, base_ns: int) -> dict[str, object]:

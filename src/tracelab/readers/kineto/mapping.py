@@ -128,7 +128,7 @@ _COLLECTIVE = {
         ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
     ),
     "group_name": _text("Process Group Name", "PG ID", "Process Group ID"),
-    "group_size": _arg("Group size"),
+    "group_size": _arg("Group size", kind="INTEGER"),
     "group_ranks": Value(
         "case when not contains({0}, '...') then nullif(try_cast({0} as bigint[]), []) end",
         ((("Process Group Ranks",), "VARCHAR"),),
@@ -165,7 +165,7 @@ _KERNEL = {
     **_NAME,
     **{f"grid_{axis}": _item("grid", 1 + at) for at, axis in enumerate("xyz")},
     **{f"block_{axis}": _item("block", 1 + at) for at, axis in enumerate("xyz")},
-    "registers": _arg("registers per thread"),
+    "registers": _arg("registers per thread", kind="INTEGER"),
     "occupancy_ratio": Value("{0} / 100", ((("est. achieved occupancy %",), "DOUBLE"),)),
     **_EXTERNAL,
 }
@@ -384,6 +384,8 @@ COUNTERS = len(KINDS)
 GPU_TABLES = ("kernels", "memcpys", "memsets", "syncs", "collectives", "annotations")
 """Tables with GPU rows, which name no process: their pid is the file's only process."""
 
+ID32 = "ID32"
+"""The type of arguments with a column of 32 bits where 4294967295, the unsigned -1, means that there is none."""
 REDUNDANT = "REDUNDANT"
 """The type of arguments without a column, because they repeat the value of another one."""
 
@@ -437,7 +439,7 @@ def argument_types(target: Mapping) -> dict[str, str]:
     """Return the arguments that a mapping uses, each with the DuckDB type that its column requires."""
     types = {column.name: column.type for column in schema.BY_NAME[target.table].columns}
     return {
-        key: "INTEGER" if kind == "BIGINT" and types[name] == "int32" else kind
+        key: ID32 if kind == "BIGINT" and types[name] == "int32" else kind
         for name, value in target.columns.items()
         for keys, kind in value.arguments
         for key in keys

@@ -32,6 +32,7 @@ _TYPES = {
     mapping.REDUNDANT: ArgumentType.REDUNDANT,
     "BIGINT": ArgumentType.INT64,
     "INTEGER": ArgumentType.INT32,
+    mapping.ID32: ArgumentType.ID32,
     "DOUBLE": ArgumentType.REAL,
     "VARCHAR": ArgumentType.STRING,
     "JSON": ArgumentType.JSON,
@@ -227,7 +228,11 @@ class ColumnReader:
     def _argument(self, kind: int, column: int, type_name: str) -> "pa.Array[Any]":
         if type_name == "INTEGER[3]":
             return self._lists(kind, column)
-        return self._numbers(kind, column) if type_name in ("BIGINT", "INTEGER") else self._texts(kind, column)
+        return (
+            self._numbers(kind, column)
+            if type_name in ("BIGINT", "INTEGER", mapping.ID32)
+            else self._texts(kind, column)
+        )
 
     def _numbers(self, kind: int, column: int) -> "pa.Array[Any]":
         values, *_ = self._buffers[column]

@@ -38,7 +38,7 @@ class Column(IntEnum):
 
 
 class ArgumentType(IntEnum):
-    """How the values of an argument are stored: REDUNDANT has no column, INT32 also accepts 4294967295, REAL keeps its
+    """How the values of an argument are stored: REDUNDANT has no column, ID32 also accepts 4294967295, REAL keeps its
     text.
     """
 
@@ -49,6 +49,7 @@ class ArgumentType(IntEnum):
     STRING = 4
     JSON = 5
     INT32_LIST = 6
+    ID32 = 7
 
 
 Fields = tuple[tuple[str, str], ...]

@@ -193,8 +193,13 @@ def _read_int64(value: object) -> tuple[object, bool]:
 
 def _read_int32(value: object) -> tuple[object, bool]:
     number = _parse_whole_number(value)
-    fits = number is not None and (-(1 << 31) <= number < 1 << 31 or number == (1 << 32) - 1)
+    fits = number is not None and -(1 << 31) <= number < 1 << 31
     return (number if fits else None), fits
+
+
+def _read_id32(value: object) -> tuple[object, bool]:
+    number = _parse_whole_number(value)
+    return (number, True) if number == (1 << 32) - 1 else _read_int32(value)
 
 
 def _read_real(value: object) -> tuple[object, bool]:
@@ -214,6 +219,7 @@ def _read_list(value: object) -> tuple[object, bool]:
 _READ: dict[str, Callable[[object], tuple[object, bool]]] = {
     "BIGINT": _read_int64,
     "INTEGER": _read_int32,
+    mapping.ID32: _read_id32,
     "DOUBLE": _read_real,
     "VARCHAR": lambda value: (_text(value), True),
     "JSON": lambda value: (encode(value), True),
@@ -224,6 +230,7 @@ _READ: dict[str, Callable[[object], tuple[object, bool]]] = {
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "BIGINT": pa.int64(),
     "INTEGER": pa.int64(),
+    mapping.ID32: pa.int64(),
     "DOUBLE": pa.string(),
     "VARCHAR": pa.string(),
     "JSON": pa.string(),

@@ -9,7 +9,7 @@ static inline uint32_t value_width(uint32_t column) {
     if (column >= COLUMN_PID && column <= COLUMN_DUR_NS) return sizeof(int64_t);
     if (column < COLUMN_FIRST_ARGUMENT) return 0;
     switch (arguments.types[column - COLUMN_FIRST_ARGUMENT]) {
-        case TYPE_INT64: case TYPE_INT32: return sizeof(int64_t);
+        case TYPE_INT64: case TYPE_INT32: case TYPE_ID32: return sizeof(int64_t);
         case TYPE_INT32_LIST: return LIST_ITEMS * sizeof(int64_t);
         default: return 0;
     }
@@ -69,9 +69,10 @@ static enum Outcome store_argument(uint8_t argument, uint8_t kind, uint32_t row,
         case TYPE_INT64:
             if (!parse_whole_number(json, &numbers[row])) return UNFIT;
             break;
-        case TYPE_INT32:
+        case TYPE_INT32: case TYPE_ID32:
             if (!parse_whole_number(json, &numbers[row])) return UNFIT;
-            if (numbers[row] != (int32_t)numbers[row] && numbers[row] != UINT32_MAX) return UNFIT;
+            if (numbers[row] == (int32_t)numbers[row]) break;
+            if (arguments.types[argument] == TYPE_INT32 || numbers[row] != UINT32_MAX) return UNFIT;
             break;
         case TYPE_INT32_LIST:
             if (*json.start != '[') return UNFIT;

@@ -46,8 +46,7 @@ enum Column {
     COLUMN_FIRST_ARGUMENT = 11,
 };
 
-// How the values of an argument are stored: REDUNDANT has no column, INT32 also accepts 4294967295, REAL keeps its
-// text.
+// How the values of an argument are stored: REDUNDANT has no column, ID32 also accepts 4294967295, REAL keeps its text.
 enum ArgumentType {
     TYPE_REDUNDANT = 0,
     TYPE_INT64 = 1,
@@ -56,6 +55,7 @@ enum ArgumentType {
     TYPE_STRING = 4,
     TYPE_JSON = 5,
     TYPE_INT32_LIST = 6,
+    TYPE_ID32 = 7,
 };
 
 // Bytes of UTF-8 in the parser's memory; a null address means that there is no text.
