@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto.mapping import CATEGORY_ALIASES
+from tracelab.readers.kineto.mapping import OP_CATEGORIES
 from tracelab.store.writer import Sink
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 ASCEND, METRICS, PAIRS = "ascend", "metrics", "pairs"
 
-_ASCEND_DEVICE = "Ascend Hardware"
-_METRICS_CATEGORY = "cuda_profiler_range"
-_OP_CATEGORIES = ("cpu_op", *(old for old, new in CATEGORY_ALIASES.items() if new == "cpu_op"))
-_DEVICE_PREFIXES = ("hpu_", "mtia_", "xpu_", "mlu_", "gcu_", "musa_", "aiu_", "npu_", "privateuse1_")
+ASCEND_DEVICE = "Ascend Hardware"
+METRICS_CATEGORY = "cuda_profiler_range"
 
 _EVENTS = (
     "create temp view events as select *, file_row_number as position from read_parquet({}, file_row_number = true)"
@@ -37,7 +35,7 @@ _METRICS_QUERY = f"""
         row_number() over (order by start_ns, position) - 1 as launch,
         map_entries(json_transform(args, '"MAP(VARCHAR, VARCHAR)"')) as entries
     from events
-    where lower(category) = '{_METRICS_CATEGORY}' and phase = 'X' and contains(args, '__')
+    where lower(category) = '{METRICS_CATEGORY}' and phase = 'X' and contains(args, '__')
 """
 _METRICS_TABLES = {
     "kernel_metrics": """
@@ -80,7 +78,7 @@ _PAIRS_QUERY = f"""
         position, end_position, pid, tid, name, start_ns, end_ns,
         nullif(try(json_merge_patch(coalesce(args, '{{}}'), coalesce(end_args, '{{}}')))::varchar, '{{}}') as args
     from paired
-    where phase = 'B' and next_phase = 'E' and lower(category) in {_OP_CATEGORIES}
+    where phase = 'B' and next_phase = 'E' and lower(category) in {OP_CATEGORIES}
 """
 _PAIRS_TABLES = {
     "ops": """
@@ -102,7 +100,7 @@ _PAIRS_TABLES = {
 _UNPAIRED_QUERY = f"""
     select count(*), min_by(name, position)
     from events
-    where phase in ('B', 'E') and lower(category) in {_OP_CATEGORIES}
+    where phase in ('B', 'E') and lower(category) in {OP_CATEGORIES}
         and position not in (select position from moved union all select end_position from moved)
 """
 
@@ -130,7 +128,7 @@ _ASCEND_QUERY = f"""
                 else $gpu_pid
             end as host_pid
         from processes
-        where process in ('{_ASCEND_DEVICE}', 'CANN')
+        where process in ('{ASCEND_DEVICE}', 'CANN')
     )
     select
         e.position, e.name, e.tid, e.start_ns, e.dur_ns, p.device, p.host_pid,
@@ -174,25 +172,6 @@ _QUERIES = {
     PAIRS: (_PAIRS_QUERY, _PAIRS_TABLES, "op_unpaired", _UNPAIRED_QUERY),
 }
 """By kind: the events that move, their tables, and a diagnostic with the query that counts what stays."""
-
-
-def find_late_kinds(events: pa.Table, diagnostics: DiagnosticCounts) -> set[str]:
-    """Return the kinds of late events among rows of `other_events`; count device activity that no table takes."""
-    kinds = set()
-    categories = {text: (text or "").lower() for text in pc.unique(events.column("category")).to_pylist()}
-    if _METRICS_CATEGORY in categories.values():
-        kinds.add(METRICS)
-    if not set(_OP_CATEGORIES).isdisjoint(categories.values()):
-        kinds.add(PAIRS)
-    if None in categories:
-        metadata = events.filter(pc.equal(events.column("phase"), "M"))
-        if pc.any(pc.match_substring(metadata.column("args"), f'"{_ASCEND_DEVICE}"')).as_py():
-            kinds.add(ASCEND)
-    for category, lowered in categories.items():
-        if lowered.startswith(_DEVICE_PREFIXES):
-            is_activity = pc.and_(pc.equal(events.column("category"), category), pc.equal(events.column("phase"), "X"))
-            diagnostics.note("device_events_unmapped", category, count=pc.sum(is_activity).as_py() or 0)
-    return kinds
 
 
 def place_late_events(

@@ -5,19 +5,21 @@ range of the process group around the launch, `nccl:all_to_all`, names what was 
 """
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracelab.readers.kineto.mapping import COLLECTIVE_KIND
 from tracelab.store.writer import Sink
 
-_RANGE = "^(nccl|rccl|xccl|hccl|ucc|mpi):"
+COLLECTIVE_RANGE = "^(nccl|rccl|xccl|hccl|ucc|mpi):"
+"""Matches the range of a process group's collective; what follows is its name."""
+KERNEL_NAME = "(?i)ccl"
+"""Matches the kernels of collective libraries."""
 
 _QUERY = f"""
     with ranges as (
-        select tid, start_ns, try(start_ns + dur_ns) as end_ns, regexp_replace(name, '{_RANGE}', '') as raw_name
+        select
+            tid, start_ns, try(start_ns + dur_ns) as end_ns, regexp_replace(name, '{COLLECTIVE_RANGE}', '') as raw_name
         from read_parquet($annotations)
-        where scope = 'cpu' and regexp_matches(name, '{_RANGE}')
+        where scope = 'cpu' and regexp_matches(name, '{COLLECTIVE_RANGE}')
     ),
     calls as (  -- of a runtime's call and the driver's below it the outer one
         select correlation, arg_min(tid, start_ns) as tid, min(start_ns) as start_ns
@@ -29,7 +31,7 @@ _QUERY = f"""
         select k.device, k.stream, k.start_ns, k.dur_ns, k.correlation, k.external_id, c.tid, c.start_ns as call_ns
         from read_parquet($kernels) as k
         join calls as c using (correlation)
-        where regexp_matches(k.name, '(?i)ccl')
+        where regexp_matches(k.name, '{KERNEL_NAME}')
     ),
     named as (
         select l.*, r.raw_name, {COLLECTIVE_KIND.format("r.raw_name")} as collective
@@ -51,12 +53,6 @@ _WITHOUT_METADATA = """
         on n.correlation = c.correlation and n.start_ns = c.start_ns
         and n.device is not distinct from c.device and n.stream is not distinct from c.stream
 """
-
-
-def has_collective_ranges(annotations: pa.Table) -> bool:
-    """Whether any annotation is the range of a process group's collective."""
-    names = pc.unique(annotations.column("name").combine_chunks()).cast(pa.string())
-    return bool(pc.any(pc.match_substring_regex(names, _RANGE)).as_py())
 
 
 def add_range_collectives(sink: Sink, pid: int | None) -> None:

@@ -20,6 +20,7 @@ CATEGORY_ALIASES = {  # torch 1.8 to 1.11, already lower case
     "memset": "gpu_memset",
     "user": "user_annotation",
 }
+OP_CATEGORIES = ("cpu_op", *(old for old, new in CATEGORY_ALIASES.items() if new == "cpu_op"))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,14 @@ from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.diagnostics import MESSAGES
-from tracelab.readers.kineto.late_events import find_late_kinds
-from tracelab.readers.kineto.launch_ranges import has_collective_ranges
+from tracelab.readers.kineto.late_events import (
+    ASCEND,
+    ASCEND_DEVICE,
+    METRICS,
+    METRICS_CATEGORY,
+    PAIRS,
+)
+from tracelab.readers.kineto.launch_ranges import COLLECTIVE_RANGE, KERNEL_NAME
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.top_level_keys import Trace
 
@@ -26,6 +32,9 @@ _ALLOWED_KEYS = {
     *("hip_runtime_version", "hip_driver_version", "roctracer_version"),
 }
 """Top-level keys that are stored in the run's tags; others may name users, jobs and machines."""
+
+_DEVICE_PREFIXES = ("hpu_", "mtia_", "xpu_", "mlu_", "gcu_", "musa_", "aiu_", "npu_", "privateuse1_")
+"""Categories of device activity begin so."""
 
 _INCOMPLETE_CODES = ("header_damaged", "events_twice")
 """Diagnostic codes of files that were not read completely."""
@@ -43,6 +52,9 @@ class TraceSummary:
     copies_without_size: int = 0
     late_kinds: set[str] = field(default_factory=set)
     has_collective_ranges: bool = False
+    collective_kernels: int = 0
+    noted_kernels: int = 0
+    """Communication kernels with metadata of their own."""
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
 
     @property
@@ -74,9 +86,8 @@ class TraceSummary:
                 self._note_durations(table)
             if name == "other_events":
                 self._note_windows(table)
-                self.late_kinds |= find_late_kinds(table, self.diagnostics)
-            if name == "annotations" and not self.has_collective_ranges:
-                self.has_collective_ranges = has_collective_ranges(table)
+                self._note_late_kinds(table)
+            self._note_collectives(name, table)
             if name == "memcpys":
                 self.copies_without_size += table.column("size_bytes").null_count
             for time in ("start_ns", "time_ns"):
@@ -84,6 +95,38 @@ class TraceSummary:
                     first = pc.min(table.column(time)).as_py()
                     times = [value for value in (self.first_time_ns, first) if value is not None]
                     self.first_time_ns = min(times, default=None)
+
+    def _note_late_kinds(self, events: pa.Table) -> None:
+        """Note the kinds of late events among rows of `other_events`; count device activity that no table takes."""
+        categories = {text: (text or "").lower() for text in pc.unique(events.column("category")).to_pylist()}
+        if METRICS_CATEGORY in categories.values():
+            self.late_kinds.add(METRICS)
+        if not set(mapping.OP_CATEGORIES).isdisjoint(categories.values()):
+            self.late_kinds.add(PAIRS)
+        if None in categories:
+            metadata = events.filter(pc.equal(events.column("phase"), "M"))
+            if pc.any(pc.match_substring(metadata.column("args"), f'"{ASCEND_DEVICE}"')).as_py():
+                self.late_kinds.add(ASCEND)
+        for category, lowered in categories.items():
+            if lowered.startswith(_DEVICE_PREFIXES):
+                is_activity = pc.and_(
+                    pc.equal(events.column("category"), category), pc.equal(events.column("phase"), "X")
+                )
+                self.diagnostics.note("device_events_unmapped", category, count=pc.sum(is_activity).as_py() or 0)
+
+    def _note_collectives(self, name: str, table: pa.Table) -> None:
+        """Count the communication kernels and those with metadata, and look for ranges that name collectives."""
+        if name == "annotations":
+            self.has_collective_ranges = self.has_collective_ranges or bool(_matching_names(table, COLLECTIVE_RANGE))
+        elif name == "kernels":
+            self.collective_kernels += _matching_names(table, KERNEL_NAME)
+        elif name == "collectives":
+            self.noted_kernels += pc.sum(pc.equal(table.column("origin"), "kernel")).as_py() or 0
+
+    @property
+    def needs_ranges(self) -> bool:
+        """Whether the ranges that launched kernels may name collectives that the kernels do not."""
+        return self.has_collective_ranges and self.collective_kernels > self.noted_kernels
 
     def _note_durations(self, table: pa.Table) -> None:
         dur, start = table.column("dur_ns"), table.column("start_ns")
@@ -205,3 +248,10 @@ def _cuda_version(value: object) -> str | None:
     """Return CUDA's version number (12090) as people write it (12.9)."""
     number = _int(value)
     return f"{number // 1000}.{number % 1000 // 10}" if number else None
+
+
+def _matching_names(table: pa.Table, pattern: str) -> int:
+    """Count the rows whose name matches."""
+    counts = pc.value_counts(table.column("name").cast(pa.string()))
+    matching = pc.match_substring_regex(counts.field("values"), pattern)
+    return int(pc.sum(counts.field("counts").filter(matching)).as_py() or 0)

@@ -49,7 +49,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
     sink.close()
     if summary.late_kinds:
         place_late_events(sink, summary.late_kinds, summary.cpu_pids, summary.only_pid, summary.diagnostics)
-    if summary.has_collective_ranges:
+    if summary.needs_ranges:
         add_range_collectives(sink, summary.only_pid)
     _correct(sink, trace, summary, assumptions, rank or 0)
     if summary.copies_without_size:
