@@ -254,7 +254,9 @@ class _Recovery:
         if end is None:
             is_short = self._end - at <= _MAX_CARRIED_BYTES
             return Border(self._data[at:]) if is_short else self._lose(at, "event_lost", self._end)
-        line = self._repair.rewrite_damaged(self._data[at:end].rstrip(b" \t\r\n,"), is_complete=end < self._end)
+        # a bracket that is added may not make one event of two
+        is_complete = end < self._end and len(PHASE_KEY.findall(self._text, at, end)) <= 1
+        line = self._repair.rewrite_damaged(self._data[at:end].rstrip(b" \t\r\n,"), is_complete=is_complete)
         if line is None:
             return self._lose(at, "event_lost", end)
         self._lines.append(line)
