@@ -160,7 +160,7 @@ def test_parquet_is_refused_on_a_terminal(lab: Path) -> None:
     assert "refusing to write binary Parquet to a terminal" in text
 
 
-def test_python_asks_the_same(lab: Path, question: Path) -> None:
+def test_python_runs_the_same(lab: Path, question: Path) -> None:
     opened = tracelab.open(lab)
     assert opened.query(str(question), min_dur_ns=1501).arrow().column("kernel").to_pylist() == ["gemm"]
     assert opened.sql("select count(*) as n from kernels").to_pylist() == [{"n": 3}]
@@ -170,7 +170,7 @@ def test_the_store_of_the_environment_is_the_default(run: Run) -> None:
     assert run("sql", "select count(*) as n from kernels").stdout == "n\n3\n"
 
 
-def test_ranks_assumed_of_several_files_are_told_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_ranks_assumed_of_several_files_are_reported_in_one_line(run: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(json.dumps({"traceEvents": [kernel(name)]}))
     told = run("ingest", tmp_path / "a.json", tmp_path / "b.json", "--store", tmp_path / "lab").stderr
@@ -207,7 +207,7 @@ def test_an_unknown_run_is_the_same_sentence_everywhere(
     assert (result.exit_code, result.stderr) == (3, sentence)
 
 
-def test_a_file_without_events_says_so(run: Run, tmp_path: Path) -> None:
+def test_a_file_without_events_reports_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"traceEvents": []}')
     told = run("ingest", tmp_path / "a.json", "--store", tmp_path / "lab").stderr
     assert "a: a.json; no events\n" in told

@@ -61,7 +61,7 @@ def test_without_an_error_it_exits_with_0(run: Run) -> None:
     assert result.stderr == "Every check passed: no findings.\n"
 
 
-def test_a_warning_fails_only_where_strict_is_asked_for(run: Run, cut: Path) -> None:
+def test_a_warning_fails_only_where_strict_is_requested(run: Run, cut: Path) -> None:
     arguments = ("doctor", cut, "--check", "negative_duration", "--check", "stream_overlap")
     assert run(*arguments).exit_code == 0
     build_store(cut, {"kernels": [KERNEL | {"source": "b", "dur_ns": -1}]})
@@ -95,7 +95,7 @@ def test_files_of_several_ranks_are_one_run(run: Run, tmp_path: Path) -> None:
     assert [(row["run"] is not None, row["rank"], row["count"]) for row in rows] == [(True, 0, 3), (True, 1, 4)]
 
 
-def test_a_file_that_cannot_be_read_beside_one_that_can_is_said(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_beside_one_that_can_is_reported(run: Run, tmp_path: Path) -> None:
     path = write_trace(tmp_path / "rank-0.json", kernels=3)
     result = run("doctor", path, tmp_path / "none.json")
     assert (result.exit_code, f"{tmp_path / 'none.json'}: no such file" in result.stderr) == (1, True)
@@ -124,7 +124,7 @@ def test_a_hostile_name_prints_no_control_character(run: Run, tmp_path: Path) ->
         (["--check", "graph_hiden"], 2, "did you mean 'graph_hidden'?"),
     ],
 )
-def test_what_cannot_be_examined_is_said_in_one_line(
+def test_what_cannot_be_examined_is_reported_in_one_line(
     run: Run, tmp_path: Path, arguments: list[str], code: int, said: str
 ) -> None:
     (tmp_path / "other.txt").write_text("no trace")

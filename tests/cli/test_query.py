@@ -18,7 +18,7 @@ from tracelab.query import execute, library
 Run = Callable[..., Result]
 
 
-def test_alone_it_lists_every_question_with_its_title(run: Run) -> None:
+def test_alone_it_lists_every_query_with_its_title(run: Run) -> None:
     listed = json.loads(run("query", "--format", "json").stdout)
     tools = {name: ", ".join(tools) for name, tools in library.variants().items()}
     assert listed == [
@@ -27,12 +27,12 @@ def test_alone_it_lists_every_question_with_its_title(run: Run) -> None:
     assert tools["gpu_breakdown"] == "hta, tracelens"
 
 
-def test_help_lists_the_questions(run: Run) -> None:
+def test_help_lists_the_queries(run: Run) -> None:
     text = run("query", "--help").stdout
     assert all(name in text for name in library.library())
 
 
-def test_help_of_a_question_comes_from_its_header(run: Run, question: Path) -> None:
+def test_help_of_a_query_comes_from_its_header(run: Run, question: Path) -> None:
     text = run("query", question, "--help").stdout
     for part in (
         "Which kernels ran long enough?",
@@ -47,7 +47,7 @@ def test_help_of_a_question_comes_from_its_header(run: Run, question: Path) -> N
 
 
 @pytest.mark.parametrize("name", library.library())
-def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> None:
+def test_every_query_of_the_library_explains_itself(run: Run, name: str) -> None:
     result = run("query", name, "--help")
     assert result.exit_code == 0
     assert "Columns of the answer" in result.stdout
@@ -55,7 +55,7 @@ def test_every_question_of_the_library_explains_itself(run: Run, name: str) -> N
 
 
 @pytest.mark.parametrize("name", library.library())
-def test_every_example_of_a_questions_help_parses(name: str) -> None:
+def test_every_example_of_a_query_help_parses(name: str) -> None:
     question = QueryCommand(library.find(name))
     examples = [line.strip() for line in str(question.epilog).splitlines() if line.startswith("  tracelab query ")]
     assert len(examples) == 2
@@ -63,12 +63,12 @@ def test_every_example_of_a_questions_help_parses(name: str) -> None:
         question.make_context(name, shlex.split(example)[3:])
 
 
-def test_like_stands_in_the_help_of_exactly_the_questions_that_have_it(run: Run) -> None:
+def test_like_is_in_the_help_of_exactly_the_queries_that_have_it(run: Run) -> None:
     said = {name for name in library.library() if "--like" in run("query", name, "--help").stdout}
     assert said == set(library.variants())
 
 
-def test_like_asks_the_question_of_that_tool(run: Run, question: Path) -> None:
+def test_like_runs_the_query_of_that_tool(run: Run, question: Path) -> None:
     answers = [
         run("query", "kernel_concurrency", *words, "--format", "json").stdout
         for words in (["--like", "nvprof"], ["--like=nvprof"], ["--device", 0, "--like", "nvprof"])
@@ -78,7 +78,7 @@ def test_like_asks_the_question_of_that_tool(run: Run, question: Path) -> None:
     assert {row["device"] for row in json.loads(answers[2])} == {0}
 
 
-def test_help_with_like_says_what_differs_and_what_that_tool_takes(run: Run) -> None:
+def test_help_with_like_states_what_differs_and_what_that_tool_takes(run: Run) -> None:
     text = " ".join(run("query", "gpu_breakdown", "--like", "hta", "--help").stdout.split())
     for part in (
         "It differs from gpu_breakdown",
@@ -159,7 +159,7 @@ def test_a_plot_is_written_and_the_table_is_not(run: Run, question: Path, tmp_pa
     assert path.read_bytes().startswith(signs[suffix])
 
 
-def test_what_a_plot_has_no_room_for_is_said_with_the_option_that_narrows(
+def test_what_a_plot_has_no_room_for_is_reported_with_the_option_that_narrows(
     run: Run, question: Path, tmp_path: Path
 ) -> None:
     kernels = [{"run": f"r{number}", "source": "a", "device": 0, "name": "k", "dur_ns": 9} for number in range(30)]
@@ -203,14 +203,16 @@ def test_a_plot_is_not_overwritten(run: Run, question: Path, tmp_path: Path) -> 
         (["gpu_breakdown", "--include-last-profiler-step"], 2, "No such option"),
     ],
 )
-def test_what_cannot_be_answered_is_said(run: Run, question: Path, arguments: list[str], code: int, said: str) -> None:
+def test_what_cannot_be_answered_is_reported(
+    run: Run, question: Path, arguments: list[str], code: int, said: str
+) -> None:
     result = run("query", *(argument.replace("{question}", str(question)) for argument in arguments))
     assert result.exit_code == code
     assert said in result.stderr
     assert result.stdout == ""
 
 
-def test_a_question_without_a_chart_has_nothing_to_draw(run: Run, question: Path) -> None:
+def test_a_query_without_a_chart_has_nothing_to_draw(run: Run, question: Path) -> None:
     question.write_text("\n".join(line for line in QUESTION.splitlines() if "chart" not in line))
     result = run("query", question, "--plot", "plot.png")
     assert (result.exit_code, "no chart" in result.stderr) == (2, True)

@@ -106,14 +106,14 @@ def test_every_row_of_every_batch_is_there(said: Said) -> None:
     assert (len(out.splitlines()), err) == (1 + 2 + 400, "(400 rows)\n")
 
 
-def test_an_answer_without_rows_is_said(said: Said) -> None:
+def test_an_answer_without_rows_is_reported(said: Said) -> None:
     assert said("select name from kernels where false;") == ("name\n────\n", "(0 rows)\n")
 
 
 @pytest.mark.parametrize(
     ("rows", "told"), [(500, "(500 rows)"), (501, "(the first 500 rows; .rows N changes the limit, ")]
 )
-def test_a_long_answer_is_cut_and_says_so(said: Said, rows: int, told: str) -> None:
+def test_a_long_answer_is_cut_and_reports_it(said: Said, rows: int, told: str) -> None:
     out, err = said(f"from range({rows});")
     assert (len(out.splitlines()), err.startswith(told)) == (2 + 500, True)
 
@@ -194,18 +194,18 @@ def test_queries_are_listed_and_answered(said: Said) -> None:
     assert err == "(1 row)\n"
 
 
-def test_a_question_is_asked_in_the_definition_of_another_tool(said: Said) -> None:
+def test_a_query_runs_in_the_definition_of_another_tool(said: Said) -> None:
     out, err = said(".queries", ".query kernel_summary --like nvprof --device 1")
     assert "--like nsys, nvprof" in out
     assert "time_percent" in "".join(out.split())
     assert err == "(1 row)\n"
 
 
-def test_a_question_in_a_file_is_answered(said: Said, question: Path) -> None:
+def test_a_query_in_a_file_is_answered(said: Said, question: Path) -> None:
     assert said(f".query '{question}' --min-dur-ns 2000")[1] == "(1 row)\n"
 
 
-def test_a_question_in_a_file_stays_in_the_box(said: Said, question: Path, lab: Path) -> None:
+def test_a_query_in_a_file_runs_in_the_sandbox(said: Said, question: Path, lab: Path) -> None:
     question.write_text(QUESTION.replace("select run,", f"with x as (copy (select 1) to '{lab}/x.csv') select run,", 1))
     out, err = said(f".query {question}")
     assert (out, err.startswith("tracelab: refusing COPY"), (lab / "x.csv").exists()) == ("", True, False)
@@ -230,7 +230,7 @@ def test_a_question_in_a_file_stays_in_the_box(said: Said, question: Path, lab: 
         (".rows 0", ".rows takes a whole number above 0, not '0'"),
     ],
 )
-def test_a_command_that_cannot_be_carried_out_is_said(said: Said, line: str, sentence: str) -> None:
+def test_a_command_that_cannot_be_carried_out_is_reported(said: Said, line: str, sentence: str) -> None:
     out, err = said(line)
     assert (out, err.startswith(f"tracelab: {sentence}"), len(err.splitlines())) == ("", True, 1)
 

@@ -46,7 +46,7 @@ def test_an_answer_without_rows_is_an_empty_array(run: Run) -> None:
     assert json.loads(run("sql", "from kernels where false", "--format", "json").stdout) == []
 
 
-def test_csv_keeps_hostile_names_and_tells_null_from_empty(run: Run) -> None:
+def test_csv_keeps_hostile_names_and_distinguishes_null_from_empty(run: Run) -> None:
     text = run("sql", "select name, stream from kernels order by dur_ns", "--format", "csv").stdout
     assert list(csv.reader(io.StringIO(text)))[1:] == [["", ""], [HOSTILE, "7"], ["gemm", "7"]]
     assert text.splitlines()[1] == '"",'  # an empty text is quoted, a NULL is not
@@ -161,7 +161,7 @@ def test_a_failing_statement_leaves_no_file(run: Run, tmp_path: Path) -> None:
         (["--init", "--store", "elsewhere"], 3, "elsewhere"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(run: Run, arguments: list[str], code: int, said: str) -> None:
+def test_what_cannot_be_done_is_reported_in_one_line(run: Run, arguments: list[str], code: int, said: str) -> None:
     result = run("sql", *arguments)
     assert result.exit_code == code
     assert said in result.stderr
@@ -200,7 +200,7 @@ def test_ctrl_c_ends_with_130(lab: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sql", "select 1"], ["sql", "from range(100000)"], ["schema"]])
-def test_a_full_disk_behind_stdout_is_said(lab: Path, arguments: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_reported(lab: Path, arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "tracelab", *arguments],
@@ -216,7 +216,7 @@ def test_a_full_disk_behind_stdout_is_said(lab: Path, arguments: list[str]) -> N
     )
 
 
-def test_a_folder_that_takes_no_file_is_said(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_takes_no_file_is_reported(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -230,7 +230,7 @@ def test_a_folder_that_takes_no_file_is_said(run: Run, tmp_path: Path, monkeypat
 
 
 @pytest.mark.usefixtures("modes_bind")
-def test_a_folder_that_may_not_be_written_is_said_before_the_work(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_written_is_reported_before_the_work(run: Run, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     result = run("sql", "select error('asked')", "-o", closed / "x.csv")
@@ -248,7 +248,7 @@ def test_a_statement_of_undecodable_bytes_is_refused(run: Run) -> None:
     assert (result.exit_code, "not valid UTF-8" in result.stderr) == (2, True)
 
 
-def test_a_pipe_gets_a_table_as_wide_as_columns_says(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_a_table_as_wide_as_columns_states(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     statement = ("sql", "select repeat('x', 200) as name, 1 as n", "--format", "table")
     monkeypatch.delenv("COLUMNS", raising=False)
     assert max(map(len, run(*statement).stdout.splitlines())) > 200

@@ -36,7 +36,7 @@ def con(opened_lab: tuple[Path, duckdb.DuckDBPyConnection]) -> Iterator[duckdb.D
         ("create temp macro long(ns) as table select count(*) from kernels where dur_ns > ns", "from long(1)", 2),
     ],
 )
-def test_what_it_makes_can_be_asked(con: duckdb.DuckDBPyConnection, text: str, asked: str, answer: int) -> None:
+def test_what_it_makes_can_be_queried(con: duckdb.DuckDBPyConnection, text: str, asked: str, answer: int) -> None:
     temp_objects.create(con, text)
     assert sandbox.run(con, asked).column(0).to_pylist() == [answer]
 

@@ -23,7 +23,7 @@ def recorded(windows: Schedule, steps: int) -> list[int]:
         (Schedule("step", first=0, active=1, wait=0, cycles=3), [0, 1, 2]),
     ],
 )
-def test_so_many_steps_are_recorded_as_often_as_asked(windows: Schedule, steps: list[int]) -> None:
+def test_so_many_steps_are_recorded_as_often_as_requested(windows: Schedule, steps: list[int]) -> None:
     assert recorded(windows, 20) == steps
 
 
@@ -106,20 +106,20 @@ def test_what_was_recorded_until_a_failure_is_saved() -> None:
     assert diary.told[-2:] == ["stop", "save"]
 
 
-def test_a_failure_of_the_profiler_is_told_from_one_of_the_training() -> None:
+def test_a_failure_of_the_profiler_is_distinguished_from_one_of_the_training() -> None:
     capture = StepCapture(Schedule("all", first=0, active=1, wait=0, cycles=1), Diary(broken="start"), Cancellation())
     with pytest.raises(ProfilerError, match="RuntimeError: CUPTI is busy"), capture.run():
         pass
 
 
-def test_what_could_not_be_saved_of_a_run_that_broke_off_is_told() -> None:
+def test_what_could_not_be_saved_of_a_run_that_broke_off_is_reported() -> None:
     capture = StepCapture(Schedule("step", first=0, active=5, wait=0, cycles=1), Diary(broken="save"), Cancellation())
     with pytest.raises(ValueError, match="boom"), capture.run(), capture.step(0):
         raise ValueError("boom")
     assert str(capture.unsaved) == "RuntimeError: CUPTI is busy"
 
 
-def test_being_told_to_stop_waits_until_a_trace_is_written() -> None:
+def test_a_request_to_stop_waits_until_a_trace_is_written() -> None:
     stop = Cancellation()
 
     class Told(Diary):

@@ -113,7 +113,7 @@ def test_work_goes_on_until_a_card_has_come_to_its_limits(one_s: float, least_s:
 
 
 @needs_torch
-def test_what_roofline_asks_for_is_what_is_measured(tmp_path: Path) -> None:
+def test_what_roofline_requests_is_what_is_measured(tmp_path: Path) -> None:
     import torch
 
     from tracelab.collect.ceilings.kernels import Bench, measurements

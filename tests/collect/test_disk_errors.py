@@ -36,7 +36,7 @@ def test_a_scratch_folder_with_room_is_no_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("left_bytes", "number"), [(2000, errno.EFBIG), (1999, errno.ENOSPC)])
-def test_what_torch_left_of_a_trace_tells_why_there_is_none_and_goes(
+def test_what_torch_left_of_a_trace_shows_why_there_is_none_and_goes(
     tmp_path: Path, left_bytes: int, number: int
 ) -> None:
     (tmp_path / "trace.json.tmp").write_bytes(b"x" * left_bytes)

@@ -167,7 +167,7 @@ def of_slurm(rank: int) -> dict[str, str]:
     return {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
 
 
-def test_ctrl_c_ends_a_run_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_and_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "faulty.py"
     path.write_text(WORKLOAD.format(fault="time.sleep(600)"))
     options = ["--device", "cpu", "--warmup", "1", "--steps", "5", "--out", str(tmp_path), "--run", "r"]

@@ -71,7 +71,7 @@ class Gpu:
         return torch.empty(length)
 
 
-def test_a_recorded_step_of_a_gpu_asks_it_for_nothing_until_the_window_is_over(tmp_path: Path) -> None:
+def test_a_recorded_step_of_a_gpu_requests_nothing_from_it_until_the_window_is_over(tmp_path: Path) -> None:
     gpu = Gpu()
     record = StepLog(RankContext(gpu, Settings("mine", device="cuda"), Job(), torch.device("cuda", 0)), tmp_path)
     told = []

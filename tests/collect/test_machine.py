@@ -102,7 +102,7 @@ def card(device, source, **known):
     )
 
 
-def test_nvml_tells_a_card_in_base_units_and_memory_as_nvidia_smi_does(nvml):
+def test_nvml_reports_a_card_in_base_units_and_memory_as_nvidia_smi_does(nvml):
     nvml()
     assert list_gpus(NOWHERE) == [
         card(device, "nvml", total_bytes=150_754_820_096, used_bytes=11_534_336 + device, temperature_c=41.0)
@@ -110,7 +110,7 @@ def test_nvml_tells_a_card_in_base_units_and_memory_as_nvidia_smi_does(nvml):
     ]
 
 
-def test_an_older_nvml_is_asked_by_its_own_names(nvml):
+def test_an_older_nvml_is_queried_by_its_own_names(nvml):
     nvml(
         nvmlMemory_v2=None,
         nvmlDeviceGetTemperatureV=None,
@@ -139,21 +139,21 @@ def test_a_card_that_may_not_be_opened_keeps_its_place(nvml):
     assert [(each.device, each.uuid) for each in list_gpus(NOWHERE)] == [(0, None), (1, UUIDS[1])]
 
 
-def test_a_slice_of_a_card_is_asked_for_by_its_own_name(nvml):
+def test_a_slice_of_a_card_is_requested_by_its_own_name(nvml):
     nvml()
     name = "MIG-11111111-0000-0000-0000-000000000000"
     (only,) = list_gpus(NOWHERE | {"CUDA_VISIBLE_DEVICES": name})
     assert (only.device, only.uuid, only.used_bytes) == (0, name, 11_534_343)
 
 
-def test_nvidia_smi_tells_the_same_where_nvml_is_not_there():
+def test_nvidia_smi_reports_the_same_where_nvml_is_not_there():
     assert list_gpus(smi()) == [
         card(device, "nvidia-smi", total_bytes=143_771 * 1_048_576, used_bytes=(10 + device) * 1_048_576)
         for device in (0, 1)
     ]
 
 
-def test_an_older_nvidia_smi_is_asked_for_what_it_knows():
+def test_an_older_nvidia_smi_is_queried_for_what_it_knows():
     assert [each.throttle_reasons for each in list_gpus(smi("old"))] == ["sw_power_cap, sw_thermal_slowdown"] * 2
 
 
@@ -164,7 +164,7 @@ def test_without_a_driver_there_are_no_cards(nvml):
     assert gpu_source.open_gpu_source(NOWHERE) is None
 
 
-def test_torch_is_asked_where_nothing_else_answers(monkeypatch):
+def test_torch_is_used_where_nothing_else_answers(monkeypatch):
     known = SimpleNamespace(name="NVIDIA L4", major=8, minor=9, total_memory=23_000_000_000, uuid="bbbb-1")
     cuda = SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 1, get_device_properties=lambda device: known
@@ -204,7 +204,7 @@ def test_reasons_for_a_low_clock_are_words_and_unknown_ones_stay_numbers():
     assert (throttle_reasons(0), throttle_reasons(None)) == ("none", None)
 
 
-def test_a_host_tells_its_memory_and_that_of_a_tree_of_processes():
+def test_a_host_reports_its_memory_and_that_of_a_tree_of_processes():
     block = bytearray(os.urandom(1 << 20)) * 64
     now = read_host(os.getpid())
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())

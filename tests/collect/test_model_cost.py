@@ -106,7 +106,7 @@ def test_a_transformer_of_pictures_is_built_for_their_size() -> None:
         ("cifar100", "--data-root has no folder cifar-100-python"),
     ],
 )
-def test_a_data_set_that_is_not_there_is_told_with_what_to_do(tmp_path: Path, data: str, sentence: str) -> None:
+def test_a_data_set_that_is_not_there_is_reported_with_what_to_do(tmp_path: Path, data: str, sentence: str) -> None:
     module = load_module(find_workload("image_classification"))
     with pytest.raises(ValueError, match=sentence):
         module.data(build_settings(module, {"data": data, "data_root": str(tmp_path)}, {}), train=True)

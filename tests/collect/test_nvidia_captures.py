@@ -133,7 +133,7 @@ def test_how_the_program_fares_is_not_the_capture_s_status(tmp_path, profiler):
     assert (verdict, bool(export.files)) == (("ok", None), True)
 
 
-def test_counters_that_are_not_permitted_are_said_plainly(tmp_path):
+def test_counters_that_are_not_permitted_are_reported_plainly(tmp_path):
     _, _, (status, sentence) = captured(tmp_path, "ncu", *STEP, fault="permission")
     assert status == "permission_denied"
     assert "NVreg_RestrictProfilingToAdminUsers=0" in sentence
@@ -151,7 +151,7 @@ def test_counters_that_are_not_permitted_are_said_plainly(tmp_path):
         ("nsys", "export_fails", "rank0.nsys-rep could not be exported: Error: the report is damaged"),
     ],
 )
-def test_a_failure_of_the_tool_is_told_with_what_to_do(tmp_path, profiler, fault, said):
+def test_a_failure_of_the_tool_is_reported_with_what_to_do(tmp_path, profiler, fault, said):
     _, export, (status, sentence) = captured(tmp_path, profiler, *STEP, fault=fault)
     assert said in sentence
     assert (status, export.files) == ("profiler_error", ())
@@ -249,7 +249,7 @@ def test_a_metric_that_ncu_does_not_know_is_refused_with_the_nearest(tmp_path):
         nvidia.prepare_capture("ncu", tmp_path / "rank0", environ(), metrics=["dram__read_bytes.sum"])
 
 
-def test_old_versions_are_asked_for_what_they_know(tmp_path):
+def test_old_versions_are_queried_for_what_they_know(tmp_path):
     _, export, verdict = captured(tmp_path, "nsys", *STEP, fault="old")
     assert (verdict, export.kernels) == (("ok", None), 2)
     _, export, verdict = captured(tmp_path, "ncu", *STEP, fault="old")
@@ -258,7 +258,7 @@ def test_old_versions_are_asked_for_what_they_know(tmp_path):
         nvidia.prepare_capture("ncu", tmp_path / "rank0", environ("old"), clock_control="boost")
 
 
-def test_the_record_tells_the_capture_without_a_path(tmp_path):
+def test_the_record_reports_the_capture_without_a_path(tmp_path):
     capture = nvidia.prepare_capture("nsys", tmp_path / "rank0", environ("old"))
     told = nvidia.capture_record(capture)
     assert told["tool_version"] == "2020.3.1.72"

@@ -54,7 +54,7 @@ def test_nsys_on_a_processor_traces_ranges_and_system_calls():
     ]
 
 
-def test_what_a_version_does_not_know_is_left_out_and_told():
+def test_what_a_version_does_not_know_is_left_out_and_reported():
     old = Tool("nsys", "nsys", "2020.3", {"profile": "--sample= --capture-range=", "export": ""})
     line = profile_command(Capture(old, Path("rank0")), ["p"])
     assert line == [

@@ -37,7 +37,7 @@ def test_a_listing_with_suffixes_names_the_same_metrics():
     assert parse_metric_list("==ERROR== Driver could not be loaded.\n") == frozenset()
 
 
-def test_the_first_way_of_counting_that_the_chip_has_is_asked_for():
+def test_the_first_way_of_counting_that_the_chip_has_is_requested():
     assert asked_of("dram__bytes", "dram__bytes_read", "dram__bytes_write", "lts__t_sectors") == [
         "dram__bytes.sum",
         "lts__t_sectors.sum",
@@ -47,7 +47,7 @@ def test_the_first_way_of_counting_that_the_chip_has_is_asked_for():
     assert asked_of("dram__bytes_read") == []
 
 
-def test_packed_arithmetic_is_asked_for_where_there_is_any():
+def test_packed_arithmetic_is_requested_where_there_is_any():
     name = "smsp__sass_thread_inst_executed_op_ffma2_pred_on"
     assert asked_of(name) == [f"{name}.sum"]
 
@@ -94,5 +94,5 @@ def test_a_metric_that_is_not_known_is_refused_with_the_nearest(asked, said):
     assert str(refused.value).endswith(said)
 
 
-def test_a_metric_asked_for_twice_is_taken_once():
+def test_a_metric_requested_twice_is_taken_once():
     assert merge_metrics(["a__b.sum", "c__d.sum"], ["c__d.sum", "e__f.sum"]) == ("a__b.sum", "c__d.sum", "e__f.sum")

@@ -69,7 +69,7 @@ def test_ncu_takes_every_option_and_profiles_no_kernel_without_a_gpu(tmp_path):
 
 @NCU
 @pytest.mark.parametrize("chip", ["gv100", "tu102", "ga100", "ad102", "gh100"])
-def test_ncu_knows_every_metric_of_the_roofline_that_it_is_asked_for(chip):
+def test_ncu_knows_every_metric_of_the_roofline_that_it_is_requested(chip):
     ncu = shutil.which("ncu")
     asked = [ncu, "--query-metrics", "--chips", chip]
     known = parse_metric_list(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)

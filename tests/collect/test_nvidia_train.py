@@ -26,7 +26,7 @@ def trained(tmp_path, fault="", **variables):
 
 
 @needs_torch
-def test_a_run_under_nsys_is_exported_and_says_what_it_was_made_with(tmp_path):
+def test_a_run_under_nsys_is_exported_and_states_what_it_was_made_with(tmp_path):
     told, files = trained(tmp_path)
     assert (told["status"], told["profiler"]) == ("ok", "nsys")
     assert {"rank0.nsys-rep", "rank0.sqlite"} < set(files)

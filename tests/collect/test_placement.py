@@ -32,13 +32,13 @@ def test_without_a_launcher_there_is_no_job() -> None:
     assert read_launcher_env({"RANK": "1", "WORLD_SIZE": "2"}) is None
 
 
-def test_torchrun_tells_the_rank() -> None:
+def test_torchrun_reports_the_rank() -> None:
     job = read_launcher_env(TORCHRUN)
     assert job is not None
     assert (job.rank, job.local_rank, job.world_size, job.host_index, job.rendezvous_env) == (5, 1, 8, 1, ())
 
 
-def test_srun_tells_the_rank_and_where_to_meet() -> None:
+def test_srun_reports_the_rank_and_where_to_meet() -> None:
     job = read_launcher_env(SRUN)
     assert job is not None
     assert (job.rank, job.local_rank, job.world_size, job.local_world_size, job.host_index) == (6, 2, 8, 4, 1)
@@ -91,12 +91,12 @@ def test_ranks_without_parallelism_are_refused() -> None:
         place_ranks(Settings("transformer", device="cpu"), TORCHRUN)
 
 
-def test_local_ranks_are_as_many_as_asked() -> None:
+def test_local_ranks_are_as_many_as_requested() -> None:
     decided = place_ranks(Settings("transformer", device="cpu", parallel="fsdp", gpus=3), {})
     assert (decided.ranks, [decided.rank_job(rank).local_rank for rank in decided.ranks]) == ((0, 1, 2), [0, 1, 2])
 
 
-def test_on_a_processor_ddp_has_one_rank_unless_told_otherwise() -> None:
+def test_on_a_processor_ddp_has_one_rank_by_default() -> None:
     assert place_ranks(Settings("transformer", device="cpu", parallel="ddp"), {}).world_size == 1
 
 

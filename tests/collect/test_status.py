@@ -55,7 +55,7 @@ FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too
         ),
     ],
 )
-def test_a_full_disk_is_told_with_which_one_and_what_to_do(error: OSError, said: str) -> None:
+def test_a_full_disk_is_reported_with_which_one_and_what_to_do(error: OSError, said: str) -> None:
     assert status_of_error(error, PLACES) == ("failed", said)
 
 
@@ -91,7 +91,7 @@ def test_a_process_that_does_not_stop_ran_out_of_time() -> None:
     assert status_of_exit(ProcessExit(0, -signal.SIGKILL, "timeout", ""), False)[0] == "timeout"
 
 
-def test_profiling_that_is_not_permitted_is_told_with_the_cure() -> None:
+def test_profiling_that_is_not_permitted_is_reported_with_the_cure() -> None:
     status, error = status_of_exit(ProcessExit(0, 1, "itself", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), False)
     assert (status, "NVreg_RestrictProfilingToAdminUsers=0" in error) == ("permission_denied", True)
 
@@ -138,7 +138,7 @@ STOPPED = {
         (STOPPED | {"windows": 0, "files": []}, "reached the time limit; nothing was recorded before it"),
     ],
 )
-def test_the_time_limit_is_told_with_what_is_kept(answer: dict[str, object], sentence: str) -> None:
+def test_the_time_limit_is_reported_with_what_is_kept(answer: dict[str, object], sentence: str) -> None:
     found = rank_outcome(ProcessExit(0, 1, "timeout", ""), answer, {}, killed_for_memory=False)
     assert (found["status"], found["error"]) == ("timeout", sentence)
 

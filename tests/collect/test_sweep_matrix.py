@@ -127,11 +127,11 @@ def test_names_that_would_be_too_long_or_alike_end_in_a_digest() -> None:
         (f"workload = 'gemm'\n[axes]\nseed = {list(range(101))}\nbatch_size = {list(range(1, 101))}", "10,100 cells"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_file_is_said(text: str, sentence: str) -> None:
+def test_what_is_wrong_in_a_file_is_reported(text: str, sentence: str) -> None:
     assert sentence in refusal(text)
 
 
-def test_cells_that_ran_are_not_chosen_again_but_those_asked_for() -> None:
+def test_cells_that_ran_are_not_chosen_again_but_those_requested() -> None:
     cells = sweep(MATRIX).cells
     states = dict(zip([cell.run for cell in cells], ["ok", "failed", "not_run", "running"], strict=True))
 

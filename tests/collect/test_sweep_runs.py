@@ -75,7 +75,7 @@ def test_run_that_is_killed_or_crashes_is_a_status_and_the_next_one_runs(lab: La
     assert lab.states == ["failed", "failed", "oom", "ok"]
 
 
-def test_same_command_again_runs_nothing_and_redo_runs_what_is_asked_for(lab: Lab) -> None:
+def test_same_command_again_runs_nothing_and_redo_runs_what_is_requested(lab: Lab) -> None:
     lab.run(seed1="oom")
     assert lab.run() == []
     assert [result.cell.run for result in lab.run(redo=("oom",))] == ["S-seed1"]
@@ -106,7 +106,7 @@ def test_cells_that_never_run_are_seen_in_the_store(lab: Lab, tmp_path: Path) ->
         ({"device": "auto"}, (None, 1, 8)),
     ],
 )
-def test_a_cell_that_never_ran_says_how_large_it_was_to_be(
+def test_a_cell_that_never_ran_states_how_large_it_was_to_be(
     options: dict[str, Any], size: tuple[int | None, ...]
 ) -> None:
     said = state.planned_run_json(Settings("image_classification", **options))

@@ -74,7 +74,7 @@ def test_settings_that_change_a_result_are_differences(
 @pytest.mark.parametrize(
     ("data", "found"), [("folder", {"data_root": ("imagenet", "places")}), ("cifar10", {}), ("cifar100", {})]
 )
-def test_the_place_of_a_data_set_is_a_difference_where_it_says_which_one_it_is(
+def test_the_place_of_a_data_set_is_a_difference_where_it_states_which_one_it_is(
     data: str, found: dict[str, tuple[object, object]]
 ) -> None:
     ran = Settings("image_classification", data=data, data_root=Path("/a/imagenet"))
@@ -82,7 +82,7 @@ def test_the_place_of_a_data_set_is_a_difference_where_it_says_which_one_it_is(
 
 
 @pytest.mark.parametrize("file", sorted(COLLECTORS.glob("sweeps/*.toml")), ids=lambda path: path.stem)
-def test_a_run_is_asked_for_as_its_cell_is(file: Path, tmp_path: Path) -> None:
+def test_a_run_is_requested_as_its_cell_is(file: Path, tmp_path: Path) -> None:
     for cell in load_sweep(file, tmp_path, fixed={"data_root": str(tmp_path)}).cells:
         settings = cell.settings
         if settings.device != "cuda":  # else the plan needs the GPUs
@@ -90,7 +90,7 @@ def test_a_run_is_asked_for_as_its_cell_is(file: Path, tmp_path: Path) -> None:
         assert compare_settings(cell.settings, {"axes": json.loads(json.dumps(recorded_options(settings)))}) == {}
 
 
-def test_a_cell_that_has_not_run_is_described_as_it_is_asked_for_now(tmp_path: Path) -> None:
+def test_a_cell_that_has_not_run_is_described_as_it_is_requested_now(tmp_path: Path) -> None:
     for text in (FILE, FILE + "[fixed]\nsteps = 7\n"):
         (tmp_path / "S.toml").write_text(text)
         state.write_planned_runs(load_sweep(tmp_path / "S.toml", tmp_path / "runs"), tmp_path / "S.toml")

@@ -44,7 +44,7 @@ def test_a_trace_is_the_same_in_whatever_pieces_it_is_read(
         "",
     ],
 )
-def test_what_is_no_json_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+def test_what_is_no_json_is_reported_as_none(tmp_path: Path, text: str) -> None:
     assert check_trace(written(tmp_path, text)).problem is not None
 
 

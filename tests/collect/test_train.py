@@ -180,7 +180,7 @@ def test_a_run_folder_is_one_run_with_what_was_varied(run: Run, asked: Callable[
     [("image_classification", {}, 10), ("image_classification", {"classes": "100"}, 100),
      ("transformer", {"vocabulary": "64"}, 64)],
 )  # fmt: skip
-def test_a_run_says_among_how_many_classes_it_would_guess(
+def test_a_run_states_among_how_many_classes_it_would_guess(
     run: Run, asked: Callable[[Result], Lab], workload: str, set_: dict[str, str], classes: int
 ) -> None:
     result = run(workload, profiler="none", shapes=False, set=set_)

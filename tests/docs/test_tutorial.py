@@ -35,7 +35,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return printed
 
 
-def test_the_commands_leave_what_they_are_said_to_leave(followed: dict[str, str]) -> None:
+def test_the_commands_leave_what_they_are_documented_to_leave(followed: dict[str, str]) -> None:
     assert followed["ls"] == "first.json.gz lab memory.svg report.html runs"
 
 

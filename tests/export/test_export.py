@@ -280,12 +280,12 @@ def test_several_runs_must_be_named(tmp_path):
         exported(tmp_path, tables)
 
 
-def test_processes_of_runs_and_ranks_that_were_not_asked_for_are_none(tmp_path):
+def test_processes_of_runs_and_ranks_that_were_not_requested_are_none(tmp_path):
     rows = [kernel(0, 1, run=run, rank=rank) for run in ("q", "r") for rank in (0, 1)]
     trace, _ = exported(tmp_path, {"kernels": rows}, runs=("r",), ranks=(1,))
     assert list(names(trace, "process_name").values()) == ["rank 1 · GPU 0"]
 
 
-def test_a_rank_without_events_is_said(tmp_path):
+def test_a_rank_without_events_is_reported(tmp_path):
     with pytest.raises(NoDataError, match="nothing was recorded of that rank and time"):
         exported(tmp_path, {"kernels": [kernel(0, 1)]}, ranks=(7,))

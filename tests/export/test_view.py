@@ -95,12 +95,12 @@ def test_the_time_that_a_connection_may_be_silent_is_a_minute():
     assert viewer.Handler.timeout == 60
 
 
-def test_a_port_that_is_taken_is_said(server):
+def test_a_port_that_is_taken_is_reported(server):
     with pytest.raises(TracelabError, match="name another with --port"):
         viewer.Server(server.served, server.port)
 
 
-def test_without_the_interface_a_sentence_says_how_to_get_it(monkeypatch):
+def test_without_the_interface_a_sentence_states_how_to_get_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TracelabError, match=r"run `pip install 'tracelab\[view\]'`"):
         viewer.interface_folder()

@@ -74,7 +74,7 @@ def test_device_of_the_files_list(tmp_path: Path) -> None:
     assert given(lab.one("devices"), expected) == expected
 
 
-def test_device_that_tells_little(tmp_path: Path) -> None:
+def test_device_that_knows_little(tmp_path: Path) -> None:
     lab = ranked(tmp_path, deviceProperties=[{"id": 17, "name": ""}])
     expected = {"device": 17, "name": None, "compute_capability": None, "sm_count": None, "memory_bytes": None}
     assert given(lab.one("devices"), expected) == expected

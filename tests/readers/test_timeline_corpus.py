@@ -235,7 +235,7 @@ def test_graphs_hold_the_work_that_their_calls_launched(answers: Answers) -> Non
     assert (launches, len(called), sum(expected.values())) == (95, 95, 706)
 
 
-def test_advice_stands_on_the_figures_of_the_other_questions(answers: Answers) -> None:
+def test_advice_rests_on_the_figures_of_the_other_queries(answers: Answers) -> None:
     rules = {(*place(row), row["rule"]): row for row in answers.said["advice"]}
     for key, row in answers.by_device("kernel_concurrency").items():
         concurrency, use = rules[*key, "low_kernel_concurrency"], rules[*key, "low_compute_utilization"]

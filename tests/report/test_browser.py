@@ -166,7 +166,7 @@ def test_paper_has_the_charts_that_were_never_seen(chromium: Page, path: Path, t
 PRINTED = "[...{}.tBodies[0].rows].filter(row => getComputedStyle(row).display !== 'none').length"
 
 
-def test_paper_says_where_a_table_is_cut_and_shows_all_of_its_columns(
+def test_paper_states_where_a_table_is_cut_and_shows_all_of_its_columns(
     chromium: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kernels = [GPU | {"name": f"k{at}", "grid_x": at, "start_ns": 20 * at, "dur_ns": 10} for at in range(60)]

@@ -159,7 +159,7 @@ def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:
 
 
 @pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
-def test_every_question_has_sentences_and_each_says_what_to_try(each: spec.Query) -> None:
+def test_every_query_has_sentences_and_each_advises(each: spec.Query) -> None:
     assert each.report is not None
     assert each.report.findings
     assert all(say.advice for say in each.report.findings)

@@ -67,7 +67,7 @@ def test_devices_of_a_run_stand_on_one_axis(chromium: Page, path: Path) -> None:
     assert option(chromium, "kernel_summary", "option.xAxis[0].max ?? null") == [100_000, 100_000, None]
 
 
-def test_the_sum_of_the_others_is_grey_and_tells_itself(chromium: Page, path: Path) -> None:
+def test_the_sum_of_the_others_is_grey_and_names_itself(chromium: Page, path: Path) -> None:
     chromium.open(path)
     see(chromium, "kernel_summary")
     last = "option.series[0].data.at(-1)"
@@ -95,7 +95,7 @@ def test_a_name_is_whole_and_in_its_own_script(chromium: Page, path: Path) -> No
     assert {f"{HOSTILE}1", "核2"} <= set(option(chromium, "kernel_summary", "option.yAxis[0].data")[0])
 
 
-def test_every_rank_tells_what_it_holds_at_an_instant(chromium: Page, path: Path) -> None:
+def test_every_rank_reports_what_it_holds_at_an_instant(chromium: Page, path: Path) -> None:
     chromium.open(path, height=1200)
     see(chromium, "memory_timeline")
     instance = "echarts.getInstanceByDom(document.querySelector('#memory_timeline .drawing'))"

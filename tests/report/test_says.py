@@ -15,7 +15,7 @@ HEADER = (
 FINDING = '-- [report]\n-- section = "time"\n-- [[report.findings]]\n'
 
 
-def test_a_header_places_its_question_and_says_its_sentences(tmp_path: Path) -> None:
+def test_a_header_places_its_query_and_states_its_sentences(tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     path.write_text(
         HEADER.format(
@@ -67,7 +67,7 @@ def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> 
         ),
     ],
 )
-def test_a_mistake_is_told_with_file_and_line(lines: str, said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_with_file_and_line(lines: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "q.sql"
     path.write_text(HEADER.format(lines))
     with pytest.raises(UsageError, match=said):

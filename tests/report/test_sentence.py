@@ -59,7 +59,7 @@ def said(asking: ReportSession, rows: list[dict[str, object]], *says: Finding) -
     return [html.unescape(re.sub(r"<[^>]+>", "", each)).replace("\xa0", " ") for each in lists]
 
 
-def test_the_worst_row_is_told_with_its_share_both_terms_and_the_rule(asking: ReportSession) -> None:
+def test_the_worst_row_is_reported_with_its_share_both_terms_and_the_rule(asking: ReportSession) -> None:
     assert said(asking, ROWS)[0] == (
         "b · rank 0 idles for 80.00 % (80.00 µs of 100.0 µs), at <b>. Try. "
         "Rule: idle_ns > 0.2 * window_ns, true for 2 of 4 rows."
@@ -76,11 +76,11 @@ def test_each_run_has_its_own_for_when_it_is_picked(both: ReportSession) -> None
     assert re.findall(r'data-count="([^"]*)"', written) == ["1 of 2 rows", "1 of 2 rows"]
 
 
-def test_what_is_within_the_threshold_is_said_to_be_fine(asking: ReportSession) -> None:
+def test_what_is_within_the_threshold_is_reported_as_fine(asking: ReportSession) -> None:
     assert said(asking, ROWS[:1]) == ["All is fine."]
 
 
-def test_the_first_row_of_each_value_is_told(asking: ReportSession) -> None:
+def test_the_first_row_of_each_value_is_reported(asking: ReportSession) -> None:
     each = replace(IDLE, when="idle_ns is not null", text="{rank}: {idle_ns}.", advice=None, most=5, each="rank")
     told = said(asking, ROWS, each)[0]
     assert told == (
@@ -89,7 +89,7 @@ def test_the_first_row_of_each_value_is_told(asking: ReportSession) -> None:
     )
 
 
-def test_runs_of_which_the_same_is_said_share_their_list(asking: ReportSession) -> None:
+def test_runs_of_which_the_same_is_reported_share_their_list(asking: ReportSession) -> None:
     shown = tuple(f"run {at:03}" for at in range(120))
     rows = [ROWS[0] | {"run": run, "idle_ns": 90_000 if run == "run 077" else 1} for run in shown]
     assert QUESTION.report is not None
@@ -109,7 +109,7 @@ def test_a_rule_without_a_value_in_any_row_is_not_fine_but_unknown(asking: Repor
     assert said(asking, rows) == ["Nobody knows. No row has a value for the rule idle_ns > 0.2 * window_ns."]
 
 
-def test_what_is_fine_tells_of_how_many_rows_it_is_known(asking: ReportSession) -> None:
+def test_what_is_fine_reports_how_many_rows_it_is_known(asking: ReportSession) -> None:
     assert said(asking, [ROWS[0], ROWS[3]]) == ["All is fine. Known of 1 of 2 rows."]
 
 
@@ -151,7 +151,7 @@ def test_a_place_in_a_clause_is_left_out_where_there_is_one(asking: ReportSessio
     assert said(both, ROWS[1:2], say)[0].startswith("a: the loader is slow.")
 
 
-def test_a_row_without_a_device_is_told_by_its_rank_alone(asking: ReportSession) -> None:
+def test_a_row_without_a_device_is_reported_by_its_rank_alone(asking: ReportSession) -> None:
     rows = [ROWS[0], ROWS[1] | {"device": None}]
     assert said(asking, rows)[0].startswith("rank 1 idles for 21.00 %")
 

@@ -56,7 +56,7 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     assert run["steps"] == [[4, 500, 900_000]]
 
 
-def test_it_is_told_where_the_time_is_spent_much_otherwise_than_on_average(section):
+def test_it_is_reported_where_the_time_is_spent_much_otherwise_than_on_average(section):
     """Of eight stretches of 512 µs the seventh copies throughout, the last idles for all but a nanosecond."""
     assert said(section) == [
         "From 3.584 ms on, the GPU idles for 100.00 % (512.0 µs of 512.0 µs): at least twice its average.",
@@ -64,7 +64,7 @@ def test_it_is_told_where_the_time_is_spent_much_otherwise_than_on_average(secti
     ]
 
 
-def test_shares_that_do_not_change_over_time_are_told_as_such(tmp_path):
+def test_shares_that_do_not_change_over_time_are_reported_as_such(tmp_path):
     """Computing for 100 of each 200 ns: idle for half of every stretch but the last, which ends with a kernel."""
     kernels = [GPU | {"name": GEMM, "start_ns": 200 * at, "dur_ns": 100} for at in range(80)]
     with open_report_session(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
@@ -135,7 +135,7 @@ def test_a_moment_has_the_colour_of_what_the_device_did(seen):
 
 
 @needs_browser
-def test_pointing_tells_exact_nanoseconds_and_shares_of_the_bin(seen):
+def test_pointing_reports_exact_nanoseconds_and_shares_of_the_bin(seen):
     chromium = drawn(seen)
     box = chromium.run(f"(() => {{ const b = {SURFACE}.getBoundingClientRect(); return [b.left, b.top, b.width] }})()")
     place = {"x": box[0] + 8 + 0.4 * (box[2] - 16), "y": box[1] + 20}
@@ -147,7 +147,7 @@ def test_pointing_tells_exact_nanoseconds_and_shares_of_the_bin(seen):
 
 
 @needs_browser
-def test_the_track_of_kernels_tells_how_many_were_in_flight_at_once(seen):
+def test_the_track_of_kernels_reports_how_many_were_in_flight_at_once(seen):
     chromium = drawn(seen)
     chromium.until(f"{SURFACE}.getAttribute('aria-description')")
     said = chromium.run(f"{SURFACE}.getAttribute('aria-description')")

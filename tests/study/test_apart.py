@@ -32,7 +32,7 @@ def on_two_machines(name: str) -> Tables:
     )
 
 
-def test_max_pooling_is_told_of_each_machine_apart() -> None:
+def test_max_pooling_is_reported_for_each_machine() -> None:
     assert evaluate("S3-12", on_two_machines("max_pool_backward_nchw")).verdict == (
         "net, Tesla K80: from batch 4 to 64 the share goes from 10.00 % to 40.00 %, the time of a sample from 0.025 µs "
         "to 0.025 µs; net, Tesla P40: from batch 2 to 128 the share goes from 80.00 % to 20.00 %, the time of a sample "
@@ -40,7 +40,7 @@ def test_max_pooling_is_told_of_each_machine_apart() -> None:
     )
 
 
-def test_winograd_is_told_of_each_machine_apart() -> None:
+def test_winograd_is_reported_for_each_machine() -> None:
     tables = on_two_machines("maxwell_scudnn_winograd_128x128_ldg1_ldg4_tile148n_nt")
     assert evaluate("S3-08", tables).verdict == (
         "net, Tesla K80: Winograd takes 10.0 % at batch 4 and 40.0 % at 64, convolutions of all kinds 10.0 % and "
@@ -49,7 +49,7 @@ def test_winograd_is_told_of_each_machine_apart() -> None:
     )
 
 
-def test_broadcasts_are_told_of_each_machine_apart() -> None:
+def test_broadcasts_are_reported_for_each_machine() -> None:
     assert evaluate("S3-07", on_two_machines("ncclKernel_Broadcast_RING_LL")).verdict == (
         "net, Tesla K80: from batch 4 to 64 broadcasts go from 10.0 % to 40.0 % of the activity, a step's take 16.00 "
         "times as long, and 4.0 times as much comes from the host; net, Tesla P40: from batch 2 to 128 broadcasts go "
@@ -71,7 +71,7 @@ def test_one_batch_size_a_machine_is_no_change_with_the_batch() -> None:
     )
 
 
-def test_bytes_of_a_broadcast_count_where_the_recording_tells_them() -> None:
+def test_bytes_of_a_broadcast_count_where_the_recording_has_them() -> None:
     parts = []
     for batch, size in ((4, 4000), (64, 8000)):
         run = RUN | {"run": f"b{batch}", "batch_size": batch, "parameter_bytes": 4000}
@@ -113,7 +113,7 @@ def counted(run: str, gpu: str, model: str, mean: float) -> Rows:
     }
 
 
-def test_a_log_of_zeros_is_told_and_is_none_of_the_other_machine() -> None:
+def test_a_log_of_zeros_is_reported_and_is_none_of_the_other_machine() -> None:
     answer = evaluate("S3-13", join(counted("p40", "Tesla P40", "alexnet", 0)))
     assert {cell["published"] for cell in answer.cells.to_pylist()} == {None}
     assert answer.verdict == (
@@ -122,7 +122,7 @@ def test_a_log_of_zeros_is_told_and_is_none_of_the_other_machine() -> None:
     )
 
 
-def test_a_log_that_counts_is_told_beside_one_of_zeros() -> None:
+def test_a_log_that_counts_is_reported_beside_one_of_zeros() -> None:
     runs = (counted("p40", "Tesla P40", "alexnet", 0), counted("k80", "Tesla K80", "alexnet", 1_428_376.96))
     answer = evaluate("S3-13", join(*runs))
     published = {cell["machine"]: cell["published"] for cell in answer.cells.to_pylist() if "mean" in cell["quantity"]}

@@ -45,7 +45,7 @@ def test_a_store_with_kernels_answers_the_rows_about_kernels(run: Run, concurren
     assert result.stderr.startswith("17 rows: ")
 
 
-def test_a_row_that_cannot_be_answered_says_what_to_record(run: Run, concurrent: Path) -> None:
+def test_a_row_that_cannot_be_answered_names_what_to_record(run: Run, concurrent: Path) -> None:
     result = run("show", "S2-03", "--store", concurrent)
     assert (result.exit_code, result.stderr) == (
         3,
@@ -80,7 +80,7 @@ def test_only_the_run_that_is_named_counts(run: Run, concurrent: Path) -> None:
     assert [row["run"] for row in csv.DictReader(result.stdout.splitlines())] == [""]
 
 
-def test_the_example_says_that_it_is_one(run: Run) -> None:
+def test_the_example_states_that_it_is_one(run: Run) -> None:
     result = run("show", "S2-05", "--example", "--format", "csv")
     rows = {(row["quantity"], row["model"]): row for row in csv.DictReader(result.stdout.splitlines())}
     assert (
@@ -114,12 +114,12 @@ def test_a_figure_is_drawn_and_not_overwritten(run: Run, concurrent: Path, tmp_p
     assert (tmp_path / "S3-02.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_row_without_a_figure_says_so(run: Run, concurrent: Path) -> None:
+def test_a_row_without_a_figure_reports_it(run: Run, concurrent: Path) -> None:
     result = run("plot", "S3-17", "--store", concurrent)
     assert (result.exit_code, "S3-17 has no figure" in result.stderr) == (2, True)
 
 
-def test_without_torch_a_run_says_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_a_run_states_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
     result = run("run", "S0", "--smoke")

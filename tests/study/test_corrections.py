@@ -31,7 +31,7 @@ def test_how_busy_the_generated_ranks_are_is_what_their_generator_counted() -> N
 
 
 @pytest.mark.parametrize("parallelism", ["dp", "ddp"])
-def test_a_broadcast_is_told_of_one_gpu_whether_each_has_a_process_or_not(parallelism: str) -> None:
+def test_a_broadcast_is_reported_of_one_gpu_whether_each_has_a_process_or_not(parallelism: str) -> None:
     ranks = {0: 0, 1: 0} if parallelism == "dp" else {0: 0, 1: 1}
     step = {"name": "ProfilerStep#0", "scope": "cpu", "tid": 1, "start_ns": 0, "dur_ns": 900}
     tables: Tables = {
@@ -79,7 +79,7 @@ def test_a_table_takes_a_run_on_any_card_with_the_memory_that_nvml_saw(
     assert answer.verdict.endswith("; at hand an epoch takes 2 min in 1 run.")
 
 
-def test_table_four_tells_of_the_memory_that_no_other_table_has() -> None:
+def test_table_four_reports_the_memory_that_no_other_table_has() -> None:
     assert evaluate("S1-07", {"runs": [{}]}).verdict == (
         "No model is at chance; the shares of memory are right within 0.83 points (vgg16_bn: 90 % printed, 89.2 %); "
         "vgg16_bn takes 4.1 times the middle model's memory; resnet18 has 8.8 GB, where the other tables list 2.3 to "

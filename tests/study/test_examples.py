@@ -22,7 +22,7 @@ def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.mark.parametrize("row", spec.rows().values(), ids=list(spec.rows()))
-def test_a_row_answers_as_the_list_says(con: duckdb.DuckDBPyConnection, row: spec.Row) -> None:
+def test_a_row_answers_as_the_list_states(con: duckdb.DuckDBPyConnection, row: spec.Row) -> None:
     (state,) = row_states(con, [row])
     if state.state == CAPTURE:
         with pytest.raises(NoDataError) as caught:

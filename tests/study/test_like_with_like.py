@@ -42,7 +42,7 @@ def test_repeats_are_averaged_before_gpus_are_compared() -> None:
     )
 
 
-def test_what_a_larger_batch_brings_is_told_of_each_model() -> None:
+def test_what_a_larger_batch_brings_is_reported_of_each_model() -> None:
     times = {("alexnet", 64): 1000, ("alexnet", 128): 1000, ("vgg16", 64): 1000, ("vgg16", 128): 2000}
     runs = [
         trained(RUN | {"run": f"{model}-{batch}", "model": model, "batch_size": batch}, step_ns)
@@ -120,7 +120,7 @@ def pinned(name: str, unpinned_ns: int, pinned_ns: int, **more: object) -> list[
     ]
 
 
-def test_pinning_is_told_of_gpus_and_of_processors_apart() -> None:
+def test_pinning_is_reported_for_gpus_and_cpus_separately() -> None:
     gpu = pinned("gpu", 2000, 1000, gpu="Tesla K80", parallelism="none")
     cpu = pinned("cpu", 1000, 1000, gpus=0, parallelism="none")
     assert evaluate("S1-01", join(*gpu, *cpu)).verdict == (
@@ -150,7 +150,7 @@ def test_machines_at_hand_are_part_of_the_verdict() -> None:
     )
 
 
-def test_first_epochs_at_hand_are_told_against_the_processor_and_one_gpu() -> None:
+def test_first_epochs_at_hand_are_reported_against_the_processor_and_one_gpu() -> None:
     parts = []
     for name, more, step_ns in (
         ("cpu", {"gpus": 0, "parallelism": "none"}, 40_000_000),

@@ -56,7 +56,7 @@ def test_repeats_are_one_point_of_a_line() -> None:
     assert joined(found["q\nm"]) == [[20, 50]]
 
 
-def test_lines_are_named_by_what_tells_them_apart() -> None:
+def test_lines_are_named_by_what_distinguishes_them() -> None:
     cells = [
         {"model": "m", "batch_size": batch, "corrected": 0.1, "setting": f"{gpus} GPUs, window step", "gpus": gpus}
         for gpus in (2, 4)

@@ -49,7 +49,7 @@ def test_a_figure_has_a_number_with_a_unit_or_a_claim() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_a_row_draws_on_questions_of_the_library_with_parameters_that_they_have(row: spec.Row) -> None:
+def test_a_row_draws_on_queries_of_the_library_with_parameters_that_they_have(row: spec.Row) -> None:
     for asked in row.answers.values():
         execute.bind(library.find(asked.query), asked.values)
 
@@ -84,7 +84,7 @@ def test_a_chart_names_an_answer_or_columns_of_the_cells() -> None:
         ('-- fits = "kernels"\n-- [answers]\n-- shares = "nccl_share"\n', "answers needs a table of queries"),
     ],
 )
-def test_a_header_that_is_wrong_is_told_with_its_place(tmp_path: Path, more: str, told: str) -> None:
+def test_a_header_that_is_wrong_is_reported_with_its_place(tmp_path: Path, more: str, told: str) -> None:
     path = tmp_path / "S9-01.sql"
     path.write_text(HEADER.format(more=more))
     with pytest.raises(UsageError, match=told) as caught:

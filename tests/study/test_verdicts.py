@@ -224,7 +224,7 @@ def test_a_peak_at_the_failure_stands_beside_the_status_of_its_run(row: str) -> 
     assert found == {"big-gpu-4": (None, 400_000_000), "big-gpu-8": ("oom", 900_000_000)}
 
 
-def test_the_verdict_on_memory_says_which_peaks_are_those_at_a_failure() -> None:
+def test_the_verdict_on_memory_states_which_peaks_are_those_at_a_failure() -> None:
     assert of_peaks("S0-07").verdict == (
         "Peaks go from 3 MB to 400 MB; allocations were not recorded, so the study's sum is not at hand; 1 of 5 runs "
         "failed: the peak beside their status, up to 0.9 GB, is the one until then."

@@ -75,7 +75,7 @@ def test_the_layers_alone_add_less_and_the_data_say_so(model: str, fadd: int, fl
 
 
 @pytest.mark.parametrize("model", ["alexnet", "resnet18"])
-def test_a_generated_launch_reaches_its_peaks_no_further_than_its_header_says(model: str, tmp_path: Path) -> None:
+def test_a_generated_launch_reaches_its_peaks_no_further_than_its_header_states(model: str, tmp_path: Path) -> None:
     pipeline.ingest([LOGS / f"{model}-batch{BATCH}.txt"], store=tmp_path / "lab")
     rows = Lab(tmp_path / "lab").query("roofline", per="launch").to_pylist()
     shares = [(row["achieved_gflop_per_s"] / 19_491.84, row["achieved_gb_per_s"] / 1_555.2) for row in rows]

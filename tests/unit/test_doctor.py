@@ -452,7 +452,7 @@ def test_a_sound_run_has_no_finding(memory: MemoryStore) -> None:
     assert [row for row in examined(memory.filled(SOUND)) if row["code"] != "not_answerable"] == []
 
 
-def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(memory: MemoryStore) -> None:
+def test_what_readers_noticed_is_reported_with_their_own_words_once_a_run(memory: MemoryStore) -> None:
     note = {
         "severity": "info",
         "code": "rank_assumed",
@@ -482,7 +482,7 @@ def test_what_readers_noticed_is_told_with_their_own_words_once_a_run(memory: Me
     )
 
 
-def test_questions_without_rows_are_named_with_the_way_to_get_them(memory: MemoryStore) -> None:
+def test_queries_without_rows_are_named_with_the_way_to_get_them(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")], "memcpys": [{"run": "s", "source": "b"}]}
     rows = examined(memory.filled(tables))
     lacking = [row for row in rows if row["code"] == "not_answerable" and "memcpy_throughput" in row["message"]]
@@ -492,14 +492,14 @@ def test_questions_without_rows_are_named_with_the_way_to_get_them(memory: Memor
     assert lacking[0]["how_to_fix"]
 
 
-def test_a_question_that_no_run_can_answer_is_told_once(memory: MemoryStore) -> None:
+def test_a_query_that_no_run_can_answer_is_reported_once(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0), kernel(0, run="s", source="b")]}
     rows = examined(memory.filled(tables))
     (lacking,) = [row for row in rows if "nvtx_sum" in row["message"]]
     assert (lacking["run"], "no data of all 2 runs" in lacking["message"]) == (None, True)
 
 
-def test_findings_are_of_the_run_that_is_asked_for(memory: MemoryStore) -> None:
+def test_findings_are_of_the_run_that_is_requested(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0, -1), kernel(0, -1, run="s", source="b")]}
     assert {row["run"] for row in examined(memory.filled(tables), run="s")} == {"s"}
 
@@ -521,7 +521,7 @@ def test_an_unknown_check_is_answered_with_the_nearest() -> None:
         doctor.find_checks(["rank_twise"])
 
 
-def test_of_names_that_took_equally_long_the_last_is_told(memory: MemoryStore) -> None:
+def test_of_names_that_took_equally_long_the_last_is_reported(memory: MemoryStore) -> None:
     names = [f"mystery{number}" for number in (3, 9, 1, 7, 5)]
     kernels = [
         {"name": name, "device": 0, "stream": 7, "start_ns": 10 * at, "dur_ns": 10} for at, name in enumerate(names)
@@ -556,7 +556,7 @@ def test_rendered_sql_runs_in_another_client_after_init(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", doctor.checks(), ids=[check.code for check in doctor.checks()])
-def test_a_check_says_what_a_row_is_and_what_to_do(check: doctor.Check) -> None:
+def test_a_check_states_what_a_row_is_and_what_to_do(check: doctor.Check) -> None:
     assert "A row is" in check.prose
     assert check.how_to_fix.endswith(".") or check.code == "reader_note"
     assert check.sql.splitlines()[-1].startswith("order by")

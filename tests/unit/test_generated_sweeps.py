@@ -32,7 +32,7 @@ def test_the_generator_writes_the_committed_files_again(sweeps: ModuleType) -> N
     }
 
 
-def test_every_file_says_that_no_gpu_was_involved() -> None:
+def test_every_file_states_that_no_gpu_was_involved() -> None:
     for path in (path for path in FOLDER.rglob("*.*") if path.is_file()):
         first = content(path).decode().split("\n")[0] if path.suffix == ".jsonl" else content(path)
         assert json.loads(first)["generated"] == "by data/sweeps.py; no GPU was involved"

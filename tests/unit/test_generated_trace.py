@@ -102,7 +102,7 @@ def scrub(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ('"name": "aten::div"', '"name": "aten::div"'),
     ],
 )
-def test_a_recording_says_nothing_about_its_machine(scrub: ModuleType, recorded: str, kept: str) -> None:
+def test_a_recording_holds_nothing_about_its_machine(scrub: ModuleType, recorded: str, kept: str) -> None:
     assert scrub.scrub(recorded, "run.json", Path("/home/me/lab")) == kept
 
 

@@ -81,7 +81,7 @@ def test_the_best_point_of_equals_is_the_smallest(tmp_path: Path) -> None:
     assert found == [("net", 8, 32, 16, 4, 1)]
 
 
-def test_texts_beyond_six_are_counted_and_one_figure_is_told_once(tmp_path: Path) -> None:
+def test_texts_beyond_six_are_counted_and_one_figure_is_reported_once(tmp_path: Path) -> None:
     lists = "join_list(['a', 'b']), join_list(list_transform(range(8), lambda n: n::varchar)), join_list([])"
     found = rows_of(tmp_path, {"a": {}}, f"select {lists}, format_range(1, 2.5), format_range(2, 2.0001)")
     assert found == [("a; b", "0; 1; 2; 3; 4; 5; and 2 more", None, "1 to 2.5", "2")]

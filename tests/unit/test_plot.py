@@ -191,7 +191,7 @@ def test_stacked_parts_begin_where_the_last_ended() -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in drawn.axes[0].patches] == [(0.0, 3.0), (3.0, 1.0)]
 
 
-def test_rows_that_share_a_label_are_told_apart() -> None:
+def test_rows_that_share_a_label_are_distinguished() -> None:
     rows = [
         {"direction": "HtoD", "src_memory": memory, "throughput_gb_per_s": speed}
         for memory, speed in (("Pageable", 4.0), ("Pinned", 24.0))
@@ -237,7 +237,7 @@ def test_points_are_drawn_a_series_a_run(kind: ChartKind) -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [kernel("k", None)]])
-def test_nothing_to_draw_is_said(rows: list[Row]) -> None:
+def test_nothing_to_draw_is_reported(rows: list[Row]) -> None:
     table = pa.Table.from_pylist(rows, pa.schema({"kernel": pa.string(), "dur_ns": pa.int64()}))
     with pytest.raises(NoDataError, match="no rows to draw"):
         plot.figure(table, question("bars", "kernel", "dur_ns"))
@@ -284,7 +284,7 @@ def test_pairs_without_a_figure_above_0_have_no_picture() -> None:
         plot.figure(pa.Table.from_pylist([pair("a", 0, None)]), question("pairs", "run", "few", "many"))
 
 
-def test_the_legend_says_what_the_header_calls_a_column() -> None:
+def test_the_legend_states_what_the_header_calls_a_column() -> None:
     chart = Chart("stacked", "kernel", ("dur_ns", "mean_ns"), None, labels={"dur_ns": "queue"})
     asked = replace(question("stacked", "kernel", "dur_ns", "mean_ns"), chart=chart)
     drawn = plot.figure(pa.Table.from_pylist([kernel("gemm", 7)]), asked)

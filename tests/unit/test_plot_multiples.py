@@ -91,7 +91,7 @@ def test_numbers_of_a_grid_are_written_in_two_digits() -> None:
 
 
 @pytest.mark.parametrize("kind", ["curves", "grid"])
-def test_nothing_to_draw_is_said(kind: ChartKind) -> None:
+def test_nothing_to_draw_is_reported(kind: ChartKind) -> None:
     with pytest.raises(NoDataError, match="q has no rows to draw"):
         drawn([cell(8, None)], kind, "samples_per_s")
 

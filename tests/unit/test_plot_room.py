@@ -95,7 +95,7 @@ def test_a_legend_names_the_lines_in_colour_and_counts_the_others() -> None:
     assert [text.get_text() for text in drawn.legends[0].get_texts()][7:] == ["l7", "22 others"]
 
 
-def test_a_picture_of_everything_says_nothing_of_the_kind() -> None:
+def test_a_picture_of_everything_notes_nothing() -> None:
     drawn = plot.picture(pa.Table.from_pylist(many(3, "run")), question(BARS, "run"))
     assert drawn.not_drawn == ()
     assert "narrows" not in drawn.figure.get_suptitle()

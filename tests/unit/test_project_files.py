@@ -38,7 +38,7 @@ def steps() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_may_only_read_unless_a_job_asks_for_more(path: Path) -> None:
+def test_a_workflow_may_only_read_unless_a_job_requests_more(path: Path) -> None:
     assert load(path)["permissions"] == {"contents": "read"}
 
 

@@ -174,7 +174,7 @@ def test_percentages_have_their_terms_beside_them() -> None:
             assert set(terms.groups()) <= set(query.columns), (query.name, name)
 
 
-def test_a_part_of_the_report_that_a_function_makes_has_no_other_question() -> None:
+def test_a_part_of_the_report_that_a_function_makes_has_no_query() -> None:
     assert [each.name for each in QUERIES if each.report and each.report.section in SECTIONS] == ["timeline"]
 
 
@@ -190,7 +190,7 @@ def test_common_meanings_are_those_of_the_schema() -> None:
     assert common["status"] == runs["status"]
 
 
-def test_every_question_has_the_definitions_that_other_tools_have() -> None:
+def test_every_query_has_the_definitions_that_other_tools_have() -> None:
     assert {name: list(tools) for name, tools in library.variants().items()} == {
         "api_summary": ["nsys", "nvprof"],
         "collective_summary": ["tracelens"],
@@ -469,7 +469,7 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
 
 
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_value_of_64_bits_makes_a_question_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
+def test_no_value_of_64_bits_makes_a_query_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
     assert execute.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
 
 

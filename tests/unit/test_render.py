@@ -58,7 +58,7 @@ def test_four_digits_are_significant(value: float, text: str) -> None:
         ("columns", Quantity.PLAIN),
     ],
 )
-def test_a_column_name_says_what_its_values_are(column: str, kind: Quantity) -> None:
+def test_a_column_name_states_what_its_values_are(column: str, kind: Quantity) -> None:
     assert column_quantity(column) is kind
 
 

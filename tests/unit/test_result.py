@@ -150,12 +150,12 @@ def test_html_escapes_the_names_of_columns(lab: Lab) -> None:
     ("rows", "caption", "cells"),
     [(0, "0 rows", 0), (1, "1 row", 1), (60, "60 rows", 60), (1234, "the first 60 of 1,234 rows", 60)],
 )
-def test_html_says_how_many_rows_there_are(lab: Lab, rows: int, caption: str, cells: int) -> None:
+def test_html_states_how_many_rows_there_are(lab: Lab, rows: int, caption: str, cells: int) -> None:
     read = Cells(lab.sql(f"from range({rows})")._repr_html_())
     assert (read.caption, len(read.cells)) == (caption, cells)
 
 
-def test_html_of_a_question_has_its_title(lab: Lab) -> None:
+def test_html_of_a_query_has_its_title(lab: Lab) -> None:
     assert Cells(lab.query("kernel_summary")._repr_html_()).caption == "Kernel summary · 3 rows"
 
 

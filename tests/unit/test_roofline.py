@@ -242,7 +242,7 @@ def signature() -> Any:
         ("Tesla K80", "fp32", 4_370),
     ],
 )
-def test_rates_and_clocks_give_what_the_data_sheet_says(
+def test_rates_and_clocks_give_what_the_data_sheet_states(
     card: str, ceiling: str, gflop_per_s: int, memory: MemoryStore
 ) -> None:
     memory.filled({"devices": [{"rank": 0, "device": 0, "name": card}]})
@@ -295,7 +295,7 @@ def test_a_tensor_counter_without_a_number_is_no_zero(
 
 @pytest.mark.traces
 @pytest.mark.skipif(not corpus.ROOT.is_dir(), reason=str(corpus.needs_traces[1].kwargs["reason"]))
-def test_a_report_of_a_matrix_product_gives_what_its_own_rule_says(tmp_path: Path) -> None:
+def test_a_report_of_a_matrix_product_gives_what_its_own_rule_states(tmp_path: Path) -> None:
     path = corpus.ROOT / "ncu/tanvisharma/3136_64_64_rtx2080ti_sgemm.ncu2022_3.raw.csv"
     pipeline.ingest([path], store=tmp_path / "lab", run="r")
     (row,) = (r for r in Lab(tmp_path / "lab").query("roofline").to_pylist() if r["precision"] == "fp32")

@@ -108,7 +108,7 @@ def test_a_cell_that_has_not_run_here_is_another_than_the_one_that_ran_there(tmp
     assert steps(tmp_path / "lab") == TWO
 
 
-def test_folders_that_no_part_of_the_path_tells_apart_are_numbered(tmp_path: Path) -> None:
+def test_folders_that_no_part_of_the_path_distinguishes_are_numbered(tmp_path: Path) -> None:
     for at, place in enumerate(("a/b", "b/a", "a/a", "b/b")):
         folder = tmp_path / place / "x"
         write(folder, run__json=RUN | {"run": "x", "started_at": f"2026-01-0{at + 1}T00:00:00+00:00"})

@@ -16,12 +16,12 @@ from tracelab.store import session
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 
 
-def test_a_missing_store_says_to_ingest(tmp_path: Path) -> None:
+def test_a_missing_store_advises_to_ingest(tmp_path: Path) -> None:
     with pytest.raises(NoDataError, match="does not exist; run `tracelab ingest"):
         session.connect(tmp_path / "none")
 
 
-def test_a_store_without_sources_says_to_ingest(tmp_path: Path) -> None:
+def test_a_store_without_sources_advises_to_ingest(tmp_path: Path) -> None:
     with pytest.raises(NoDataError, match="contains no ingested trace; run `tracelab ingest"):
         session.connect(tmp_path)
 
@@ -135,7 +135,7 @@ def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("each", library.library().values(), ids=lambda each: each.name)
-def test_a_question_has_all_that_it_asks_for_and_no_more(
+def test_a_session_has_all_that_a_query_needs_and_no_more(
     each: spec.Query, kept: Path, whole: duckdb.DuckDBPyConnection
 ) -> None:
     """A session opened for one question answers it, and says the same of a store that lacks what it needs."""

@@ -193,7 +193,7 @@ def test_a_legal_run_name_is_text_in_every_answer(tmp_path: Path, name: str) -> 
     assert session.connect(store).execute("select run, typeof(run) from kernels").fetchall() == [(name, "VARCHAR")]
 
 
-def test_runs_are_called_by_the_shortest_end_of_their_path_that_tells_them_apart(tmp_path: Path) -> None:
+def test_runs_are_called_by_the_shortest_end_of_their_path_that_distinguishes_them(tmp_path: Path) -> None:
     files = []
     for at, folder in enumerate(("mordred", "cardiac", "solo")):
         (tmp_path / folder).mkdir()

@@ -268,7 +268,7 @@ def test_convergence_is_that_of_plain_python(con, series, patience):
 
 
 @pytest.mark.parametrize("name", ["sweep_runtime", "sweep_calls"])
-def test_what_a_sweep_adds_up_is_what_other_questions_say_of_a_run(con, name):
+def test_what_a_sweep_adds_up_is_what_other_queries_report_for_a_run(con, name):
     ops = [
         {
             "run": "r",

@@ -96,7 +96,7 @@ def test_a_figure_is_the_generators(answered: Run, name: str, row: dict[str, str
     assert [each[column] for each in answer if row.items() <= each.items()] == [str(figure)]
 
 
-def test_a_recorded_trace_can_be_asked(answered: Run) -> None:
+def test_a_recorded_trace_can_be_queried(answered: Run) -> None:
     asked = "select count(*) as ops from ops where run = 'alexnet-batch8'"
     assert rows(answered("sql", asked, "--format", "csv")) == [{"ops": "1536"}]
 
