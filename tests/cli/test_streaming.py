@@ -17,6 +17,7 @@ import pytest
 from click.testing import Result
 
 import tracelab
+from tests.peak_memory import run_measured
 from tests.traces import write_trace
 from tracelab.errors import TracelabError, UsageError
 from tracelab.output import writers
@@ -41,28 +42,12 @@ select {expression} as n from range({rows})
 """
 
 
-_MEASURE = """
-import resource, subprocess, sys
-code = subprocess.call([sys.executable, "-m", "tracelab", *sys.argv[1:]])
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
-"""
-
-
-def peak_rss_mb(arguments: list[str]) -> float:
-    """Run a command, and return the largest memory that it held at a time.
-
-    A small process starts it, because a child's mark begins with the memory of the process that started it.
-    """
-    done = subprocess.run([sys.executable, "-c", _MEASURE, *arguments], capture_output=True, check=True, text=True)
-    return int(done.stdout) / (1024 if sys.platform == "linux" else 1 << 20)
-
-
 @pytest.mark.parametrize("fmt", ["csv", "parquet"])
 def test_memory_does_not_grow_with_the_rows(lab: Path, tmp_path: Path, fmt: str) -> None:
     statement = "select repeat('x', 1000) || range as text from range(1000000)"  # 1 GB
     path = tmp_path / f"out.{fmt}"
-    assert peak_rss_mb(["sql", statement, "--store", str(lab), "-o", str(path)]) < 500
+    _, peak_mb = run_measured("-m", "tracelab", "sql", statement, "--store", lab, "-o", path)
+    assert peak_mb < 500
 
 
 @pytest.mark.parametrize("fmt", DATA_FORMATS)
