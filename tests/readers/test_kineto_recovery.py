@@ -147,7 +147,7 @@ def test_a_lost_event_is_shown_with_its_position(tmp_path: Path) -> None:
 
 def test_damaged_keys_before_the_events_are_located_and_not_quoted(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, f'{{"username":"secret"x,"traceEvents":[{GOOD}]}}')
-    assert "near byte 20;" in message(lab, "header_damaged")
+    assert "at byte 20 of the file" in message(lab, "header_damaged")
     assert "secret" not in lab.texts()
 
 
