@@ -8,6 +8,7 @@ from tests.readers.parsing import COMMUNICATION, KERNELS, PLAIN, argument, compa
 from tracelab.readers.kineto import mapping
 from tracelab.readers.kineto.mapping import COUNTERS, KINDS
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+from tracelab.readers.kineto.parser.python_parser import PythonParser
 from tracelab.readers.kineto.parser.types import UnfitValues
 
 
@@ -90,6 +91,26 @@ def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> No
     found = parse(text, kind_of=lambda _: KERNELS).tables[KERNELS]
     assert found.column("args").to_pylist() == ['{"Collective name":"a","queued":0,"x":1}', '{"queued":0,"x":1}']
     assert found.column("secondary args").to_pylist() == ['{"x":1}', None]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-9223372036854775808.0", -(2**63)),
+        ("9223372036854775807.000000", 2**63 - 1),
+        ("1.50", None),
+        ("9223372036854775808.0", None),
+        ('"5."', None),
+        ("0.0", 0),
+    ],
+)
+def test_zeros_behind_a_point_cost_no_digit_of_a_whole_number(text: str, value: int | None) -> None:
+    line = f'{{"ph": "X", "name": "k", "args": {{"correlation": {text}}}}}'
+    name = argument("correlation")
+    compiled = parse(line, kind_of=lambda _: KERNELS).tables[KERNELS]
+    (in_python,) = PythonParser().parse_repaired([line.encode()], lambda shapes: [KERNELS] * len(shapes))
+    for table in (compiled, in_python.tables[KERNELS]):
+        assert (table.column(name).to_pylist() if name in table.column_names else [None]) == [value]
 
 
 def test_an_argument_hides_the_own_key_of_the_same_name() -> None:

@@ -16,6 +16,7 @@ from tracelab.readers.kineto.parser.types import KindsOf, ParsedChunk, RefusedCh
 Event = dict[str, Any]
 
 _BATCH = 20_000
+_ZERO_FRACTION = re.compile(r"(?<=.)\.0+$")
 _FIELDS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"}
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -168,7 +169,7 @@ def _integer(text: str) -> int | None:
 def _parse_whole_number(value: object) -> int | None:
     """Return the whole number that a value is, also a quoted one, or one with a point or an exponent."""
     text = _text(value)
-    number = _integer(text)
+    number = _integer(_ZERO_FRACTION.sub("", text))
     if number is not None or not _NUMBER.fullmatch(text):
         return number
     decimal = Decimal(text)

@@ -73,10 +73,18 @@ static Text without_quotes(Text json) {
     return json.size > 1 && *json.start == '"' ? (Text){json.start + 1, json.size - 2} : json;
 }
 
+// Whole numbers of 64 bits are also written with zeros behind a point, which are more digits than parse_decimal() takes.
+static Text without_zero_fraction(Text json) {
+    Cursor end = json.start + json.size;
+    while (end > json.start && end[-1] == '0') end--;
+    if (end == json.start + json.size || end <= json.start + 1 || end[-1] != '.') return json;
+    return (Text){json.start, (uint32_t)(end - 1 - json.start)};
+}
+
 bool parse_whole_number(Text json, int64_t *value) {
     json = without_quotes(json);
     bool is_whole;
-    return parse_integer(json, value)
+    return parse_integer(without_zero_fraction(json), value)
         || (parse_decimal(json.start, 0, 0, value, &is_whole) == json.start + json.size && is_whole);
 }
 
