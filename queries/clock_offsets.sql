@@ -10,7 +10,8 @@
 -- title = "Clock offsets between ranks"
 -- needs = ["kernels"]
 -- [params]
--- common = ["run", "rank"]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
 -- [columns]
 -- common = ["run", "rank"]
 -- reference_rank = "The rank whose clock counts: the lowest that communicates."

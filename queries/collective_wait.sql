@@ -9,7 +9,8 @@
 -- needs = ["kernels"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], by = "rank", panel = ["run"] }
 -- [params]
--- common = ["run", "rank"]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
 -- [columns]
 -- run = "common"
 -- number = "The collective's place in the run, by its first start."

@@ -9,7 +9,8 @@
 -- needs = ["kernels"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank"]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
 -- [columns]
 -- common = ["run", "rank"]
 -- collectives = "Matched collectives that no rank can leave before all have entered."
