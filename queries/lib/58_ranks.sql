@@ -10,7 +10,7 @@ create or replace macro synchronizes(collective) as
 -- its first start, `id` the first of its kernels.
 -- `matched_by` is seq (members of the group and sequence number), or order: the n-th collective of the group on each rank,
 -- moved by the shift that makes kinds and sizes agree for at least 95 % of the pairs with the lowest rank; of several such
--- shifts the one whose ends agree best. `state` is matched; partial (not on all ranks of the group); mismatched (kinds or
+-- shifts the one whose ends agree best, unless the order as it is does nearly as well, with as many on both ranks. `state` is matched; partial (not on all ranks of the group); mismatched (kinds or
 -- types differ between ranks); or refused, where no shift qualifies, two fit alike, or the ends of synchronizing collectives
 -- differ by more than a millisecond around their median, or there are none: then `reason` is why, for the whole group.
 create or replace macro match_ranks(operations) as table
@@ -58,13 +58,14 @@ _lengths as (
     select
         team, queue, rank,
         count(*) as places,
+        min(end_ns) as first_ns,
         rank = min(rank) over (partition by team, queue) as is_reference
     from _by_order
     group by team, queue, rank
 ),
 _first as materialized (  -- the first collectives decide on the shift
     select
-        b.team, b.queue, b.rank, b.place, b.end_ns, l.is_reference, l.places, synchronizes(b.collective) as is_synchronizing,
+        b.team, b.queue, b.rank, b.place, b.end_ns, l.first_ns, l.is_reference, l.places, synchronizes(b.collective) as is_synchronizing,
         {'collective': b.collective, 'dtype': b.dtype, 'in': b.in_elements, 'out': b.out_elements} as signature
     from _by_order as b
     join _lengths as l on b.team = l.team and b.queue = l.queue and b.rank = l.rank
@@ -76,7 +77,9 @@ _shifts as (
         o.place - r.place as shift,
         count(*) as pairs,
         count(*) filter (o.signature is not distinct from r.signature) as equal_pairs,
-        mad(o.end_ns - r.end_ns) filter (r.is_synchronizing) as spread_ns,
+        -- counted from the first ends, for doubles hold 53 bits
+        mad((o.end_ns - o.first_ns) - (r.end_ns - r.first_ns)) filter (r.is_synchronizing) as spread_ns,
+        count(*) filter (r.is_synchronizing) as synchronizing_pairs,
         any_value(least(o.places, r.places, 1_000)) as places,
         any_value(o.places = r.places) as is_same_number
     from _first as r
@@ -85,27 +88,30 @@ _shifts as (
     where r.is_reference and r.place <= 1_000
     group by r.team, r.queue, o.rank, shift
 ),
-_candidates as (
+_candidates as (  -- where both ranks have as many, the order as it is counts; any other shift takes five pairs to show
     select
         *,
         row_number() over choices as choice,
         lead(spread_ns) over choices as next_spread_ns,
+        max(spread_ns) filter (is_same_number and shift = 0) over (partition by team, queue, rank) as unmoved_ns,
         count(*) over (partition by team, queue, rank) as candidates
     from _shifts
     where equal_pairs >= 0.95 * pairs and pairs >= greatest(1, places / 2)
+        and (is_same_number and shift = 0 or synchronizing_pairs >= 5)
     window choices as (partition by team, queue, rank order by spread_ns nulls last, abs(shift), shift)
 ),
 _chosen as (
     select
         l.team, l.queue, l.rank,
-        coalesce(c.shift, 0) as shift,
+        case when 4 * c.spread_ns > c.unmoved_ns then 0 else coalesce(c.shift, 0) end as shift,
         case
             when l.is_reference then null
-            when c.shift is null then 'no shift of the order makes kinds and sizes agree for 95 % of the collectives'
+            when c.shift is null
+                then 'no shift of the order makes kinds and sizes agree for 95 % of the collectives, and for five at least'
             when c.spread_ns is null then 'no collective that ends everywhere at once shows whether the order agrees'
-            when c.spread_ns > 1_000_000
+            when case when 4 * c.spread_ns > c.unmoved_ns then c.unmoved_ns else c.spread_ns end > 1_000_000
                 then 'the ends of synchronizing collectives differ by more than 1 ms around their median'
-            when c.candidates > 1 and not coalesce(4 * c.spread_ns <= c.next_spread_ns, c.is_same_number and c.shift = 0)
+            when c.candidates > 1 and c.unmoved_ns is null and not coalesce(4 * c.spread_ns <= c.next_spread_ns, false)
                 then 'several shifts of the order fit alike'
         end as reason
     from _lengths as l
@@ -193,11 +199,13 @@ _differences as materialized (
 _pairs as (
     select
         run, low_rank, high_rank,
-        median(offset_ns) as offset_ns, mad(offset_ns) as spread_ns, count(*) as pairs,
+        least_offset_ns + floor(median(offset_ns - least_offset_ns) + 0.5)::bigint as offset_ns,  -- doubles hold 53 bits
+        mad(offset_ns - least_offset_ns) as spread_ns,
+        count(*) as pairs,
         max(least_ns) as low_ns, min(most_ns) as high_ns,
-        1.4826 * mad(offset_ns) / sqrt(count(*)) as uncertainty_ns
-    from _differences
-    group by run, low_rank, high_rank
+        1.4826 * mad(offset_ns - least_offset_ns) / sqrt(count(*)) as uncertainty_ns
+    from (select *, min(offset_ns) over (partition by run, low_rank, high_rank) as least_offset_ns from _differences)
+    group by run, low_rank, high_rank, least_offset_ns
 ),
 _edges as materialized (
     select run, low_rank as near, high_rank as far, offset_ns, spread_ns, pairs, low_ns, high_ns, uncertainty_ns from _pairs
@@ -209,7 +217,7 @@ _ranks as materialized (
     from (select distinct run, rank from query_table(matched))
 ),
 _paths(run, rank, offset_ns, spread_ns, pairs, low_ns, high_ns, uncertainty_ns) using key (run, rank) as (
-    select run, rank, 0::double, 0::double, null::bigint, 0::hugeint, 0::hugeint, 0::double
+    select run, rank, 0::hugeint, 0::double, null::bigint, 0::hugeint, 0::hugeint, 0::double
     from _ranks
     where rank = reference_rank
     union
@@ -224,7 +232,7 @@ _paths(run, rank, offset_ns, spread_ns, pairs, low_ns, high_ns, uncertainty_ns) 
 )
 select
     r.run, r.rank, r.reference_rank,
-    floor(p.offset_ns + 0.5)::bigint as offset_ns,
+    as_bigint(p.offset_ns) as offset_ns,
     round(p.spread_ns)::bigint as spread_ns,
     p.pairs, as_bigint(p.low_ns) as low_ns, as_bigint(p.high_ns) as high_ns,
     case

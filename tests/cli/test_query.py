@@ -95,7 +95,7 @@ def test_a_flag_alone_means_true(run: Run, question: Path) -> None:
         for words in (["--include-last-profiler-step"], ["--include-last-profiler-step", "true"], [])
     ]
     assert shown[0] == shown[1] != shown[2]
-    assert "hta_rows('gpu', 'calls', 'marks', true, false)" in shown[0]
+    assert "hta_rows('gpu', 'calls', 'marks', true, false, false)" in shown[0]
 
 
 @pytest.mark.parametrize("name", [each.name for tools in library.variants().values() for each in tools.values()])

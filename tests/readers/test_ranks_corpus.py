@@ -80,6 +80,4 @@ def test_sampled_ranks_are_refused(tmp_path: Path) -> None:
     pipeline.ingest([MULTI_RANK / "hta_sampled"], tmp_path / "lab")
     answer = Lab(tmp_path / "lab").query("collective_wait").arrow().to_pylist()
     assert {row["state"] for row in answer} == {"refused"}
-    assert {row["reason"] for row in answer} == {
-        "the ends of synchronizing collectives differ by more than 1 ms around their median"
-    }
+    assert all(row["reason"].startswith("no shift of the order makes kinds and sizes agree") for row in answer)
