@@ -214,6 +214,19 @@ def test_memory_is_bounded_whatever_is_in_the_file(tmp_path: Path, filler: bytes
     assert peak_mb < 1_000
 
 
+@pytest.mark.parametrize("is_behind", [False, True], ids=["between events", "behind the end"])
+def test_memory_is_bounded_with_100_mb_of_spaces(tmp_path: Path, is_behind: bool) -> None:
+    path = tmp_path / "spaces.json.gz"
+    with gzip.open(path, "wb", 1) as file:
+        file.write(f'{{"traceEvents":[{GOOD},{GOOD}]}}'.encode() if is_behind else f'{{"traceEvents":[{GOOD},'.encode())
+        for _ in range(100):
+            file.write(b" " * 1_000_000)
+        file.write(b"" if is_behind else f"{GOOD}]}}".encode())
+    counts, peak_mb = run_measured("-c", MEASURED, path, tmp_path / "lab")
+    assert counts.split() == ["2", "0"]
+    assert peak_mb < 1_000
+
+
 # ---------------------------------------------------------------------------------------------------- the files found
 
 

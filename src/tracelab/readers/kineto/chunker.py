@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from tracelab.readers.decompress import read_into
-from tracelab.readers.kineto.top_level_keys import Trace, read_head, skip_space
+from tracelab.readers.kineto.top_level_keys import BETWEEN_EVENTS, Trace, read_head, skip_space
 
 CHUNK_BYTES = 16 << 20
 MAX_EVENT_BYTES = 64 << 20
@@ -24,7 +24,6 @@ _EVENT_WINDOW_BYTES = 1 << 16
 """How much is decoded to check that an event begins at a cut."""
 
 _ANY_BOUNDARY = re.compile(rb'\}[ \t\r\n]*,(?=[ \t\r\n]*\{[ \t\r\n]*")')
-_BETWEEN_EVENTS = re.compile(r"(?:[ \t\r\n,]|\xef\xbb\xbf)*")  # in latin-1, with byte order marks of joined files
 _ARRAY_ENDS = re.compile(r"\][ \t\r\n]*")
 
 
@@ -137,11 +136,11 @@ def _find_end_of_events(text: str, trace: Trace) -> int | None:
     """Return where the events of an undamaged rest of a file end; None where something is damaged or unusual."""
     decode, end = json.JSONDecoder(strict=False).raw_decode, 0
     try:
-        while (match := _BETWEEN_EVENTS.match(text, end)) and (text[match.end() : match.end() + 1] or "]") != "]":
+        while (match := BETWEEN_EVENTS.match(text, end)) and (text[match.end() : match.end() + 1] or "]") != "]":
             _, end = decode(text, match.end())
     except (ValueError, RecursionError):
         return None
-    at = _BETWEEN_EVENTS.match(text, end)
+    at = BETWEEN_EVENTS.match(text, end)
     bracket = _ARRAY_ENDS.match(text, at.end() if at else end)
     if bracket is None:
         return end

@@ -14,7 +14,7 @@ from tracelab.readers.diagnostics import SAMPLE_LENGTH
 from tracelab.readers.kineto.chunker import MAX_EVENT_BYTES, Border, Chunk
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.repair import EventRepair, is_affordable
-from tracelab.readers.kineto.top_level_keys import PHASE_KEY, Trace, are_trailing_keys, read_trailer
+from tracelab.readers.kineto.top_level_keys import BETWEEN_EVENTS, PHASE_KEY, Trace, are_trailing_keys, read_trailer
 
 _SMALLEST_RUN_BYTES = 1 << 15
 _MAX_PENDING_BYTES = 1 << 18
@@ -32,9 +32,7 @@ _INNER_BYTES = 1 << 12
 """Where the phase of an event is searched from its beginning."""
 
 _EVENT_START = re.compile(r'[,}][ \t\r\n]*(?=\{[ \t\r\n]*"(?:[^"\\]|\\.){0,200}"[ \t\r\n]*:)')
-_SPACE = re.compile(r"(?:[ \t\r\n,]|\xef\xbb\xbf)*")  # in latin-1, with byte order marks of joined files
 _WHITE = re.compile(r"[ \t\r\n]*")
-_END = re.compile(r"\][ \t\r\n]*")
 _LIST_ENDS = re.compile(r"[ \t\r\n]*(?:[],]|$)")
 _NEXT_KEY = re.compile(r',[ \t\r\n]*"')
 _TRAILER = re.compile(r'\}[ \t\r\n]*(?=\][ \t\r\n]*(?:$|,[ \t\r\n]*"|\}))')
@@ -159,7 +157,7 @@ class _Recovery:
         return after
 
     def _skip(self, at: int) -> int:
-        match = _SPACE.match(self._text, at)
+        match = BETWEEN_EVENTS.match(self._text, at)
         return match.end() if match else at
 
     def _read_run(self, at: int) -> int | None:

@@ -19,6 +19,10 @@ PHASE_KEY = re.compile(r'"ph"\s*:')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BASE_KEY = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]')
 _SPACE = b" \t\r\n"
+BETWEEN_EVENTS = re.compile(r"(?:[ \t\r\n,]++|\xef\xbb\xbf)*+")
+"""What may be between events, in latin-1, with byte order marks of joined files; possessive, because a pattern that
+may go back keeps some hundred bytes for each character."""
+_SPACES = {extra: re.compile(b"[" + _SPACE + extra + b"]*+") for extra in (b"", b",")}
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -161,10 +165,8 @@ def _read_trailing_keys(data: bytes, trace: Trace) -> None:
 
 def skip_space(data: bytes | bytearray | memoryview, position: int, extra: bytes = b"") -> int:
     """Return the position of the first byte from `position` on that is neither white space nor one of `extra`."""
-    skipped = _SPACE + extra
-    while position < len(data) and data[position] in skipped:
-        position += 1
-    return position
+    match = _SPACES[extra].match(data, position)
+    return max(position, match.end()) if match else position
 
 
 def _load_json(data: bytearray) -> Any:  # noqa: ANN401 - JSON
