@@ -9,8 +9,8 @@ import pytest
 
 from tests import corpus
 from tests.peak_memory import run_measured
-from tests.readers.small import Lab, ingest_bytes, ingest_paths, kernel, op, trace
-from tracelab.readers.kineto import chunker, recovery
+from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, op, trace
+from tracelab.readers.kineto import chunker, recovery, top_level_keys
 
 HOSTILE = corpus.ROOT / "hostile"
 QUOTED = '{"ph":"X","cat":"cpu_op","name":"a"b","pid":1,"tid":1,"ts":1}'
@@ -138,11 +138,50 @@ def test_a_cut_is_described_as_a_cut_and_nothing_else(tmp_path: Path) -> None:
     assert "torch" not in message(lab, "cut_off")
 
 
-def test_a_lost_event_is_shown_with_its_position(tmp_path: Path) -> None:
+def test_a_lost_event_is_described_by_position_phase_and_category(tmp_path: Path) -> None:
     text = message(ingest_bytes(tmp_path, document(GOOD, QUOTED, GOOD)), "event_lost")
-    assert text.startswith(f"1 event could not be parsed; the first: byte {len(document(GOOD)) - 1}: {QUOTED} ")
+    position = f"byte {len(document(GOOD)) - 1}, phase X, category cpu_op, {len(QUOTED)} bytes"
+    assert text.startswith(f"1 event could not be parsed; the first: {position} ")
     assert "delimiter" not in text
     assert "torch" not in text
+
+
+LABELS = '{"ph":"M","cat":"s3cret","name":"process_labels","pid":1,"tid":0,"args":{"labels":"train.py --key s3cret"'
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        LABELS + ',"a":"b"c"}}',
+        LABELS + ',"a":nan,}}',
+        LABELS + ',"a":1}',
+        LABELS + ',"labels":1,"a":' + "[" * 9_999 + "]" * 9_999 + "}}",
+        LABELS.replace('{"labels"', '["labels"').replace('":"train', '","train') + "]}",
+        LABELS + '},"ts":"s3cret"}',
+        '"s3cret"',
+        '["s3cret"',
+        '{"ph":"M","name":"s3cret","args":"s3cret"}',
+    ],
+)
+def test_no_diagnostic_quotes_a_damaged_event(tmp_path: Path, damaged: str) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, damaged, GOOD))
+    assert not any("s3cret" in f"{row['message']}{row['how_to_fix']}" for row in lab.rows("diagnostics"))
+    assert lab.diagnostics() != set()
+
+
+@pytest.mark.parametrize("tail", ['"a":"b"c"}', '"a":1'])
+def test_damaged_keys_are_located_in_a_whole_sentence(tmp_path: Path, tail: str) -> None:
+    text = f'{{"traceEvents":[{GOOD}],{tail.replace("1", "x}")}'
+    assert "keys at the end of the file could" in message(ingest_bytes(tmp_path, text), "header_damaged")
+
+
+def test_a_head_that_is_too_long_is_not_called_a_file_without_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(top_level_keys, "_MAX_HEAD_BYTES", 1 << 20)
+    lab = ingest_bytes(tmp_path, f'{{"schemaVersion":1,"note":"{"x" * (5 << 20)}","traceEvents":[{GOOD}]}}')
+    assert lab.file.status not in STORED
+    assert "no key traceEvents in its first 64 MB" in str(lab.file.message)
 
 
 def test_damaged_keys_before_the_events_are_located_and_not_quoted(tmp_path: Path) -> None:

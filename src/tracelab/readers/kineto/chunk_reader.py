@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import SAMPLE_LENGTH
+from tracelab.readers.diagnostics import describe_value
 from tracelab.readers.kineto.chunker import Border, Chunk
+from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
 from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, RefusedChunkError, Shape
 from tracelab.readers.kineto.top_level_keys import Trace
@@ -75,7 +76,7 @@ class ChunkReader:
             self._add(parsed, rows)
             for event in parsed.irregular:
                 rows.events_skipped += 1
-                rows.diagnostics.note("event_lost", event[:SAMPLE_LENGTH].decode(errors="replace"))
+                rows.diagnostics.note("event_lost", describe_damage(event))
 
     def recover(self, border: Border, chunk: Chunk, trace: Trace) -> tuple[Rows, Border]:
         """Return the rows of a damaged chunk, and what its end means for the next chunk."""
@@ -97,7 +98,9 @@ class ChunkReader:
     def _add(self, parsed: ParsedChunk, rows: Rows) -> None:
         """Queue events; map the batch that the queue hands out, if any."""
         for unfit in parsed.unfit:
-            rows.diagnostics.note("value_unfit", f"{unfit.table}, {unfit.key!r}: {unfit.first}", unfit.count)
+            rows.diagnostics.note(
+                "value_unfit", f"{unfit.table}, {unfit.key!r}: {describe_value(unfit.first)}", unfit.count
+            )
         for kind, events in parsed.tables.items():
             rows.events_kept += len(events)
             batch = self._queue.add((kind, _id_types(events)), events)

@@ -10,7 +10,7 @@ MESSAGES: Messages = {
     ),
     "header_damaged": (
         "warning",
-        "Not all top-level keys at {sample} of the file could be parsed; rank, devices or clock may be missing.",
+        "Not all top-level keys at {sample} could be parsed; rank, devices or clock may be missing.",
         "Export the trace again.",
     ),
     "events_twice": (

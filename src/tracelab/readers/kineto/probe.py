@@ -45,7 +45,7 @@ def probe_file(path: Path) -> Probe:
         raise SourceError(path, "is UTF-16 text from its first byte on; re-save it as UTF-8")
     trace, head, tail = _read_both_ends(path)
     if not _may_hold_events(trace, head):
-        raise no_events_error(path, trace.diagnostics)
+        raise no_events_error(path, trace, trace.diagnostics)
     info = trace.meta.get("distributedInfo")
     world_size = info.get("world_size") if isinstance(info, dict) else None
     kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
@@ -56,13 +56,16 @@ def probe_file(path: Path) -> Probe:
     )
 
 
-def no_events_error(path: Path, diagnostics: DiagnosticCounts) -> SourceError:
+def no_events_error(path: Path, trace: Trace, diagnostics: DiagnosticCounts) -> SourceError:
     """Return the error for a file without events: damaged before the first one, or not a trace."""
     if diagnostics.counts["gzip_cut_off"]:
         problem = "is cut off before its first trace event: the gzip data ends before its end mark; copy the file again"
         return SourceError(path, problem)
     if diagnostics.counts["gzip_broken"]:
         return SourceError(path, "is damaged before its first trace event: corrupt gzip data; copy the file again")
+    if trace.is_head_too_long:
+        problem = "holds no key traceEvents in its first 64 MB; export the trace without the long key before it"
+        return NotProfilerDataError(path, problem)
     return NotProfilerDataError(path, f"holds no trace events; expected {DESCRIPTION}")
 
 

@@ -42,7 +42,7 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
     summary.diagnostics.merge(trace.diagnostics)
     summary.events_skipped += trace.events_skipped
     if not summary.events and (trace.array_form or not trace.has_events):
-        raise probe.no_events_error(path, summary.diagnostics)
+        raise probe.no_events_error(path, trace, summary.diagnostics)
     rank = probe.find_rank(path, trace.meta)
     for table, rows in metadata_rows(trace, rank or 0).items():
         sink.put(table, rows)

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tracelab.readers.diagnostics import SAMPLE_LENGTH
 from tracelab.readers.kineto.chunker import MAX_EVENT_BYTES, Border, Chunk
+from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.repair import EventRepair, is_affordable
 from tracelab.readers.kineto.top_level_keys import BETWEEN_EVENTS, PHASE_KEY, Trace, are_trailing_keys, read_trailer
@@ -399,8 +399,8 @@ class _Recovery:
         self._note(code, start, end, count)
 
     def _note(self, code: str, start: int, end: int, count: int = 1) -> None:
-        text = self._data[start : min(end, start + SAMPLE_LENGTH)].decode(errors="replace")
-        self._rows.diagnostics.note(code, f"byte {self._offset + start:,}: {text}", count)
+        text = "" if code == "stray_bracket" else f", {describe_damage(self._data, start, end)}"
+        self._rows.diagnostics.note(code, f"byte {self._offset + start:,}{text}", count)
 
 
 def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:

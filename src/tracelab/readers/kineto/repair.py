@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.kineto import json_text
+from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapping import US_PER_TICK
 
 _LIMIT_NS = 1 << 63
@@ -57,7 +58,7 @@ class EventRepair:
             line = self.rewrite(event)
             if line is None:
                 skipped += 1
-                self._diagnostics.note("event_lost", event[:120].decode(errors="replace"))
+                self._diagnostics.note("event_lost", describe_damage(event))
             else:
                 lines.append(line)
         return lines, skipped
@@ -78,7 +79,7 @@ class EventRepair:
             value = self._decode(repaired)
             if isinstance(value, dict):
                 self._decode_utf8(event)
-                self._diagnostics.note("event_repaired", damaged)
+                self._diagnostics.note("event_repaired", describe_damage(event))
                 return self._write_line(value)
         return None
 
@@ -127,7 +128,7 @@ class EventRepair:
         try:
             return _round_ns(us, base_ns)
         except ArithmeticError:
-            sample = "NaN or infinity" if us is _NOT_FINITE else us
+            sample = "NaN or infinity" if us is _NOT_FINITE else describe_value(us)
             self._diagnostics.note("time_unreadable", f"{key}: {sample}")
             return None
 
@@ -140,7 +141,7 @@ class EventRepair:
     def _to_object(self, value: object) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
-        self._diagnostics.note("arguments_no_object", value)
+        self._diagnostics.note("arguments_no_object", describe_value(value))
         return {"args": value}
 
     def _encode(self, value: object) -> str:

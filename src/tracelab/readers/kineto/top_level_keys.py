@@ -36,6 +36,8 @@ class Trace:
     """Whether the file is an array of events, without top-level keys."""
     has_events: bool = False
     cut_off: bool = False
+    is_head_too_long: bool = False
+    """Whether the events begin beyond what is searched for them, if there are any."""
     events_skipped: int = 0
     """Events outside the event array: of a second one, or of another document behind the first."""
     diagnostics: DiagnosticCounts = field(default_factory=DiagnosticCounts)
@@ -114,10 +116,10 @@ def _search_events(stream: io.RawIOBase, head: _Head, trace: Trace, *, is_whole:
         match = _EVENTS_KEY.search(head.buffer, head.position)
         if match:
             trace.has_events = True
-            trace.diagnostics.note("header_damaged", f"byte {head.position:,}")
+            trace.diagnostics.note("header_damaged", f"byte {head.position:,} of the file")
             return head.buffer, match.end()
         if is_whole or len(head.buffer) > _MAX_HEAD_BYTES:
-            trace.cut_off = True
+            trace.cut_off, trace.is_head_too_long = True, not is_whole
             return head.buffer, len(head.buffer)
         longer = read_chunk(stream, len(head.buffer), before=head.buffer)
         is_whole = len(longer) == len(head.buffer)
