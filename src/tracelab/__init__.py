@@ -15,7 +15,7 @@ def open(  # noqa: A001  tracelab.open("lab") reads as what it does
     """Open a store for queries: `tracelab.open("lab").query("kernel_summary").pl()` returns a polars DataFrame.
 
     Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line. `memory_limit` is DuckDB's, such as
-    "2GB"; `timeout_s` is the longest time of one call.
+    "2GB"; `timeout_s` is the longest time of one call, in seconds, of at most a year.
     """
     from tracelab.client import Lab
     from tracelab.schema import store_path

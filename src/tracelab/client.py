@@ -23,6 +23,10 @@ class Lab:
     memory_limit: str | None = None
     timeout_s: float | None = None
 
+    def __post_init__(self) -> None:
+        """Check the time limit."""
+        execution.check_timeout(self.timeout_s)
+
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
         """Run a query of the library (`queries()` lists them) or an .sql file: `lab.query("nccl_share", rank=0).pl()`.
 

@@ -199,6 +199,16 @@ def test_a_limit_that_is_none_is_refused(run: Run, arguments: list[str]) -> None
     assert run("sql", "select 1", *arguments).exit_code == 2
 
 
+@pytest.mark.parametrize("command", [["sql", "select 1"], ["query", "kernel_summary"]])
+@pytest.mark.parametrize("limit", ["nan", "inf", "1e400", "1e15", "0", "-1"])
+def test_a_wrong_time_limit_is_one_sentence(run: Run, lab: Path, command: list[str], limit: str) -> None:
+    message = f"{float(limit)!r} is not a time limit; write a number of seconds above 0, of at most 31,536,000"
+    result = run(*command, "--timeout", limit)
+    assert (result.exit_code, result.stderr) == (2, f"tracelab: {message}\n")
+    with pytest.raises(UsageError, match="is not a time limit"):
+        tracelab.open(lab, timeout_s=float(limit))
+
+
 @pytest.mark.parametrize("size", ["100", "2XB", "-1GB", "GB", "80%", "none", ""])
 def test_a_wrong_size_of_memory_is_one_sentence(run: Run, size: str) -> None:
     assert run("sql", "select 1", "--memory-limit", size).stderr == (

@@ -23,8 +23,23 @@ _MESSAGE_KIND = re.compile(r"(?P<kind>[\w ]+) Error: ")
 _Answer = TypeVar("_Answer")
 
 
+LONGEST_TIMEOUT_S = 31_536_000
+"""Longest time limit: a year, which the clocks of all platforms can wait for."""
+
+
 class TimeLimitError(TracelabError):
     """A statement ran longer than its time limit."""
+
+
+def check_timeout(timeout_s: float | None) -> None:
+    """Check a time limit; None is no limit. Raises UsageError for a wrong one."""
+    if timeout_s is None:
+        return
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not is_number or not 0 < timeout_s <= LONGEST_TIMEOUT_S:
+        raise UsageError(
+            f"{timeout_s!r} is not a time limit; write a number of seconds above 0, of at most {LONGEST_TIMEOUT_S:,}"
+        )
 
 
 class Deadline:
