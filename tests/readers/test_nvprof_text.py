@@ -507,6 +507,24 @@ def test_a_problem_is_the_run_s_status(tmp_path: Path, line: str, status: str | 
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "sample"),
+    [
+        ("Warning: unknown: python x hunter2", "a text of 25 characters."),
+        ("Error: option hunter2", "a text of 14 characters."),
+        ("Error: Internal profiling error 4277:999.", "Internal profiling error 4277:999."),
+        (
+            "Warning: Unified Memory Profiling is not supported on the underlying platform. hunter2",
+            "Unified Memory Profiling is not supported on the underlying platform.",
+        ),
+    ],
+)
+def test_only_nvprof_s_own_messages_are_quoted(tmp_path: Path, line: str, sample: str) -> None:
+    lab = read(tmp_path, f"{HELLO}==77== {line}\n")
+    (row,) = [row for row in lab.rows("diagnostics") if row["code"].startswith("profiler_")]
+    assert (row["message"].endswith(f"the first: {sample}"), "hunter2" in lab.texts()) == (True, False)
+
+
 def test_command_lines_are_not_stored(tmp_path: Path) -> None:
     assert "secret" not in read(tmp_path, GPU_TRACE).texts()
 
