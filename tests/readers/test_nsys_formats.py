@@ -332,6 +332,56 @@ def test_call_stacks_environment_and_output_of_the_program_are_not_stored(tmp_pa
     assert lab.counts == (1, 1, 0)
 
 
+PRIVATE_TEXTS = {
+    "a setting": "AWS_SECRET_ACCESS_KEY=hunter2",
+    "settings": "A=1\0B=hunter2",
+    "a path with options": "/usr/bin/train --api-key hunter2",
+    "a command line": "python3 train.py -k hunter2",
+    "output": "A=1\nB=hunter2\n",
+    "one line of listed output": "the password is hunter2",
+    "listed output": "hunter2",
+    "a listed file": "/logs/hunter2.log",
+}
+
+
+@pytest.mark.parametrize("text", PRIVATE_TEXTS.values(), ids=PRIVATE_TEXTS)
+@pytest.mark.parametrize("table", ["ProcessStreams", "ANALYSIS_FILE"])
+def test_a_damaged_string_id_names_no_event_by_a_private_text(tmp_path: Path, text: str, table: str) -> None:
+    listed = {"the password is hunter2": {"contentId": 9}, "hunter2": {"contentId": 9}}
+    ids = {"filenameId": 4, "contentId": 8} | listed.get(text, {"filenameId": 9} if text.startswith("/logs") else {})
+    lab = read(
+        tmp_path,
+        StringIds=[{"id": 3, "value": "cudaLaunchKernel_v7000"}, {"id": 9, "value": text}],
+        **{
+            KERNELS: [kernel(demangledName=9, shortName=9)],
+            CALLS: [call(nameId=9), call(correlationId=12, nameId=3)],
+            table: [{"globalPid": GLOBAL_PID, **ids}],
+        },
+    )
+    assert "hunter2" not in lab.texts()
+    assert [row["name"] for row in lab.rows("api_calls")] == [None, "cudaLaunchKernel"]
+    (row,) = [row for row in lab.rows("diagnostics") if row["code"] == "text_withheld"]
+    assert row["count"] == 2
+
+
+def test_names_that_resemble_private_texts_are_kept(tmp_path: Path) -> None:
+    names = ["Vec::operator=(Vec const&)", "f(int)::{lambda() -> x}", "operator==(A, B)", "void f<(int)-1>(float*)"]
+    texts = [*names, "BATCH=32\nstep --all", "cudaLaunchKernel_v7000"]
+    lab = read(
+        tmp_path,
+        StringIds=[{"id": number, "value": text} for number, text in enumerate(texts)],
+        **{
+            KERNELS: [kernel(1000 + 20 * i, 1010 + 20 * i, demangledName=i) for i in range(len(names))],
+            CALLS: [call(nameId=5)],
+            "NVTX_EVENTS": [nvtx(text=None, textId=4)],
+            "ProcessStreams": [{"globalPid": GLOBAL_PID, "filenameId": 77, "contentId": 5}],
+        },
+    )
+    assert [row["name"] for row in lab.rows("kernels")] == names
+    assert (lab.one("api_calls")["name"], lab.one("annotations")["name"]) == ("cudaLaunchKernel", texts[4])
+    assert "text_withheld" not in diagnostic_codes(lab)
+
+
 def test_cards_become_devices_by_the_ordinal_of_the_process(tmp_path: Path) -> None:
     card = {
         "id": 3,

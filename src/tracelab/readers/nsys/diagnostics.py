@@ -67,6 +67,12 @@ MESSAGES: Messages = {
         "{n} [string id has|string ids have] no text in StringIds; the first: {sample}.",
         None,
     ),
+    "text_withheld": (
+        "warning",
+        "{n} [text was|texts were] not stored as the name of an event, since [it|they] can be a command line, "
+        "environment settings or output of the program.",
+        "Export the report again.",
+    ),
     "graph_whole": (
         "warning",
         "{n} CUDA graph [launch was|launches were] recorded as a whole; the kernels inside are unknown.",

@@ -172,7 +172,7 @@ def _event_texts(batch: Batch) -> Array:
     if not texts.null_count:
         return texts
     if texts.null_count == len(texts):
-        return batch.session.strings.coded_texts(batch.column("textId"), batch.diagnostics)
+        return batch.session.strings.coded_texts(batch.column("textId"), batch.diagnostics, is_user_text=True)
     return pc.coalesce(texts, batch.session.strings.look_up(batch.column("textId"), batch.diagnostics))
 
 

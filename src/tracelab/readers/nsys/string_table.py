@@ -13,6 +13,9 @@ from tracelab.readers.nsys.export import Array, Export, iter_rows, read_records
 _LONGEST_COPY = 16_384
 """Most characters of a text that each row has a copy of."""
 
+_PRIVATE_FORM = r"^[A-Za-z_][A-Za-z0-9_]*=[^=(]|\n|^(?:~|\.{0,2})/\S*\s|\s--[A-Za-z]|^(?:\S*/)?python[0-9.]*\s"
+"""A setting, output of several lines, or a command line: no name of a kernel or an API function has such a form."""
+
 
 @dataclass(frozen=True)
 class StringTable:
@@ -20,21 +23,39 @@ class StringTable:
 
     ids: Array
     texts: Array
+    is_private: Array
+    """For each text, whether it is part of an environment or of what the program printed."""
 
-    def look_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None) -> Array:
-        """Return the texts of the ids, each changed; NULL for an id that is NULL or has no text.
+    def look_up(self, ids: Array, diagnostics: DiagnosticCounts) -> Array:
+        """Return the texts, which are a user's, of the ids; NULL for an id that is NULL or has no text.
 
         Each row has a copy, so texts are cut to some length that few have; `coded_texts` keeps them whole.
         """
-        return map_distinct(ids, lambda distinct: _cut(self._look_up(distinct, diagnostics, change), diagnostics))
+        return map_distinct(
+            ids, lambda distinct: _cut(self._look_up(distinct, diagnostics, None, is_user_text=True), diagnostics)
+        )
 
     def coded_texts(
-        self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None = None
+        self,
+        ids: Array,
+        diagnostics: DiagnosticCounts,
+        change: Callable[[str], str] | None = None,
+        *,
+        is_user_text: bool = False,
     ) -> Array:
-        """Return the texts of the ids as a dictionary."""
-        return map_distinct_coded(ids, lambda distinct: self._look_up(distinct, diagnostics, change))
+        """Return the texts of the ids as a dictionary; a user's text, such as of NVTX, may have any form."""
+        return map_distinct_coded(
+            ids, lambda distinct: self._look_up(distinct, diagnostics, change, is_user_text=is_user_text)
+        )
 
-    def _look_up(self, ids: Array, diagnostics: DiagnosticCounts, change: Callable[[str], str] | None) -> Array:
+    def _look_up(
+        self,
+        ids: Array,
+        diagnostics: DiagnosticCounts,
+        change: Callable[[str], str] | None,
+        *,
+        is_user_text: bool,
+    ) -> Array:
         requested = ids.to_numpy(zero_copy_only=False)
         positions = np.searchsorted(self.ids, requested)
         positions[positions == len(self.ids)] = 0
@@ -42,7 +63,14 @@ class StringTable:
         if not is_found.all():
             missing = requested[~is_found]
             diagnostics.note("string_missing", missing[0], count=len(missing))
-        texts = self.texts.take(pa.array(positions, mask=~is_found)).combine_chunks()
+        positions = pa.array(positions, mask=~is_found)
+        texts = self.texts.take(positions).combine_chunks()
+        is_private = self.is_private.take(positions).combine_chunks().fill_null(fill_value=False)
+        if not is_user_text:
+            is_private = pc.or_(is_private, pc.match_substring_regex(texts, _PRIVATE_FORM).fill_null(fill_value=False))
+        if count := pc.sum(is_private).as_py():
+            diagnostics.note("text_withheld", count=count)
+            texts = pc.if_else(is_private, None, texts)
         if change is None:
             return texts
         return pa.array([None if text is None else change(text) for text in texts.to_pylist()], pa.string())
@@ -58,7 +86,7 @@ def _cut(texts: Array, diagnostics: DiagnosticCounts) -> Array:
 
 
 def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
-    """Read all strings of the export but private ones; for a repeated id, the first."""
+    """Read all strings of the export; for a repeated id, the first."""
     parts = list(iter_rows(export, "StringIds", {"id": "int", "value": "text"}, diagnostics, "strings_lost"))
     empty = pa.table({"id": pa.array([], pa.int64()), "value": pa.array([], pa.string())})
     table = pa.concat_tables([part for part in parts if part.num_columns == empty.num_columns] or [empty])
@@ -67,23 +95,28 @@ def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
     if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
         ids, positions = np.unique(ids, return_index=True)
         table = table.take(pa.array(positions))
-    return StringTable(ids, _withhold_private_texts(ids, table.column("value"), _list_outputs(export)))
+    texts = table.column("value")
+    return StringTable(ids, texts, _find_private_texts(ids, texts, _list_private_ids(export)))
 
 
-def _withhold_private_texts(ids: Array, texts: Array, outputs: Array) -> Array:
-    """Replace environments (settings with zero bytes between) and output of the program by NULL.
+def _find_private_texts(ids: Array, texts: Array, private_ids: Array) -> Array:
+    """Return which texts are environments (settings with zero bytes between) or listed as private.
 
-    No event refers to them, unless damage changes its string id.
+    No event refers to them, unless damage changes its string id. Names of API functions are public even if listed,
+    since damage can change that id too.
     """
-    is_output = pc.and_(pc.is_in(pa.array(ids), outputs), pc.match_substring(texts, "\n"))
-    is_private = pc.or_(is_output, pc.match_substring(texts, "\0"))
-    return pc.if_else(is_private, None, texts) if pc.any(is_private).as_py() else texts
+    is_listed = pc.and_(pc.is_in(pa.array(ids), private_ids), pc.greater(pc.utf8_length(texts), 0))
+    is_listed = pc.and_not(is_listed, pc.match_substring_regex(texts, r"^cu[A-Za-z0-9]+_v[0-9]+$"))
+    return pc.or_(is_listed, pc.match_substring(texts, "\0")).fill_null(fill_value=False)
 
 
-def _list_outputs(export: Export) -> Array:
-    """Return the ids of the strings that hold what the program printed."""
-    rows = read_records(export, "ProcessStreams", {"contentId": "int"}, DiagnosticCounts())
-    return pa.array([row["contentId"] for row in rows], pa.int64())
+def _list_private_ids(export: Export) -> Array:
+    """Return the ids of the strings that hold what programs printed, and the files they came from."""
+    ids = []
+    for table in ("ProcessStreams", "ANALYSIS_FILE"):
+        rows = read_records(export, table, {"filenameId": "int", "contentId": "int"}, DiagnosticCounts())
+        ids += [value for row in rows for value in row.values()]
+    return pa.array(ids, pa.int64())
 
 
 def map_distinct(values: Array, change: Callable[[Array], Array]) -> Array:
