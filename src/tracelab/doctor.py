@@ -122,10 +122,10 @@ def verify(store: Path, run: str | None) -> tuple[pa.Table, Verified]:
     if unrecorded := [each.row_path for each in outcomes if not each.recorded]:
         findings.append(
             {
-                "severity": "warning",
+                "severity": "error",
                 "code": "unrecorded_file",
                 "count": len(unrecorded),
-                "message": f"{len(unrecorded):,} sources have no recorded hashes: an older version stored them.",
+                "message": f"{len(unrecorded):,} sources have no recorded hashes to check their files.",
                 "how_to_fix": "Ingest their traces again.",
             }
         )

@@ -2,6 +2,7 @@
 
 import random
 import resource
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,9 @@ from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.errors import StoreError
 from tracelab.ingest.pipeline import ingest
+from tracelab.store import commit as stores
 from tracelab.store import session
+from tracelab.store.integrity import mark_of
 from tracelab.store.verification import DamagedStoreError, check_source, parse_row
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
@@ -103,8 +106,7 @@ def test_ingest_repairs(store: Path, table: str, damage: Callable[[Path], object
     for expected in ("stored", "unchanged"):
         (result,) = ingest([store.parent / "a.json"], store).files
         assert (result.status, result.run) == (expected, "a")
-        is_committed = table != "sources" or damage is not DAMAGE["missing"]
-        assert [str(path) in problem for problem in result.repaired] == [True] * (expected == "stored" and is_committed)
+        assert [str(path) in problem for problem in result.repaired] == [True] * (expected == "stored")
     assert count_kernels(store) == 7
     assert not doctor.verify(store, None)[0].num_rows
 
@@ -171,9 +173,10 @@ def test_a_source_without_recorded_hashes_is_read_and_stored_again(store: Path) 
     path = file_of(store, "sources")
     row = parse_row(path.read_bytes())
     pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
+    mark_of(path).unlink()
     assert count_kernels(store) == 7
     findings = doctor.verify(store, None)[0].to_pylist()
-    assert [(row["severity"], row["code"], row["count"]) for row in findings] == [("warning", "unrecorded_file", 1)]
+    assert [(row["severity"], row["code"], row["count"]) for row in findings] == [("error", "unrecorded_file", 1)]
     (result,) = ingest([store.parent / "a.json"], store).files
     assert (result.status, result.repaired) == ("stored", ())
     assert not doctor.verify(store, None)[0].num_rows
@@ -204,6 +207,96 @@ def test_a_path_that_looks_like_a_seal_is_no_seal(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "sources": [{"path": path}]})
     assert session.connect(store).execute("select path from sources").fetchall() == [(path,)]
     assert not doctor.verify(store, None)[0].num_rows
+
+
+def verified(store: Path) -> list[str]:
+    return [row["message"] for row in doctor.verify(store, None)[0].to_pylist()]
+
+
+def be_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def dangle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def forget_files(path: Path) -> None:
+    row = parse_row(path.read_bytes())
+    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
+
+
+LOST_ROWS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "gone": (Path.unlink, "is missing"),
+    "all_gone": (lambda path: shutil.rmtree(path.parents[1]), "is missing"),
+    "dangling_link": (dangle, "is missing"),
+    "folder": (be_a_folder, "is damaged (Is a directory)"),
+    "unrecorded": (forget_files, "is damaged (it has no record of its source's files)"),
+}
+
+
+@pytest.mark.parametrize("loss", LOST_ROWS)
+def test_a_lost_row_is_noticed_and_costs_no_table(store: Path, loss: str) -> None:
+    row, kernels, trace = file_of(store, "sources"), file_of(store, "kernels"), store.parent / "a.json"
+    damage, problem = LOST_ROWS[loss]
+    damage(row)
+    with pytest.raises(DamagedStoreError) as raised:
+        session.connect(store)
+    assert f"{row} {problem}" in str(raised.value) or loss == "all_gone"
+    assert f"{row} {problem}." in verified(store)
+    assert check_source(store, "a", row.stem).problems[0].trace == str(trace)
+    ingest([write_trace(store.parent / "c.json", kernels=5)], store)
+    assert kernels.is_file()
+    ingest([trace, store.parent / "b.json"], store)
+    assert count_kernels(store) == 3 + 4 + 5
+    assert verified(store) == []
+
+
+def test_a_row_without_a_mark_is_marked_by_the_next_ingest(store: Path) -> None:
+    row = file_of(store, "sources")
+    mark_of(row).unlink()
+    assert stores.remove_leftovers(store) == 0
+    row.unlink()
+    assert f"{row} is missing." in verified(store)
+
+
+def test_an_added_file_is_noticed_and_removed(store: Path) -> None:
+    row = file_of(store, "sources")
+    added = store / "memory_events" / row.parent.name / row.name
+    added.parent.mkdir(parents=True)
+    added.write_bytes(file_of(store, "kernels", "b").read_bytes())
+    with pytest.raises(DamagedStoreError, match="is unexpected"):
+        session.connect(store)
+    assert verified(store) == [f"{added} is unexpected (no ingest wrote it)."]
+    ingest([store.parent / "a.json"], store)
+    assert not added.exists()
+    assert verified(store) == []
+
+
+def test_a_folder_in_place_of_a_table_is_noticed_and_replaced(store: Path) -> None:
+    be_a_folder(path := file_of(store, "kernels"))
+    with pytest.raises(DamagedStoreError, match="is damaged"):
+        session.connect(store)
+    assert verified(store) == [f"{path} is damaged (it is not a file)."]
+    ingest([store.parent / "a.json"], store)
+    assert count_kernels(store) == 7
+
+
+def test_swapped_rows_are_noticed_and_repaired(store: Path) -> None:
+    rows = [file_of(store, "sources", run) for run in ("a", "b")]
+    contents = [row.read_bytes() for row in rows]
+    for row, content in zip(rows, reversed(contents), strict=True):
+        row.write_bytes(content)
+    with pytest.raises(DamagedStoreError, match="it is the row of source"):
+        session.connect(store)
+    for run, row in zip(("a", "b"), rows, strict=True):
+        (problem,) = check_source(store, run, row.stem).problems
+        assert (problem.path, problem.trace) == (row, str(store.parent / f"{run}.json"))
+        ingest([store.parent / f"{run}.json"], store)
+    assert count_kernels(store) == 7
+    assert verified(store) == []
 
 
 def test_a_full_disk_keeps_the_source_that_was_to_be_replaced(store: Path) -> None:

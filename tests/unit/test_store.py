@@ -16,6 +16,7 @@ from tracelab.errors import StoreError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import commit as stores
 from tracelab.store import session
+from tracelab.store.integrity import mark_of
 
 EVENTS = 40_000
 
@@ -55,7 +56,8 @@ def test_a_kill_between_two_moves_shows_nothing(tmp_path: Path, trace: Path) -> 
     store = tmp_path / "lab"
     ingest([trace], store)
     (row,) = store.glob("sources/run=*/*.parquet")
-    row.unlink()  # as if the process had died before its last move
+    mark_of(row).unlink()
+    row.unlink()  # as if the process had died before its last moves
     (store / "other_events").mkdir(exist_ok=True)
     assert stores.remove_leftovers(store) > 0
     assert list(store.glob("kernels/run=*/*.parquet")) == []

@@ -15,7 +15,7 @@ from tracelab.ingest.discovery import Candidate, hash_source
 from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
-from tracelab.store.integrity import DamagedRowError
+from tracelab.store.integrity import DamagedRowError, check_owner, list_rows, parse_manifest
 from tracelab.store.verification import parse_row
 
 _SUFFIXES = re.compile(
@@ -151,14 +151,16 @@ def _read_process_runs(stored: list[StoredSource]) -> dict[tuple[Path, str | Non
 def _read_stored_sources(store: Path) -> list[StoredSource]:
     """Return all sources of a store. Raises StoreError where one of its files may not be read."""
     sources = []
-    for path in sorted(store.glob("sources/run=*/*.parquet")):
+    for path in sorted(list_rows(store)):
         try:
-            row = parse_row(path.read_bytes())
+            content = path.read_bytes()
+            check_owner(parse_manifest(content), path)
+            row = parse_row(content)
             sources.append(StoredSource(row["run"], row["source"], row["sha256"], row["size_bytes"], row["path"]))
-        except DamagedRowError:
-            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem))
-        except OSError as error:
+        except PermissionError as error:
             raise StoreError(f"{path}: cannot be read ({error.strerror}); make the store's files readable") from error
+        except (OSError, DamagedRowError):
+            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem))
     return sources
 
 

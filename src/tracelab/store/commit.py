@@ -45,7 +45,9 @@ def committed_reader_version(store: Path, run: str, source: str) -> str | None:
     path = table_file(store, "sources", run, source)
     try:
         row = parse_row(path.read_bytes())
-    except (FileNotFoundError, integrity.DamagedRowError):
+    except PermissionError:
+        raise
+    except (OSError, integrity.DamagedRowError):
         return None
     if str(row["schema_version"]).split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
         raise StoreError(
@@ -127,6 +129,8 @@ def staging_folder(store: Path) -> Iterator[Path]:
 def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, superseded: Sequence[str] = ()) -> bool:
     """Move a staged source into place, its row in `sources` last, and remove the sources that it supersedes first.
 
+    Its mark follows the row, and a removal starts with the mark: a mark without a row shows that the row was lost.
+
     `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Without `replace`, returns False and changes
     nothing if another process stored the same source with the same reader in the meantime.
     """
@@ -144,6 +148,8 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
         _write_row(staged["sources"], stamped, files)
         _sync_to_disk(staged["sources"])
         targets = {table: table_file(store, table, run, source) for table in staged}
+        staged["mark"], targets["mark"] = folder / "mark", integrity.mark_of(targets["sources"])
+        staged["mark"].write_bytes(os.fsencode(str(row.get("path") or "")))
         for target in targets.values():
             target.parent.mkdir(parents=True, exist_ok=True)
             if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
@@ -152,12 +158,14 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
             _remove_source(store, run, old)
         _remove_source(store, run, source, keep=files)  # replaced below, so that no query misses a file it has listed
         for table, path in staged.items():
+            if targets[table].is_dir():
+                _remove(targets[table])
             path.replace(targets[table])
     return True
 
 
 def remove_leftovers(store: Path) -> int:
-    """Remove leftovers of killed ingests: unlocked staging folders, and files without a row in `sources`.
+    """Remove leftovers of killed ingests: unlocked staging folders, and files of sources that were never committed.
 
     Returns the number of files and folders removed. Running ingests hold locks, so theirs stay.
     """
@@ -175,12 +183,31 @@ def remove_leftovers(store: Path) -> int:
     if not store.is_dir():
         return removed
     with FileLock(store / _LOCK):
+        _mark_rows(store)
+        committed = {(path.parent.name, path.stem) for path in integrity.list_rows(store)}
         for table in schema.TABLES:
             for path in store.glob(f"{table.name}/run=*/*.parquet"):
-                if not table_file(store, "sources", path.parent.name.removeprefix("run="), path.stem).is_file():
-                    path.unlink()
+                if (path.parent.name, path.stem) not in committed:
+                    _remove(path)
                     removed += 1
     return removed
+
+
+def _mark_rows(store: Path) -> None:
+    """Mark the sources that have a row with a manifest but no mark: their ingest was killed before it wrote one."""
+    for path in integrity.list_files(store, "sources"):
+        mark = integrity.mark_of(path)
+        if mark.exists():
+            continue
+        try:
+            content = path.read_bytes()
+            manifest, row = integrity.parse_manifest(content), parse_row(content)
+            integrity.check_owner(manifest, path)
+        except (OSError, integrity.DamagedRowError):
+            continue
+        if manifest is not None:
+            mark.parent.mkdir(exist_ok=True)
+            mark.write_bytes(os.fsencode(str(row["path"] or "")))
 
 
 def _hash_files(paths: Sequence[Path]) -> dict[str, TableFile]:
@@ -203,7 +230,7 @@ def _hash_file(path: Path) -> str:
 def _write_row(path: Path, row: dict[str, object], files: Mapping[str, TableFile]) -> None:
     """Write the row of a source with its manifest and its seal: the file's own hash, taken with a blank seal."""
     table = schema.BY_NAME["sources"].rows([row])
-    listed = {"schema_version": row["schema_version"], "files": files}
+    listed = {"schema_version": row["schema_version"], "run": row["run"], "source": row["source"], "files": files}
     sink = pa.BufferOutputStream()
     # store_schema would repeat the metadata in another form
     with pq.ParquetWriter(sink, table.schema, compression=COMPRESSION, store_schema=False) as writer:
@@ -224,7 +251,17 @@ def _sync_to_disk(path: Path) -> None:
 
 def _remove_source(store: Path, run: str, source: str, keep: Collection[str] = ()) -> None:
     """Remove one source, its row in `sources` first, but for its files of the tables to keep."""
-    table_file(store, "sources", run, source).unlink(missing_ok=True)
+    row_path = table_file(store, "sources", run, source)
+    integrity.mark_of(row_path).unlink(missing_ok=True)
+    _remove(row_path)
     for table in schema.TABLES:
         if table.name not in keep:
-            table_file(store, table.name, run, source).unlink(missing_ok=True)
+            _remove(table_file(store, table.name, run, source))
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or a folder that someone put in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

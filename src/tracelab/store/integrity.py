@@ -1,11 +1,13 @@
 """Check the files of a store at opening against the manifests of its sources: size and hash of each table file.
 
-A manifest is in the footer of the source's row in `sources`, sealed with the hash of that file.
+A manifest is in the footer of the source's row in `sources`, sealed with the hash of that file. A mark in `.committed`
+shows that a source was committed, so that the loss of its row is noticed.
 """
 
 import hashlib
 import json
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +16,13 @@ from typing import NamedTuple
 
 import duckdb
 
+from tracelab import schema
 from tracelab.errors import StoreError, TracelabError, UsageError
 
 FILES_KEY = "tracelab.files"
 SEAL_KEY = "tracelab.sha256"
 BLANK_SEAL = b"0" * 64
+COMMITTED = ".committed"
 _TEXT_FIELD = b"\x18"
 """What precedes the length of a value in Parquet's footer, which is Thrift's compact protocol."""
 _CONTINUES = 0x80
@@ -38,6 +42,8 @@ class Manifest(NamedTuple):
 
     schema_version: str
     files: Mapping[str, TableFile]
+    run: str
+    source: str
 
 
 class DamagedRowError(StoreError):
@@ -72,13 +78,44 @@ def parse_manifest(content: bytes) -> Manifest | None:
     if seal is None or files is None or content[seal] != _compute_seal(content, seal):
         raise DamagedRowError("its SHA-256 differs from the recorded one")
     listed = json.loads(content[files])
-    return Manifest(listed["schema_version"], {name: TableFile(*file) for name, file in listed["files"].items()})
+    tables = {name: TableFile(*file) for name, file in listed["files"].items()}
+    return Manifest(listed["schema_version"], tables, listed.get("run", ""), listed.get("source", ""))
 
 
 def list_files(store: Path, table: str) -> list[Path]:
     """Return the files of a table. Raises StoreError for an unreadable folder, which a glob would skip."""
     runs = [_list_folder(run) for run in _list_folder(store / table) if run.name.startswith("run=")]
     return [path for files in runs for path in files if path.suffix == ".parquet"]
+
+
+def list_rows(store: Path) -> list[Path]:
+    """Return the files of all rows in `sources`, those of committed sources also where they are missing."""
+    row_paths = list_files(store, "sources")
+    known = {(path.parent.name, path.stem) for path in row_paths}
+    try:
+        marks = os.listdir(store / COMMITTED)  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return row_paths
+    except PermissionError as error:
+        raise StoreError(f"{store / COMMITTED} {PERMISSION_DENIED}") from error
+    committed = ((f"run={run}", source) for run, _, source in (mark.rpartition("@") for mark in marks))
+    lost = [store / "sources" / run / f"{source}.parquet" for run, source in committed if (run, source) not in known]
+    return row_paths + lost
+
+
+def mark_of(row_path: Path) -> Path:
+    """Return the path of the mark of a committed source, a file that contains the path of its trace."""
+    run = row_path.parent.name.removeprefix("run=")
+    return row_path.parents[2] / COMMITTED / f"{run}@{row_path.stem}"
+
+
+def check_owner(manifest: Manifest | None, row_path: Path) -> None:
+    """Raise DamagedRowError for the row of another source, or a row without the manifest that it had."""
+    if manifest is None:
+        if mark_of(row_path).exists():
+            raise DamagedRowError("it has no record of its source's files")
+    elif manifest.source and (f"run={manifest.run}", manifest.source) != (row_path.parent.name, row_path.stem):
+        raise DamagedRowError(f"it is the row of source {manifest.source} of run {manifest.run}")
 
 
 def read_manifests(store: Path, row_paths: Iterable[Path]) -> dict[Path, Manifest | None]:
@@ -90,19 +127,19 @@ def read_manifests(store: Path, row_paths: Iterable[Path]) -> dict[Path, Manifes
     damaged: list[Path] = []
     for path in row_paths:
         try:
-            manifests[path] = parse_manifest(path.read_bytes())
-        except FileNotFoundError:  # another process replaces the source
-            continue
+            manifest = parse_manifest(path.read_bytes())
+            check_owner(manifest, path)
+            manifests[path] = manifest
         except PermissionError as error:
             raise StoreError(f"{path} {PERMISSION_DENIED}") from error
-        except DamagedRowError:
+        except (OSError, DamagedRowError):
             damaged.append(path)
     _raise_problems(store, damaged)
     return manifests
 
 
 def check_sizes(store: Path, manifests: Mapping[Path, Manifest | None]) -> dict[str, set[str]] | None:
-    """Check that all files of the sources exist in their sizes; return the names of the run folders by table.
+    """Check that exactly the files of the sources exist, in their sizes; return the run folders' names by table.
 
     None if a source has no manifest. Raises DamagedStoreError.
     """
@@ -113,13 +150,38 @@ def check_sizes(store: Path, manifests: Mapping[Path, Manifest | None]) -> dict[
         for table, file in manifest.files.items() if manifest else ():
             folders[table].add(folder)
             try:  # a Path for each file would take as long as the system does
-                intact = os.stat(f"{root}/{table}/{folder}/{name}").st_size == file.size_bytes  # noqa: PTH116
+                status = os.stat(f"{root}/{table}/{folder}/{name}")  # noqa: PTH116
+                intact = status.st_size == file.size_bytes and stat.S_ISREG(status.st_mode)
             except OSError:
                 intact = False
             if not intact:
                 suspects.append(path)
+    suspects.extend(_find_unlisted(manifests))
     _raise_problems(store, suspects)
     return None if None in manifests.values() else folders
+
+
+def _find_unlisted(manifests: Mapping[Path, Manifest | None]) -> Iterator[Path]:
+    """Yield the rows of sources that have a file of a table that their manifest lacks."""
+    runs: defaultdict[Path, list[tuple[Path, Manifest]]] = defaultdict(list)
+    for path, manifest in manifests.items():
+        if manifest is not None:
+            runs[path.parent].append((path, manifest))
+    for root in {folder.parents[1] for folder in runs}:
+        for table in schema.BY_NAME.keys() - {"sources"}:
+            folders = _list_names(root / table)
+            for run, sources in runs.items():
+                unlisted = [path for path, each in sources if table not in each.files] if run.name in folders else []
+                present = _list_names(root / table / run.name) if unlisted else frozenset()
+                yield from (path for path in unlisted if path.name in present)
+
+
+def _list_names(folder: Path) -> frozenset[str]:
+    """Return the names in a folder; none where there is none. An unreadable one is refused when it is queried."""
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return frozenset()
 
 
 def _raise_problems(store: Path, suspects: Sequence[Path]) -> None:

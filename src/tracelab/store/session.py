@@ -80,7 +80,7 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
 def list_sources(store: Path) -> list[Path]:
     """Return the files of all rows in `sources`. Raises NoDataError for a store without sources."""
     root = store.resolve()
-    row_paths = integrity.list_files(root, "sources")
+    row_paths = integrity.list_rows(root)
     if not row_paths:
         problem = "contains no ingested trace" if root.is_dir() else "does not exist"
         raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")

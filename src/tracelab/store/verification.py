@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shlex
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,14 @@ import pyarrow.parquet as pq
 from tracelab import schema
 from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
-from tracelab.store.integrity import PERMISSION_DENIED, DamagedRowError, TableFile, parse_manifest
+from tracelab.store.integrity import (
+    PERMISSION_DENIED,
+    DamagedRowError,
+    TableFile,
+    check_owner,
+    mark_of,
+    parse_manifest,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,8 @@ class FileProblem:
     path: Path
     problem: str
     trace: str | None = None
-    in_several_runs: bool = False
+    names_run: bool = False
+    """Whether the repair must name the run, since the trace alone does not determine it."""
 
     @property
     def run(self) -> str:
@@ -41,7 +50,7 @@ class FileProblem:
     def repair_command(self, store: Path) -> str:
         """Return the command that stores the trace again."""
         trace = shlex.quote(self.trace) if self.trace else "TRACE"
-        run = f" --run {self.run}" if self.in_several_runs else ""
+        run = f" --run {self.run}" if self.names_run else ""
         return f"tracelab ingest {trace} --store {shlex.quote(escape_path(store))}{run}"
 
 
@@ -76,7 +85,7 @@ def check_source(store: Path, run: str, source: str, *, hashes: bool = True) -> 
         check = _check_committed(store, row_path, hashes=hashes)
         if not check.problems or _stamp(row_path) == stamp:
             return check
-    return SourceCheck(row_path)
+    return _check_lost(row_path)
 
 
 def verify_sources(store: Path, row_paths: Sequence[Path]) -> list[SourceCheck]:
@@ -128,6 +137,24 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def _check_lost(row_path: Path) -> SourceCheck:
+    """Report the row of a committed source that is missing; a replacement removes the mark before the row."""
+    mark = mark_of(row_path)
+    stamp = _stamp(mark)
+    if stamp is None or _stamp(row_path) is not None or _stamp(mark) != stamp:
+        return SourceCheck(row_path)
+    lost = FileProblem(row_path, "missing", _marked_trace(row_path), names_run=True)
+    return SourceCheck(row_path, files=1, problems=(lost,))
+
+
+def _marked_trace(row_path: Path) -> str | None:
+    """Return the path of the trace of a committed source, without its row."""
+    try:
+        return mark_of(row_path).read_text(encoding="utf-8", errors="surrogateescape") or None
+    except OSError:
+        return None
+
+
 def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceCheck:
     folder, name = row_path.parent.name, row_path.name
 
@@ -136,13 +163,16 @@ def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceChec
 
     try:
         content = row_path.read_bytes()
-        manifest, trace = parse_manifest(content), parse_row(content)["path"]
+        manifest, row = parse_manifest(content), parse_row(content)
+        trace = row["path"]
+        check_owner(manifest, row_path)
     except FileNotFoundError:
         return SourceCheck(row_path)
     except PermissionError as error:
         raise StoreError(f"{row_path} {PERMISSION_DENIED}") from error
-    except DamagedRowError as error:
-        return SourceCheck(row_path, files=1, problems=(problem(row_path, f"damaged ({error})", None),))
+    except (OSError, DamagedRowError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error
+        return SourceCheck(row_path, 1, 0, (problem(row_path, f"damaged ({cause})", _marked_trace(row_path)),))
     if manifest is None:
         return SourceCheck(row_path, files=1, recorded=False)
     paths = {store / table / folder / name: file for table, file in manifest.files.items()}
@@ -151,13 +181,22 @@ def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceChec
         for path, file in paths.items()
         if (difference := _compare(path, file, hashes=hashes))
     )
+    unlisted = tuple(
+        problem(path, "unexpected (no ingest wrote it)", trace)
+        for table in schema.BY_NAME.keys() - manifest.files.keys() - {"sources"}
+        if os.path.lexists(path := store / table / folder / name)
+    )
+    problems += unlisted
     return SourceCheck(row_path, 1 + len(paths), sum(file.size_bytes for file in paths.values()), problems)
 
 
 def _compare(path: Path, file: TableFile, *, hashes: bool) -> str | None:
     """Return what is wrong with a file, as the end of "it is …"."""
     try:
-        size_bytes = path.stat().st_size
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return "damaged (it is not a file)"
+        size_bytes = status.st_size
         if size_bytes != file.size_bytes:
             return f"damaged ({size_bytes:,} bytes instead of {file.size_bytes:,})"
         if hashes and _hash_file(path) != file.sha256:
@@ -181,7 +220,7 @@ def _describe_damage(store: Path, path: Path, error: Exception) -> FileProblem:
     """Describe a file that cannot be read, with its trace where its source's row is undamaged."""
     problems = check_source(store, run_of(path), path.stem).problems
     trace = next((problem.trace for problem in problems), None)
-    return FileProblem(path, f"damaged ({_first_line(error)})", trace, any(each.in_several_runs for each in problems))
+    return FileProblem(path, f"damaged ({_first_line(error)})", trace, any(each.names_run for each in problems))
 
 
 def _first_line(error: Exception) -> str:
