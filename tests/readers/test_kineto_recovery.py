@@ -92,6 +92,23 @@ def test_a_second_list_of_events_in_one_document_is_counted(tmp_path: Path) -> N
     assert (lab.kernels, lab.counts, lab.diagnostics()) == (["one"], (2, 1, 1), {"events_twice"})
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_objects_inside_a_large_event_are_not_taken_for_events(tmp_path: Path, is_damaged: bool) -> None:
+    kids = ",".join([f'{{"ph":"X","name":"kid","ts":1,"note":"]}}{"x" * 20}"}}'] * 300_000)
+    large = f'{{"ph":"X","cat":"cpu_op","args":{{"a":[{kids}]}},"ts":1,"name":{"nan" if is_damaged else 1}}}'
+    lab = ingest_bytes(tmp_path, document(GOOD, large, GOOD))
+    assert lab.counts == ((3, 2, 1) if is_damaged else (3, 3, 0))
+    assert lab.rows("other_events") == []
+    assert lab.diagnostics() == ({"event_lost"} if is_damaged else set())
+
+
+def test_a_million_open_brackets_are_skipped_at_once(tmp_path: Path) -> None:
+    before = time.process_time()
+    lab = ingest_bytes(tmp_path, document(GOOD, "[" * 1_000_000 + GOOD, GOOD))
+    assert time.process_time() - before < 5
+    assert lab.counts[1] >= 1
+
+
 # ------------------------------------------------------------------------------------------------- borders of chunks
 
 

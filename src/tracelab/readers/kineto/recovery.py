@@ -37,6 +37,9 @@ _LIST_ENDS = re.compile(r"[ \t\r\n]*(?:[],]|$)")
 _NEXT_KEY = re.compile(r',[ \t\r\n]*"')
 _TRAILER = re.compile(r'\}[ \t\r\n]*(?=\][ \t\r\n]*(?:$|,[ \t\r\n]*"|\}))')
 
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[][{}]', re.DOTALL)
+_OPEN_BRACKETS = re.compile(r"(?:\[[ \t\r\n]*+){100,}+")
+
 _decode = json.JSONDecoder(strict=False).raw_decode
 
 
@@ -59,7 +62,11 @@ class _DamagedElementError(Exception):
 
 
 class _LargeElementError(Exception):
-    """The element is too long, or has too many values for Python."""
+    """The element is too long, or has too many values for Python; `end` is where it ends, if it does."""
+
+    def __init__(self, end: int | None) -> None:
+        super().__init__(end)
+        self.end = end
 
 
 def recover(border: Border, chunk: Chunk, trace: Trace, reader: EventReader, base_ns: int) -> tuple[Rows, Border]:
@@ -183,8 +190,12 @@ class _Recovery:
             end = self._find_end(at)
         except _OpenElementError:
             return self._read_open(at)
-        except _LargeElementError:
-            return self._lose(at, "event_too_large")
+        except _LargeElementError as error:
+            if error.end is None:
+                return self._lose(at, "event_too_large")
+            self._rows.events_skipped += 1
+            self._note("event_too_large", at, error.end)
+            return error.end
         except _DamagedElementError:
             return self._read_damaged(at)
         if self._text[at] == "[" and _LIST_ENDS.match(self._text, end) is None:
@@ -213,7 +224,7 @@ class _Recovery:
             if len(piece) > _MAX_ELEMENT_BYTES and piece[0] != "{":
                 raise _DamagedElementError
             if len(piece) > MAX_EVENT_BYTES or not is_affordable(piece):
-                raise _LargeElementError
+                return self._find_large_end(at)
             try:
                 _, length = _decode(piece)
             except RecursionError:
@@ -228,6 +239,20 @@ class _Recovery:
                     break  # a number may go on
                 return at + length
         raise _OpenElementError
+
+    def _find_large_end(self, at: int) -> int:
+        """Return where an element ends that the compiled parser may take, though it is too large for Python."""
+        try:
+            end = _find_closing_bracket(self._text, at)
+        except _DamagedElementError:
+            raise _LargeElementError(None) from None
+        except _OpenElementError:
+            if self._is_last or self._end - at > MAX_EVENT_BYTES:
+                raise _LargeElementError(None) from None
+            raise
+        if end - at > MAX_EVENT_BYTES:
+            raise _LargeElementError(end)
+        return end
 
     def _read_open(self, at: int) -> int | Border:
         """Handle an element that is not over at the end of the chunk."""
@@ -244,8 +269,10 @@ class _Recovery:
     def _read_damaged(self, at: int) -> int | Border:
         """Repair a damaged element, or skip it."""
         if self._text[at] == "[":
-            self._note("stray_bracket", at, at + 40)
-            return at + 1
+            run = _OPEN_BRACKETS.match(self._text, at)  # to decode a text from each of them would take long
+            behind = self._text.rindex("[", at, run.end()) if run else at + 1
+            self._note("stray_bracket", at, behind, self._text.count("[", at, behind))
+            return behind
         end = self._find_damage_end(at)
         if end is None and self._is_last:
             end = self._find_trailer(at) or self._end
@@ -388,7 +415,8 @@ class _Recovery:
         for start, end in spans:
             line = self._repair.rewrite(data[start:end])
             if line is None:
-                self._count_skipped(start, end, "event_lost")
+                self._rows.events_skipped += 1
+                self._note("event_lost" if is_affordable(self._text[start:end]) else "event_too_large", start, end)
             else:
                 self._lines.append(line)
 
@@ -406,3 +434,21 @@ class _Recovery:
 def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:
     """Whether the error may come from the end of the text: a number, word or escape there may go on."""
     return error.msg.startswith("Unterminated") or error.pos >= len(piece) - len('"\\u12345678"')
+
+
+def _find_closing_bracket(text: str, at: int) -> int:
+    """Return where the object or list at `at` ends, by its brackets outside strings.
+
+    Raises _DamagedElementError where they do not match, _OpenElementError where the text ends before.
+    """
+    opened = []
+    for match in _TOKEN.finditer(text, at):
+        bracket = match[0]
+        if bracket in "{[":
+            opened.append("}" if bracket == "{" else "]")
+        elif bracket in "]}":
+            if not opened or opened.pop() != bracket:
+                raise _DamagedElementError
+            if not opened:
+                return match.end()
+    raise _OpenElementError
