@@ -5,12 +5,11 @@ import re
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import mapping, recovery
-from tracelab.readers.kineto.chunker import CLEAN, Chunk
+from tracelab.readers.kineto.chunker import CLEAN, Chunk, Trace
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.mapping import MAPPINGS
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.types import ParsedChunk
-from tracelab.readers.kineto.top_level_keys import Trace
 
 PLAIN = len(MAPPINGS)
 """The kind of events whose arguments have no columns."""

@@ -10,7 +10,7 @@ import pytest
 from tests import corpus
 from tests.peak_memory import run_measured
 from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, op, trace
-from tracelab.readers.kineto import chunker, recovery, top_level_keys
+from tracelab.readers.kineto import chunker, recovery
 
 HOSTILE = corpus.ROOT / "hostile"
 QUOTED = '{"ph":"X","cat":"cpu_op","name":"a"b","pid":1,"tid":1,"ts":1}'
@@ -195,7 +195,7 @@ def test_damaged_keys_are_located_in_a_whole_sentence(tmp_path: Path, tail: str)
 def test_a_head_that_is_too_long_is_not_called_a_file_without_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(top_level_keys, "_MAX_HEAD_BYTES", 1 << 20)
+    monkeypatch.setattr(chunker, "_MAX_HEAD_BYTES", 1 << 20)
     lab = ingest_bytes(tmp_path, f'{{"schemaVersion":1,"note":"{"x" * (5 << 20)}","traceEvents":[{GOOD}]}}')
     assert lab.file.status not in STORED
     assert "no key traceEvents in its first 64 MB" in str(lab.file.message)

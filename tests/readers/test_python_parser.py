@@ -18,13 +18,12 @@ from tests.readers.test_kineto_parser_any import event_text, events, spaces
 from tracelab import schema
 from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
-from tracelab.readers.kineto.chunker import ChunkBuffer, Chunker
+from tracelab.readers.kineto.chunker import ChunkBuffer, Chunker, Trace
 from tracelab.readers.kineto.mapper import borrow_connection, classify_shapes
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 from tracelab.readers.kineto.parser.python_parser import PythonParser
 from tracelab.readers.kineto.parser.types import ParsedChunk, RefusedChunkError
 from tracelab.readers.kineto.repair import EventRepair
-from tracelab.readers.kineto.top_level_keys import Trace
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDED = (

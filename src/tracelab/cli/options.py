@@ -6,16 +6,6 @@ import click
 
 from tracelab.output.formats import FORMATS
 
-
-def _check_timeout(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Return the time limit. Raises UsageError for a wrong one."""
-    if value is not None:
-        from tracelab.store import execution
-
-        execution.check_timeout(value)
-    return value
-
-
 STORE = click.Option(
     ["--store"],
     type=click.Path(path_type=Path, file_okay=False),
@@ -45,7 +35,6 @@ LIMITS: tuple[click.Option, ...] = (
     click.Option(
         ["--timeout", "timeout_s"],
         type=float,
-        callback=_check_timeout,
         metavar="SECONDS",
         help="Stop the query after this time, with exit code 1.",
     ),

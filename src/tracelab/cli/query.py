@@ -160,7 +160,8 @@ def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
     values.pop("like", None)  # it chose the query
     given = {name: values.pop(name) for name in (*_SHARED, "plot", "show_sql")}
     for name in _SHARED:  # `query --format json NAME` means the same
-        given[name] = given[name] or (inherited.params.get(name) if inherited else None)
+        if given[name] is None or given[name] is False:
+            given[name] = inherited.params.get(name) if inherited else None
     _run_query(query, values, given)
 
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracelab.readers.diagnostics import describe_value
-from tracelab.readers.kineto.chunker import Border, Chunk
+from tracelab.readers.kineto.chunker import Border, Chunk, Trace
 from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
 from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, RefusedChunkError, Shape
-from tracelab.readers.kineto.top_level_keys import Trace
 
 _ID_COLUMNS = ("pid", "tid")
 

@@ -10,6 +10,7 @@ from tracelab import schema
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto import mapping
+from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.late_events import (
     ASCEND,
@@ -20,7 +21,6 @@ from tracelab.readers.kineto.late_events import (
 )
 from tracelab.readers.kineto.launch_ranges import COLLECTIVE_RANGE, KERNEL_NAME
 from tracelab.readers.kineto.mapper import Rows
-from tracelab.readers.kineto.top_level_keys import Trace
 
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
 _MIN_UNIX_TIME_US = 10**15

@@ -11,7 +11,7 @@ from tracelab.readers import decompress
 from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import DiagnosticCounts, rank_from_name
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.top_level_keys import HEAD_BYTES, Trace, read_trace_head
+from tracelab.readers.kineto.chunker import HEAD_BYTES, Trace, read_trace_head
 
 DESCRIPTION = "a Chrome trace as torch.profiler exports it"
 

@@ -11,7 +11,7 @@ from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.kineto import mapping, probe
 from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
-from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker
+from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker, Trace, read_trailer
 from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.launch_ranges import add_range_collectives
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
@@ -19,7 +19,6 @@ from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadat
 from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
 from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
-from tracelab.readers.kineto.top_level_keys import Trace, read_trailer
 from tracelab.store.writer import Correction, Sink
 
 VERSION = "kineto-7"

@@ -10,11 +10,19 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tracelab.readers.kineto.chunker import MAX_EVENT_BYTES, Border, Chunk
+from tracelab.readers.kineto.chunker import (
+    BETWEEN_EVENTS,
+    MAX_EVENT_BYTES,
+    PHASE_KEY,
+    Border,
+    Chunk,
+    Trace,
+    are_trailing_keys,
+    read_trailer,
+)
 from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.repair import EventRepair, is_affordable
-from tracelab.readers.kineto.top_level_keys import BETWEEN_EVENTS, PHASE_KEY, Trace, are_trailing_keys, read_trailer
 
 _SMALLEST_RUN_BYTES = 1 << 15
 _MAX_PENDING_BYTES = 1 << 18
