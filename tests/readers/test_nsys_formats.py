@@ -364,6 +364,43 @@ def test_a_damaged_string_id_names_no_event_by_a_private_text(tmp_path: Path, te
     assert row["count"] == 2
 
 
+ENVIRONMENTS_OF_ONE_SETTING = {
+    "a variable": [(9, "AWS_SECRET_ACCESS_KEY=hunter2")],
+    "a variable in small letters": [(9, "http_proxy=http://me:hunter2@proxy")],
+    "before another environment": [(9, "site=hunter2"), (10, "A=1\0B=2")],
+    "behind another environment": [(8, "A=1\0B=2"), (9, "site=hunter2")],
+    "between environments of one setting": [(7, "A=1\0B=2"), (8, "PATH=/bin"), (9, "site=hunter2"), (10, "x=hunter2")],
+}
+
+
+@pytest.mark.parametrize("texts", ENVIRONMENTS_OF_ONE_SETTING.values(), ids=ENVIRONMENTS_OF_ONE_SETTING)
+def test_a_damaged_string_id_names_no_range_by_an_environment_of_one_setting(
+    tmp_path: Path, texts: list[tuple[int, str]]
+) -> None:
+    lab = read(
+        tmp_path,
+        StringIds=[{"id": number, "value": text} for number, text in [(1, "step"), *texts]],
+        NVTX_EVENTS=[
+            nvtx(text=None, textId=9, jsonTextId=9),
+            nvtx(501, text=None, textId=1),
+            nvtx(1, None, eventType=75, text=None, textId=9, domainId=1),
+        ],
+    )
+    assert "hunter2" not in lab.texts()
+    assert [row["name"] for row in lab.rows("annotations")] == [None, "step"]
+
+
+def test_a_range_may_be_named_like_a_setting(tmp_path: Path) -> None:
+    names = ["step=3", "BATCH=32", "shape=2x3", "lr=0.1 model=resnet"]
+    lab = read(
+        tmp_path,
+        StringIds=[{"id": 2 * number, "value": text} for number, text in enumerate(["A=1\0B=2", "step", *names])],
+        NVTX_EVENTS=[nvtx(at, text=None, textId=2 * at + 4) for at in range(len(names))],
+    )
+    assert [row["name"] for row in lab.rows("annotations")] == names
+    assert diagnostic_codes(lab) == set()
+
+
 def test_names_that_resemble_private_texts_are_kept(tmp_path: Path) -> None:
     names = ["Vec::operator=(Vec const&)", "f(int)::{lambda() -> x}", "operator==(A, B)", "void f<(int)-1>(float*)"]
     texts = [*names, "BATCH=32\nstep --all", "cudaLaunchKernel_v7000"]

@@ -16,6 +16,11 @@ _LONGEST_COPY = 16_384
 _PRIVATE_FORM = r"^[A-Za-z_][A-Za-z0-9_]*=[^=(]|\n|^(?:~|\.{0,2})/\S*\s|\s--[A-Za-z]|^(?:\S*/)?python[0-9.]*\s"
 """A setting, output of several lines, or a command line: no name of a kernel or an API function has such a form."""
 
+_SETTING = r"^[A-Za-z_][A-Za-z0-9_]*="
+_ENVIRONMENT_SETTING = r"^(?:[A-Z_][A-Z0-9_]*|\w*(?i:auth|cred|key|pass|proxy|secret|token)\w*)="
+_SETTING_OF_NUMBER = r"^\w+=[0-9.,:x/]{1,8}(?:\s|$)"
+"""A user's text such as `BATCH=32`: too short to be worth hiding."""
+
 
 @dataclass(frozen=True)
 class StringTable:
@@ -100,14 +105,32 @@ def read_strings(export: Export, diagnostics: DiagnosticCounts) -> StringTable:
 
 
 def _find_private_texts(ids: Array, texts: Array, private_ids: Array) -> Array:
-    """Return which texts are environments (settings with zero bytes between) or listed as private.
+    """Return which texts are environments or listed as private.
 
     No event refers to them, unless damage changes its string id. Names of API functions are public even if listed,
     since damage can change that id too.
     """
     is_listed = pc.and_(pc.is_in(pa.array(ids), private_ids), pc.greater(pc.utf8_length(texts), 0))
     is_listed = pc.and_not(is_listed, pc.match_substring_regex(texts, r"^cu[A-Za-z0-9]+_v[0-9]+$"))
-    return pc.or_(is_listed, pc.match_substring(texts, "\0")).fill_null(fill_value=False)
+    return pc.or_(is_listed, _find_environments(texts)).fill_null(fill_value=False)
+
+
+def _find_environments(texts: Array) -> Array:
+    """Return which texts are environments of processes: settings with zero bytes between, or a single setting.
+
+    A user may name an event `step=3`. A single setting is an environment if it has the name of a variable, or if its id
+    is next to that of another environment: nsys numbers the environments of the processes one after the other.
+    """
+    is_environment = pc.match_substring(texts, "\0").fill_null(fill_value=False).to_numpy()
+    is_setting = pc.match_substring_regex(texts, _SETTING).fill_null(fill_value=False).to_numpy()
+    if not is_setting.any():
+        return pa.array(is_environment)
+    run_of_text = np.cumsum(~(is_environment | is_setting))
+    is_beside = is_setting & np.isin(run_of_text, run_of_text[is_environment])
+    has_name = pc.and_not(
+        pc.match_substring_regex(texts, _ENVIRONMENT_SETTING), pc.match_substring_regex(texts, _SETTING_OF_NUMBER)
+    ).fill_null(fill_value=False)
+    return pa.array(is_environment | is_beside | has_name.to_numpy())
 
 
 def _list_private_ids(export: Export) -> Array:
