@@ -120,6 +120,48 @@ def test_files_that_are_no_ranks_of_one_run_are_runs_of_their_own(tmp_path: Path
     assert len(set(runs(lab).values())) == 2
 
 
+SECOND_RECORDINGS = {
+    "later": {"again3": (3, 4, START + 40)},
+    "first": {"again3": (3, 4, START - 40)},
+    "between": {"again3": (3, 4, START + 15)},
+    "nearly at the same time": {"again3": (3, 4, START + 29)},
+    "behind the others in the alphabet": {"z3": (3, 4, START + 5)},
+    "of two ranks": {"again3": (3, 4, START - 40), "again2": (2, 4, START - 30)},
+}
+RANKS = {f"rank{rank}": (rank, 4, START + 10 * rank) for rank in range(4)}
+
+
+@pytest.mark.parametrize("second", SECOND_RECORDINGS.values(), ids=SECOND_RECORDINGS)
+def test_a_rank_recorded_twice_leaves_the_job_one_run(tmp_path: Path, second: dict[str, tuple[int, int, int]]) -> None:
+    lab = ingest_paths(tmp_path, files(tmp_path, **RANKS | second), run=None)
+    of_job = {runs(lab)[name] for name in RANKS}
+    assert len(of_job) == 1
+    assert {runs(lab)[name] for name in second}.isdisjoint(of_job)
+    assert len({runs(lab)[name] for name in second}) == 1
+    messages = [row["message"] for row in lab.rows("diagnostics") if row["code"] == "rank_recorded_again"]
+    (job,) = of_job
+    assert sorted(messages) == sorted(
+        f"rank{rank}.json of run {job} holds another recording of this rank at the same time; this one is a run of "
+        "its own."
+        for rank, _, _ in second.values()
+    )
+
+
+def test_a_short_recording_of_a_rank_before_the_others_leaves_the_job_one_run(tmp_path: Path) -> None:
+    ranks = {"again3": (3, 4, START - 80), "rank0": (0, 4, START - 60)}
+    ranks |= {f"rank{rank}": (rank, 4, START + 30 + rank) for rank in (1, 2, 3)}
+    lab = ingest_paths(tmp_path, files(tmp_path, **ranks), run=None)
+    assert len({runs(lab)[f"rank{rank}"] for rank in range(4)}) == 1
+    assert list(runs(lab).values()).count(runs(lab)["again3"]) == 1
+
+
+def test_two_jobs_at_the_same_time_in_one_folder_are_two_runs(tmp_path: Path) -> None:
+    ranks = {f"{job}{rank}": (rank, 2, START + 10 * rank + at) for at, job in enumerate("ab") for rank in (0, 1)}
+    lab = ingest_paths(tmp_path, files(tmp_path, **ranks), run=None)
+    assert len(set(runs(lab).values())) == 2
+    assert "rank_recorded_again" not in codes(lab)
+
+
 def test_a_given_name_makes_one_run_of_all(tmp_path: Path) -> None:
     lab = ingest_paths(tmp_path, files(tmp_path, a=(0, 2, START), b=(1, 2, START)), run="mine")
     assert set(runs(lab).values()) == {"mine"}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
@@ -37,6 +38,35 @@ class RunAssignment:
     sha256: str | None
     superseded: tuple[str, ...] = ()
     """Sources of the run that were this file before it changed: a run folder may be ingested while the run goes on."""
+    repeats: str | None = None
+    """Name and run of a file that holds a recording of the same rank at the same time."""
+
+
+_Kin: TypeAlias = tuple[Path, str, int | None]
+"""Folder, format and world size."""
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """The files of one process, and when it was recorded."""
+
+    start_ns: int
+    end_ns: int
+    files: list[Candidate]
+
+    @property
+    def rank(self) -> int | None:
+        return self.files[0].probe.rank
+
+    @property
+    def name_without_digits(self) -> str:
+        return re.sub(r"\d+", "", self.files[0].path.name)
+
+    def overlaps(self, other: "_Recording") -> bool:
+        return _overlap((self.start_ns, self.end_ns), (other.start_ns, other.end_ns))
+
+    def may_join(self, other: "_Recording") -> bool:
+        return self.rank != other.rank and self.overlaps(other)
 
 
 @contextmanager
@@ -68,7 +98,11 @@ def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> It
                 return ()
             return (row.source,)
 
-        yield [RunAssignment(item, runs[item.path], hashes.get(item.path), superseded(item)) for item in distinct]
+        repeated = _find_repeated_ranks(distinct, runs)
+        yield [
+            RunAssignment(item, runs[item.path], hashes.get(item.path), superseded(item), repeated.get(item.path))
+            for item in distinct
+        ]
 
 
 def _absolute(path: str) -> str:
@@ -168,16 +202,14 @@ def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     """Group the files that are ranks of one run, or cycles of one process; every other file is a group of its own.
 
     Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time: from the
-    first to the last cycle that the trace handler of torch.profiler wrote.
+    first to the last cycle that the trace handler of torch.profiler wrote. A second recording of a rank is apart.
     """
-    similar: dict[tuple[Path, str, int | None], dict[object, list[Candidate]]] = {}
+    similar: dict[_Kin, dict[object, list[Candidate]]] = {}
     for candidate in candidates:
         probe = candidate.probe
-        folder, process = _process(candidate)
+        _, process = _process(candidate)
         key = process and (process, probe.rank)
-        similar.setdefault((folder, probe.format, probe.world_size), {}).setdefault(key or candidate.path, []).append(
-            candidate
-        )
+        similar.setdefault(_kin(candidate), {}).setdefault(key or candidate.path, []).append(candidate)
     groups: list[list[Candidate]] = []
     for processes in similar.values():
         ranked = [files for files in processes.values() if files[0].probe.rank is not None]
@@ -186,25 +218,60 @@ def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     return sorted(groups, key=lambda group: str(group[0].path))
 
 
+def _kin(item: Candidate) -> _Kin:
+    """Return what the ranks of one run have in common."""
+    return _folder(item), item.probe.format, item.probe.world_size
+
+
 def _group_by_time(processes: list[list[Candidate]]) -> list[list[Candidate]]:
     """Join files of processes with different ranks whose recordings overlap."""
     spans = [(_span_ns(files), files) for files in processes]
-    groups = [files for span, files in spans if span is None]
-    group: list[list[Candidate]] = []
-    latest_start = earliest_end = 0
-    timed = [(span, files) for span, files in spans if span is not None]
-    for (start, end), files in sorted(timed, key=lambda pair: (pair[0], str(pair[1][0].path))):
-        ranks = {other[0].probe.rank for other in group}
-        if group and start <= earliest_end and latest_start <= end and files[0].probe.rank not in ranks:
-            group.append(files)
-            latest_start, earliest_end = max(latest_start, start), min(earliest_end, end)
-            continue
-        if group:
-            groups.append(list(itertools.chain.from_iterable(group)))
-        group, latest_start, earliest_end = [files], start, end
-    if group:
-        groups.append(list(itertools.chain.from_iterable(group)))
-    return groups
+    timed = [_Recording(*span, files) for span, files in spans if span is not None]
+    timed.sort(key=lambda recording: (recording.start_ns, recording.end_ns, str(recording.files[0].path)))
+    is_second = _find_second_recordings(timed)
+    groups = [
+        group
+        for kind in (False, True)
+        for group in _join_overlapping([each for each, second in zip(timed, is_second, strict=True) if second == kind])
+    ]
+    return [files for span, files in spans if span is None] + groups
+
+
+def _join_overlapping(recordings: list[_Recording]) -> list[list[Candidate]]:
+    """Join recordings, ordered by start, where each overlaps each and no rank is twice."""
+    groups: list[list[_Recording]] = []
+    for recording in recordings:
+        group = next((group for group in groups if all(map(recording.may_join, group))), None)
+        if group is None:
+            groups.append([recording])
+        else:
+            group.append(recording)
+    return [[item for recording in group for item in recording.files] for group in groups]
+
+
+def _find_second_recordings(recordings: list[_Recording]) -> list[bool]:
+    """Return which recordings are of ranks that have more than most ranks have, and fit the other ranks less.
+
+    A recording fits other ranks that it overlaps, and those whose files have the same name but for digits.
+    """
+    by_rank: dict[int | None, list[int]] = {}
+    for at, recording in enumerate(recordings):
+        by_rank.setdefault(recording.rank, []).append(at)
+    counts = sorted(map(len, by_rank.values()))
+    names = Counter(recording.name_without_digits for recording in recordings)
+    is_second = [False] * len(recordings)
+    for places in by_rank.values():
+        usual = counts[(len(counts) - 1) // 2]
+        if len(places) > usual:
+            fits = {at: _measure_fit(recordings[at], recordings, names) for at in places}
+            least = sorted(fits.values(), reverse=True)[usual - 1]
+            for at, fit in fits.items():
+                is_second[at] = fit < least
+    return is_second
+
+
+def _measure_fit(recording: _Recording, others: list[_Recording], names: Counter[str]) -> tuple[int, int]:
+    return sum(map(recording.may_join, others)), names[recording.name_without_digits]
 
 
 def _span_ns(files: list[Candidate]) -> tuple[int, int] | None:
@@ -214,6 +281,31 @@ def _span_ns(files: list[Candidate]) -> tuple[int, int] | None:
     if len(known) < len(spans):
         return None
     return min(start for start, _ in known), max(end for _, end in known)
+
+
+def _find_repeated_ranks(candidates: list[Candidate], runs: dict[Path, str]) -> dict[Path, str]:
+    """Return, for each file that records a rank at the same time as a file of a larger run, which file that is."""
+    sizes = Counter(runs.values())
+    by_rank: dict[object, list[Candidate]] = {}
+    for item in candidates:
+        if item.probe.rank is not None:
+            by_rank.setdefault((_kin(item), item.probe.rank), []).append(item)
+    repeated: dict[Path, str] = {}
+    for same_rank in by_rank.values():
+        if len({runs[item.path] for item in same_rank}) == 1:
+            continue
+        spans = {item.path: _span_ns([item]) for item in same_rank}
+        for item, other in itertools.permutations(same_rank, 2):
+            span, other_span = spans[item.path], spans[other.path]
+            is_smaller = sizes[runs[item.path]] < sizes[runs[other.path]]
+            if is_smaller and span and other_span and _overlap(span, other_span):
+                name = escape_path(Path(other.path.name))
+                repeated.setdefault(item.path, f"{name} of run {runs[other.path]}")
+    return repeated
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def _declared_run(group: list[Candidate]) -> str | None:
