@@ -45,9 +45,17 @@ create or replace temp macro collective_members(c) as
         arg_text('Collective name', coalesce(c.raw_name, c.collective)),
         arg('In msg nelems', c.in_elements), arg('Out msg nelems', c.out_elements), arg_text('dtype', c.dtype),
         arg('Group size', c.group_size), arg_text('Process Group Name', c.group_name),
-        arg_text('Process Group Ranks', c.group_ranks::varchar), arg_text('Comms Id', c.comm_id), arg('Seq', c.seq),
+        arg_text('Process Group Description', c.group_description),
+        arg_text('Process Group Ranks', c.group_ranks::varchar),
+        arg('Global rank start', c.group_start), arg('Global rank stride', c.group_stride),
+        arg_text('Comms Id', c.comms_id), arg_text('NCCL communicator ID', c.comm_id), arg('Seq', c.seq),
         arg('Root Rank', c.root),
-        case when contains(lower(c.raw_name), 'send') then arg('Dst Rank', c.peer) else arg('Src Rank', c.peer) end
+        case
+            when coalesce(c.src_rank, c.dst_rank) is not null
+                then concat_ws(',', arg('Src Rank', c.src_rank), arg('Dst Rank', c.dst_rank))
+            when contains(lower(c.raw_name), 'send') then arg('Dst Rank', c.peer)
+            else arg('Src Rank', c.peer)
+        end
     );
 
 create or replace temp view exported_kernels as

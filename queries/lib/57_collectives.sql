@@ -2,9 +2,10 @@
 
 -- collective_kernels(executions): the communication kernels of a relation of `kernels` (run, source, rank, pid, device,
 -- stream, name, start_ns, end_ns, dur_ns, correlation), each with what the profiler noted about its collective: size_bytes,
--- bytes_source, group_name, group_size, group_ranks, seq, raw_name, dtype, in_elements, out_elements. A kernel without a note
--- of its own has that of the op that launched it and no other communication kernel. `measured_ns` is the duration where it
--- is valid.
+-- bytes_source, group_name, group_description, group_size, group_ranks, group_start, group_stride, comm_id, comms_id, seq,
+-- is_p2p, src_rank, dst_rank, raw_name, dtype, in_elements, out_elements. A kernel without a note of its own has that of the
+-- op that launched it and no other communication kernel. The rank itself sends what names only a receiver, and receives what
+-- names only a sender. `measured_ns` is the duration where it is valid.
 create or replace macro collective_kernels(executions) as table
 with _executions as (
     select
@@ -28,9 +29,11 @@ _notes as materialized (
         row_number() over () as id,
         origin, run, source, pid, tid, device, stream, start_ns, try(start_ns + dur_ns) as end_ns, correlation, collective,
         {
-            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name, 'group_size': group_size,
-            'group_ranks': group_ranks, 'seq': seq, 'raw_name': raw_name, 'dtype': dtype, 'in_elements': in_elements,
-            'out_elements': out_elements
+            'size_bytes': size_bytes, 'bytes_source': bytes_source, 'group_name': group_name,
+            'group_description': group_description, 'group_size': group_size, 'group_ranks': group_ranks,
+            'group_start': group_start, 'group_stride': group_stride, 'comm_id': comm_id, 'comms_id': comms_id, 'seq': seq,
+            'is_p2p': is_p2p, 'src_rank': src_rank, 'dst_rank': dst_rank, 'raw_name': raw_name, 'dtype': dtype,
+            'in_elements': in_elements, 'out_elements': out_elements
         } as note
     from collectives
     where run in (select run from _communication)
@@ -78,6 +81,16 @@ _found as (
     select id, note, null as collective from _on_kernels
     union all
     select id, note, collective from _on_ops
+),
+_spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
+    select
+        run, source,
+        {'name': note.group_name, 'description': note.group_description, 'size': note.group_size} as named,
+        min(note.group_start) as group_start, min(note.group_stride) as group_stride
+    from _notes
+    where note.group_start is not null and note.group_stride is not null
+    group by run, source, named
+    having min(note.group_start) = max(note.group_start) and min(note.group_stride) = max(note.group_stride)
 )
 select
     c.id, c.run, c.source, c.rank, c.device, c.stream, c.start_ns, c.end_ns, c.measured_ns,
@@ -88,12 +101,23 @@ select
     n.note.size_bytes as size_bytes,
     n.note.bytes_source as bytes_source,
     n.note.group_name as group_name,
+    n.note.group_description as group_description,
     n.note.group_size as group_size,
     n.note.group_ranks as group_ranks,
+    coalesce(n.note.group_start, s.group_start) as group_start,
+    coalesce(n.note.group_stride, s.group_stride) as group_stride,
+    n.note.comm_id as comm_id,
+    n.note.comms_id as comms_id,
     n.note.seq as seq,
+    n.note.is_p2p as is_p2p,
+    coalesce(n.note.src_rank, case when n.note.dst_rank is not null then c.rank end) as src_rank,
+    coalesce(n.note.dst_rank, case when n.note.src_rank is not null then c.rank end) as dst_rank,
     n.note.raw_name as raw_name,
     n.note.dtype as dtype,
     n.note.in_elements as in_elements,
     n.note.out_elements as out_elements
 from _communication as c
-left join _found as n on c.id = n.id;
+left join _found as n on c.id = n.id
+left join _spacings as s
+    on c.run = s.run and c.source = s.source and n.note.group_ranks is null
+    and s.named = {'name': n.note.group_name, 'description': n.note.group_description, 'size': n.note.group_size};

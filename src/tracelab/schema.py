@@ -17,7 +17,7 @@ from tracelab.enumerations import (
 )
 from tracelab.errors import UsageError, suggest_name
 
-SCHEMA_VERSION = "2.0"
+SCHEMA_VERSION = "2.1"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
 DEFAULT_STORE = Path("lab")
@@ -368,9 +368,20 @@ TABLES: tuple[Table, ...] = (
                 ("group_size", "int32", "Ranks in the group."),
                 ("group_ranks", "ints", "Ranks in the group, where the source lists all of them."),
                 ("comm_id", "text", "Communicator id (unsigned 64 bit, hence text)."),
-                ("seq", "int64", "Sequence number within the group."),
+                ("seq", "int64", "Sequence number within the group; sends and receives count for themselves."),
                 ("root", "int32", "Root rank."),
                 ("peer", "int32", "Peer rank of a send or receive."),
+                (
+                    "comms_id",
+                    "text",
+                    "Id of the operation, the same on all its ranks (unsigned 64 bit, hence text).",
+                ),
+                ("group_description", "text", "What the framework calls the group, as default_pg or mesh_tp."),
+                ("group_start", "int32", "Lowest rank of a group whose ranks are evenly spaced."),
+                ("group_stride", "int32", "Distance between the ranks of such a group."),
+                ("is_p2p", "bool", "Whether it is a send or a receive; NULL where the source does not have it."),
+                ("src_rank", "int32", "Rank that sends, where the source has it: of a receive."),
+                ("dst_rank", "int32", "Rank that receives, where the source has it: of a send."),
             ),
         ),
     ),

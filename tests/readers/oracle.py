@@ -322,6 +322,9 @@ def _collective(args: Row, row: Row, on: str) -> Row:
         "group_name": None if group is None else str(group),
         "group_size": _integer(args.get("Group size")),
         "group_ranks": ranks or None,
+        "group_description": None if (name := args.get("Process Group Description")) == "undefined" else name,
+        "group_start": _integer(args.get("Global rank start")),
+        "group_stride": _integer(args.get("Global rank stride")),
     }
 
 
@@ -347,7 +350,9 @@ def _collectives_of_ranges(tables: dict[str, list[Row]]) -> list[Row]:
                 key: kernel[key] for key in ("start_ns", "dur_ns", "device", "stream", "correlation", "external_id")
             }
             unknown = dict.fromkeys(("in_elements", "out_elements", "dtype", "size_bytes"))
-            group = dict.fromkeys(("group_name", "group_size", "group_ranks"))
+            group = dict.fromkeys(
+                ("group_name", "group_size", "group_ranks", "group_description", "group_start", "group_stride")
+            )
             kind = re.sub("^_|_base$", "", name)
             rows.append(given | unknown | group | {"origin": "range", "raw_name": name, "collective": kind})
     return rows

@@ -35,6 +35,10 @@ def test_metadata_of_a_kernel(tmp_path: Path) -> None:
         "group_name": "0",
         "group_size": 2,
         "group_ranks": [0, 1],
+        "group_description": "default_pg",
+        "is_p2p": False,
+        "comm_id": None,
+        "comms_id": None,
         "device": 0,
         "stream": 7,
         "correlation": 11,
@@ -146,8 +150,63 @@ def test_ranks_of_a_group_only_where_all_are_listed(tmp_path: Path, text: object
 
 @pytest.mark.parametrize("number", ["18446744073709551615", "9223372036854775809", "5"])
 @pytest.mark.parametrize("quoted", [True, False])
-def test_communicator_id_is_text_to_its_last_digit(tmp_path: Path, number: str, quoted: bool) -> None:
-    assert collective(tmp_path, **{"Comms Id": number if quoted else int(number)})["comm_id"] == number
+def test_the_id_of_an_operation_is_text_to_its_last_digit(tmp_path: Path, number: str, quoted: bool) -> None:
+    assert collective(tmp_path, **{"Comms Id": number if quoted else int(number)})["comms_id"] == number
+
+
+def group(first: int, stride: int, size: int) -> dict[str, object]:
+    """A group of which an event lists 30 ranks, as torch writes it."""
+    ranks = list(range(first, first + stride * size, stride))
+    cut = ", ".join(map(str, ranks[:30]))
+    return {"pg_name": "7", "pg_size": size, "ranks": ranks, "cut": f"[{cut}, ...]"}
+
+
+def members(tmp_path: Path, entry: dict[str, object], *events: object, **args: object) -> list[object]:
+    info = {"rank": 0, "world_size": 128, "pg_config": [{"pg_name": "0", "ranks": []}, entry]}
+    cut = NCCL | {"Process Group Name": "7", "Group size": entry["pg_size"], "Process Group Ranks": entry["cut"]}
+    content = trace(kernel("ncclDevKernel_X", **(cut | args)), *events, distributedInfo=info)
+    row = ingest_bytes(tmp_path, content).one("collectives")
+    return [row[name] for name in ("group_start", "group_stride", "group_ranks", "group_size")]
+
+
+def test_members_of_a_large_group_come_from_the_head_of_the_file(tmp_path: Path) -> None:
+    assert members(tmp_path, group(1, 2, 64)) == [1, 2, None, 64]
+
+
+def test_unevenly_spaced_members_are_listed(tmp_path: Path) -> None:
+    entry = group(0, 1, 40) | {"ranks": [*range(39), 77]}
+    assert members(tmp_path, entry) == [None, None, [*range(39), 77], 40]
+
+
+@pytest.mark.parametrize("ranks", ["[0, 1, ...]", [0, "1"], list(range(30)), [-1, *range(40)], [True] * 40])
+def test_a_head_that_lists_no_ranks_names_no_members(tmp_path: Path, ranks: object) -> None:
+    assert members(tmp_path, group(0, 1, 40) | {"ranks": ranks}) == [None, None, None, 40]
+
+
+def test_spacing_on_the_event_comes_first(tmp_path: Path) -> None:
+    args = {"Global rank start": 4, "Global rank stride": 3}
+    assert members(tmp_path, group(1, 2, 64), **args) == [4, 3, None, 64]
+
+
+def test_a_quote_in_the_name_of_a_group_is_harmless(tmp_path: Path) -> None:
+    entry = group(1, 2, 64) | {"pg_name": "it's"}
+    assert members(tmp_path, entry, **{"Process Group Name": "it's"}) == [1, 2, None, 64]
+
+
+def test_no_description_is_null(tmp_path: Path) -> None:
+    assert collective(tmp_path, **{"Process Group Description": "undefined"})["group_description"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_p2p"), [("send", True), ("recv", True), ("all_to_allv", False), ("coalesced", None), ("wait", None)]
+)
+def test_only_sends_and_receives_are_between_two_ranks(tmp_path: Path, name: str, is_p2p: object) -> None:
+    assert collective(tmp_path, **{"Collective name": name})["is_p2p"] is is_p2p
+
+
+def test_ends_of_a_send(tmp_path: Path) -> None:
+    row = collective(tmp_path, **{"Collective name": "send", "Dst Rank": 3, "Rank": 1})
+    assert (row["src_rank"], row["dst_rank"], row["peer"]) == (None, 3, 3)
 
 
 def test_peer_of_a_send(tmp_path: Path) -> None:

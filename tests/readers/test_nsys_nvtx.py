@@ -143,7 +143,7 @@ def test_an_nccl_call_with_a_message_size_is_a_collective_of_an_op(tmp_path: Pat
 def test_a_payload_as_a_list_of_fields_is_read_too(tmp_path: Path) -> None:
     payload = {"payload": [{"name": "Message size [bytes]", "value": 64}, {"name": "Peer rank", "value": 1}]}
     row = read(tmp_path, collective("ncclSend", payload)).one("collectives")
-    assert (row["collective"], row["size_bytes"], row["peer"]) == ("send_recv", 64, 1)
+    assert (row["collective"], row["is_p2p"], row["size_bytes"], row["peer"]) == ("send_recv", True, 64, 1)
 
 
 def test_the_size_of_an_all_gather_needs_the_number_of_ranks(tmp_path: Path) -> None:

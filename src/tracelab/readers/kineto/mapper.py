@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS, SECONDARY_LEFTOVER, Mapping
+from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS, NO_GROUPS, SECONDARY_LEFTOVER, Mapping
 from tracelab.readers.kineto.parser.types import Shape
 
 _MAX_BOUND_QUERIES = 256
@@ -116,9 +116,10 @@ def _engine() -> duckdb.DuckDBPyConnection:
 class Mapper:
     """Maps events of one file, a batch of one kind at a time."""
 
-    def __init__(self, connection: Connection, gpu_pid: int | None) -> None:
+    def __init__(self, connection: Connection, gpu_pid: int | None, cut_groups: str = NO_GROUPS) -> None:
         self._connection = connection
-        self._gpu_pid = "NULL" if gpu_pid is None else str(gpu_pid)
+        pid = "NULL" if gpu_pid is None else str(gpu_pid)
+        self._of_file = f"{pid}::bigint as gpu_pid, {cut_groups} as cut_groups"
 
     def add_rows(self, kind: int, batch: list[pa.Table], rows: Rows) -> None:
         """Map a batch of events of one kind and add the results to `rows`."""
@@ -152,7 +153,7 @@ class Mapper:
         return self._map(mapping.STEPS, present, _IS_STEP, arguments)
 
     def _map(self, target: Mapping, present: Collection[str], condition: str, leftover: str) -> pa.Table:
-        return self._connection.arrow(_render_query(target, present, condition, leftover, gpu_pid=self._gpu_pid))
+        return self._connection.arrow(_render_query(target, present, condition, leftover, of_file=self._of_file))
 
 
 _kind_by_shape: dict[Shape, int] = {}
@@ -178,10 +179,10 @@ def category_sql(column: str) -> str:
     return f"case lower({column}) {whens} else lower({column}) end"
 
 
-def _render_query(target: Mapping, present: Collection[str], condition: str, leftover: str, *, gpu_pid: str) -> str:
+def _render_query(target: Mapping, present: Collection[str], condition: str, leftover: str, *, of_file: str) -> str:
     """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
 
-    `leftover` is SQL for the arguments that this table has no column for.
+    `leftover` is SQL for the arguments that this table has no column for, `of_file` for columns equal in all rows.
     """
 
     def reference(keys: tuple[str, ...], kind: str) -> str:
@@ -196,7 +197,7 @@ def _render_query(target: Mapping, present: Collection[str], condition: str, lef
         column: value.template.format(*(reference(keys, kind) for keys, kind in value.arguments))
         for column, value in target.columns.items()
     }
-    derived = f"{category_sql('source_cat')} as cat, {gpu_pid}::bigint as gpu_pid"
+    derived = f"{category_sql('source_cat')} as cat, {of_file}"
     selected = _select_list(target.table, {"args": leftover} | columns)
     return f"select {selected} from (select *, {derived} from events where {condition})"
 

@@ -5,6 +5,7 @@ category as the file has it, and its current name in lower case), `ph`, `name`, 
 `start_ns`, `dur_ns`, and `gpu_pid`, the process to which GPU rows are assigned. Arguments are named with `_arg` and its
 siblings, so that the parser returns them as columns; the others are kept as JSON. The conditions of `where` are
 evaluated on the shapes of events (`mapper.classify_shapes`), which have only a few names and one argument.
+`cut_groups` maps the names of process groups, of which events list only the first ranks, to their members.
 """
 
 from dataclasses import dataclass, field
@@ -101,6 +102,9 @@ COLLECTIVE_KIND = r"""case
     else 'other' end"""
 """SQL for the kind of collective that a name shows."""
 
+_IS_P2P = f"nullif({COLLECTIVE_KIND}, 'other') = 'send_recv'"
+"""SQL for whether a name is that of a send or a receive; a coalesced operation may be either."""
+
 _ELEMENT_BYTES = r"""case
     when regexp_matches({0}, '(?i)^(byte|char|bool|u?int8|q?u?int8|float8.*)$') then 1
     when regexp_matches({0}, '(?i)^(half|bfloat16|float16|short|u?int16)$') then 2
@@ -110,6 +114,16 @@ _ELEMENT_BYTES = r"""case
 
 _IN = ("In msg nelems", "In msg size")  # renamed on 2023-12-15; both count elements
 _OUT = ("Out msg nelems", "Out msg size")
+
+LISTED_RANKS = 30
+"""Ranks of a group that torch lists on an event; the list of a larger group ends in '...'."""
+GROUPS_TYPE = "map(varchar, struct(start integer, stride integer, ranks bigint[]))"
+NO_GROUPS = f"null::{GROUPS_TYPE}"
+"""SQL for the groups of a trace whose events list all members."""
+
+_GROUP_NAME = (("Process Group Name", "PG ID", "Process Group ID"), "VARCHAR")
+_GROUP_RANKS = (("Process Group Ranks",), "VARCHAR")
+_IS_CUT = "contains({0}, '...')"
 
 _COLLECTIVE = {
     "start_ns": _sql("start_ns"),
@@ -128,13 +142,29 @@ _COLLECTIVE = {
         f"case when try(greatest({{1}}, {{2}}) * ({_ELEMENT_BYTES})) is not null then 'trace' end",
         ((("dtype",), "VARCHAR"), (_IN, "BIGINT"), (_OUT, "BIGINT")),
     ),
-    "group_name": _text("Process Group Name", "PG ID", "Process Group ID"),
+    "group_name": _text(*_GROUP_NAME[0]),
     "group_size": _arg("Group size", kind="INTEGER"),
     "group_ranks": Value(
-        "case when not contains({0}, '...') then nullif(try_cast({0} as bigint[]), []) end",
-        ((("Process Group Ranks",), "VARCHAR"),),
+        f"case when not {_IS_CUT} then nullif(try_cast({{0}} as bigint[]), []) else cut_groups[{{1}}].ranks end",
+        (_GROUP_RANKS, _GROUP_NAME),
     ),
-    "comm_id": _text("Comms Id"),
+    "comm_id": _text("NCCL communicator ID"),  # only in what `tracelab export` writes of an Nsight Systems report
+    "comms_id": _text("Comms Id"),
+    "group_description": Value(  # c10d's name for none
+        "nullif(nullif({0}, ''), 'undefined')", ((("Process Group Description",), "VARCHAR"),)
+    ),
+    # torch writes these on ops alone, not on the kernels that they launch
+    "group_start": Value(
+        f"coalesce({{2}}, case when {_IS_CUT} then cut_groups[{{1}}].start end)",
+        (_GROUP_RANKS, _GROUP_NAME, (("Global rank start",), "INTEGER")),
+    ),
+    "group_stride": Value(
+        f"coalesce({{2}}, case when {_IS_CUT} then cut_groups[{{1}}].stride end)",
+        (_GROUP_RANKS, _GROUP_NAME, (("Global rank stride",), "INTEGER")),
+    ),
+    "is_p2p": Value(_IS_P2P, ((("Collective name",), "VARCHAR"),)),
+    "src_rank": _id("Src Rank"),
+    "dst_rank": _id("Dst Rank"),
     "seq": _arg("Seq"),
     "root": _id("Root Rank", "Root"),
     "peer": Value(  # a send may name its own rank as the source

@@ -32,6 +32,8 @@ class Assumptions:
     base_ns: int
     gpu_pid: int | None
     """The process of GPU rows, which name none: the only process of the file."""
+    large_groups: list[dict[str, Any]]
+    """Entries of process groups of which the events list only the first ranks."""
 
 
 def sniff(head: bytes) -> bool:
@@ -74,7 +76,7 @@ def read_assumptions(path: Path) -> Assumptions:
     trace, head, _ = _read_both_ends(path)
     match = _CPU_EVENT.search(head)
     pid = int(match[1]) if match else None
-    return Assumptions(find_rank(path, trace.meta) or 0, find_base_ns(trace.meta), pid)
+    return Assumptions(find_rank(path, trace.meta) or 0, find_base_ns(trace.meta), pid, _find_large_groups(trace.meta))
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
@@ -113,6 +115,18 @@ def find_base_ns(meta: dict[str, Any]) -> int:
     if isinstance(base, str) and base.isdecimal():
         base = int(base)
     return base if isinstance(base, int) and 0 <= base < 1 << 62 else 0
+
+
+def _find_large_groups(meta: dict[str, Any]) -> list[dict[str, Any]]:
+    info = meta.get("distributedInfo")
+    config = info.get("pg_config") if isinstance(info, dict) else None
+    return [
+        entry
+        for entry in (config if isinstance(config, list) else [])
+        if isinstance(entry, dict)
+        and isinstance(ranks := entry.get("ranks"), list)
+        and len(ranks) > mapping.LISTED_RANKS
+    ]
 
 
 def _read_both_ends(path: Path) -> tuple[Trace, bytes, bytes]:

@@ -21,7 +21,7 @@ from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 
-VERSION = "kineto-7"
+VERSION = "kineto-8"
 _GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
 
@@ -70,11 +70,16 @@ def _read_chunks(
     """Read the chunks on several threads; parser, DuckDB and Arrow release the interpreter while they work."""
     pool = ReaderThreads(stream, trace, sink, summary)
     queue = EventQueue(threads)
+    cut_groups = mapping.NO_GROUPS
+    if assumptions.large_groups:
+        from tracelab.readers.kineto.process_groups import render_groups
+
+        cut_groups = render_groups(assumptions.large_groups)
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(threads):
             connection = stack.enter_context(borrow_connection())
-            mapper = Mapper(connection, assumptions.gpu_pid)
+            mapper = Mapper(connection, assumptions.gpu_pid, cut_groups)
             chunk_parser = stack.enter_context(borrow_parser())
             readers.append(ChunkReader(connection, chunk_parser, queue, mapper, base_ns=assumptions.base_ns))
         pool.run(readers)

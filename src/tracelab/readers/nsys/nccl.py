@@ -41,6 +41,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("origin", "collective", "raw_name", "bytes_source", "comm_id", "args"), pa.string()),
     **dict.fromkeys(("pid", "tid", "start_ns", "dur_ns", "size_bytes"), pa.int64()),
     **dict.fromkeys(("root", "peer", "group_size"), pa.int32()),
+    "is_p2p": pa.bool_(),
 }
 
 
@@ -64,6 +65,7 @@ def _build_row(call: dict[str, Any]) -> dict[str, object] | None:
         "group_size": ranks,
         "root": _find_number(fields, "root"),
         "peer": _find_number(fields, "peer rank", "peer"),
+        "is_p2p": collective == "send_recv",
         "args": json.dumps({"message_bytes": message_bytes}),
     }
 

@@ -23,7 +23,7 @@ from tracelab.readers.nsys.ranks import Ranks, assign_ranks
 from tracelab.readers.nsys.source_row import build_result, note_table_problems
 from tracelab.store.writer import Sink
 
-VERSION = "nsys-1"
+VERSION = "nsys-2"
 _OTHER_ROWS = 2_000_000
 """Most rows kept of tables without a canonical one: samples of processors can be many times the rest."""
 
