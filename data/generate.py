@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ground_truth import truth
-from kineto_writer import Event, metadata, text
-from simulated_rank import SMS, Collective, Rank
+from kineto_metadata import describe_tracks, device_properties, recording, versions
+from kineto_writer import text
+from simulated_rank import Collective, Rank
 from simulated_training import train
 
 FOLDER = Path(__file__).parent / "generated"
@@ -105,7 +106,7 @@ def trace(rank: Rank, name: str) -> str:
     everything = [*rank.events, *activities, *rank.projections()]
     start_ns = min(event.start_ns for event in everything) - 2_402_117
     end_ns = max(event.end_ns for event in everything) + 1_804_003
-    everything += _recording(start_ns, end_ns)
+    everything += recording(start_ns, end_ns)
     relative = [replace(event, start_ns=event.start_ns - BASE_NS) for event in everything]
     return text(_top(rank), relative, _tracks(rank, start_ns - BASE_NS), name)
 
@@ -115,10 +116,8 @@ def _top(rank: Rank) -> dict[str, object]:
     return {
         "schemaVersion": 1,
         "generated": GENERATED,
-        "deviceProperties": [_device(number) for number in range(rank.world_size)],
-        "cupti_version": 28,
-        "cuda_runtime_version": 12090,
-        "cuda_driver_version": 13000,
+        "deviceProperties": [device_properties(number) for number in range(rank.world_size)],
+        **versions(),
         "trace_id": f"{rank.number:032X}",
         "distributedInfo": {
             "backend": "nccl",
@@ -135,50 +134,11 @@ def _top(rank: Rank) -> dict[str, object]:
     }
 
 
-def _device(number: int) -> dict[str, object]:
-    return {
-        "id": number,
-        "name": "Generated GPU (not a real device)",
-        "totalGlobalMem": 85_899_345_920,
-        "computeMajor": 8,
-        "computeMinor": 0,
-        "maxThreadsPerBlock": 1_024,
-        "maxThreadsPerMultiprocessor": 2_048,
-        "regsPerBlock": 65_536,
-        "warpSize": 32,
-        "sharedMemPerBlock": 49_152,
-        "numSms": SMS,
-        "regsPerMultiprocessor": 65_536,
-        "sharedMemPerBlockOptin": 166_912,
-        "sharedMemPerMultiprocessor": 167_936,
-    }
-
-
 def _tracks(rank: Rank, at_ns: int) -> Iterator[str]:
-    yield from _process(rank.pid, "CPU", rank.pid, at_ns)
-    for device in range(rank.world_size):
-        yield from _process(device, f"GPU {device}", 5_000_000 + device, at_ns)
-    for stream in sorted({row.tid for row in [*rank.gpu, *rank.syncs]}):
-        yield metadata("thread_name", (rank.number, stream), at_ns, ("name", f"stream {stream} "))
-        yield metadata("thread_sort_index", (rank.number, stream), at_ns, ("sort_index", stream))
-    for tid, name in ((rank.main_tid, "python"), (rank.autograd_tid, f"pt_autograd_{rank.number}")):
-        yield metadata("thread_name", (rank.pid, tid), at_ns, ("name", f"thread {tid} ({name})"))
-        yield metadata("thread_sort_index", (rank.pid, tid), at_ns, ("sort_index", tid))
-    yield metadata("process_sort_index", ("Spans", 0), at_ns, ("sort_index", 536_870_912))
-
-
-def _process(pid: int, label: str, sort_index: int, at_ns: int) -> Iterator[str]:
-    yield metadata("process_name", (pid, 0), at_ns, ("name", "python"))
-    yield metadata("process_labels", (pid, 0), at_ns, ("labels", label))
-    yield metadata("process_sort_index", (pid, 0), at_ns, ("sort_index", sort_index))
-
-
-def _recording(start_ns: int, end_ns: int) -> Iterator[Event]:
-    yield Event(
-        "Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", start_ns, end_ns - start_ns, {"Op count": 0}
-    )
-    yield Event("", "Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler", start_ns, phase="i")
-    yield Event("", "Record Window End", "", "", end_ns + 612_345, phase="i")
+    streams = sorted({row.tid for row in [*rank.gpu, *rank.syncs]})
+    threads = ((rank.main_tid, "python"), (rank.autograd_tid, f"pt_autograd_{rank.number}"))
+    on_device = ((rank.number, stream) for stream in streams)
+    return describe_tracks(rank.pid, range(rank.world_size), on_device, threads, at_ns)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def _whole(event: Event) -> str:
     category = f'    "cat": "{event.category}",\n' if event.category else ""
     scope = {"cpu_instant_event": '    "s": "t",\n', "": '    "s": "g",\n'}.get(event.category, "")
     times = f'    "ts": {us(event.start_ns)}' + (f',\n    "dur": {us(event.dur_ns)}' if event.phase == "X" else "")
-    args = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in event.args.items())
+    args = json.dumps(event.args)[1:-1]
     return (
         f'  {{\n    "ph": "{event.phase}",\n{category}{scope}    "name": {json.dumps(event.name)},\n'
         f'    "pid": {json.dumps(event.pid)},\n    "tid": {json.dumps(event.tid)},\n{times}\n'

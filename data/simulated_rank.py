@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from kineto_metadata import SMS
 from kineto_writer import Event, Flow
 
 COMPUTE, SIDE, COPY, NCCL = 7, 20, 24, 28
 """Streams: PyTorch's default one, one for a parallel branch, one for prefetching, one for NCCL."""
 
-SMS, WARPS_A_SM = 108, 64
+WARPS_A_SM = 64
 BYTES_PER_NS = {"Pinned": 24.3, "Pageable": 5.9, "Device": 640.0}
 CBID = {
     "cudaLaunchKernel": 211,
