@@ -73,6 +73,36 @@ def test_row_groups_of_parquet_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_
     assert [written.metadata.row_group(at).num_rows for at in range(written.num_row_groups)] == [4, 4, 2]
 
 
+def test_the_part_of_a_killed_process_is_deleted_by_the_next_one_that_writes_the_file(
+    lab: Path, run: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, "-m", "tracelab", "sql", f"select range {ENDLESS}", "--store", str(lab)]
+    endless = [subprocess.Popen([*command, "-o", str(out / name)]) for name in ("a.csv", "a.csv", "b.csv")]
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(out.iterdir())) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        parts = {name: sorted(path.name for path in out.glob(f".{name}.*")) for name in ("a.csv", "b.csv")}
+        assert {name: len(found) for name, found in parts.items()} == {"a.csv": 2, "b.csv": 1}
+        endless[0].kill()
+        endless[2].kill()
+        endless[0].wait()
+        endless[2].wait()
+        (out / ".a.csv.notes").touch()
+        assert run("sql", "select 1 as n", "-o", out / "a.csv").exit_code == 0
+        left = {path.name for path in out.iterdir()}
+        assert len(left & set(parts["a.csv"])) == 1  # of the process that is still writing
+        assert left - set(parts["a.csv"]) == {"a.csv", ".a.csv.notes", *parts["b.csv"]}
+    finally:
+        for process in endless:
+            process.kill()
+            process.wait()
+    assert run("sql", "select 1 as n", "-o", out / "a.csv", "--force").exit_code == 0
+    assert {path.name for path in out.iterdir()} == {"a.csv", ".a.csv.notes", *parts["b.csv"]}
+
+
 @pytest.mark.parametrize("fmt", ["csv", "json", "parquet"])
 def test_a_statement_that_fails_late_leaves_no_file(run: Run, tmp_path: Path, fmt: str) -> None:
     result = run("sql", FAILS_LATE, "--format", fmt, "-o", tmp_path / "out")

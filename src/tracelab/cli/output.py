@@ -1,5 +1,7 @@
 """Write results to stdout or a file in the chosen format."""
 
+import fcntl
+import glob
 import os
 import shutil
 import sys
@@ -17,6 +19,7 @@ from tracelab.foreign_text import TerminalStream, escape_path, print_lines
 from tracelab.output.formats import SUFFIXES
 
 TERMINAL_ROWS = 500
+_NAME_LENGTH, _PART_SUFFIX = 100, ".tracelab-part"
 
 
 @dataclass(frozen=True)
@@ -79,18 +82,47 @@ def check_writable(path: Path, *, force: bool) -> None:
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None], *, force: bool) -> None:
     """Write a file atomically: aside first, then moved into place; then print its path."""
-    aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}")
+    _delete_abandoned_parts(path)
+    aside = None
     try:
-        with aside.open("wb") as stream:
+        aside, stream = _create_locked_part(path)
+        with stream:
             write(stream)
-        check_writable(path, force=force)
-        aside.replace(path)
+            stream.flush()
+            check_writable(path, force=force)
+            aside.replace(path)
     except OSError as error:
         raise TracelabError(f"{path} is not writable: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # the folder may be read-only
-            aside.unlink(missing_ok=True)
+        if aside is not None:
+            with suppress(OSError):  # the folder may be read-only
+                aside.unlink(missing_ok=True)
     print_lines(f"Wrote {escape_path(path)}", err=True)
+
+
+def _create_locked_part(path: Path) -> tuple[Path, BinaryIO]:
+    """Create the file that becomes `path`, with a lock that ends with the process: others delete unlocked ones."""
+    while True:
+        part = path.with_name(f".{path.name[:_NAME_LENGTH]}.{uuid.uuid4().hex[:8]}{_PART_SUFFIX}")
+        stream = part.open("xb")
+        with suppress(OSError):  # a file system without locks: nobody deletes the file
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:
+            return part, stream
+        stream.close()  # another writer took it for abandoned, before it was locked
+
+
+def _delete_abandoned_parts(path: Path) -> None:
+    """Delete what killed processes of this user left of files with this name."""
+    for part in path.parent.glob(glob.escape(f".{path.name[:_NAME_LENGTH]}.") + f"*{_PART_SUFFIX}"):
+        with suppress(OSError):  # locked: a process is writing it
+            handle = os.open(part, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if os.fstat(handle).st_uid == os.getuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    part.unlink()
+            finally:
+                os.close(handle)
 
 
 def _format_of_suffix(path: Path) -> str:
