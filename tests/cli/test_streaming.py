@@ -42,7 +42,7 @@ select {expression} as n from range({rows})
 """
 
 
-@pytest.mark.parametrize("fmt", ["csv", "parquet"])
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
 def test_memory_does_not_grow_with_the_rows(lab: Path, tmp_path: Path, fmt: str) -> None:
     statement = "select repeat('x', 1000) || range as text from range(1000000)"  # 1 GB
     path = tmp_path / f"out.{fmt}"

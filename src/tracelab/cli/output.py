@@ -105,7 +105,7 @@ def _create_locked_part(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = path.with_name(f".{path.name[:_NAME_LENGTH]}.{uuid.uuid4().hex[:8]}{_PART_SUFFIX}")
         stream = part.open("xb")
-        with suppress(OSError):  # a file system without locks: nobody deletes the file
+        with suppress(OSError):  # a file system without locks: no writer deletes the file of another one
             fcntl.flock(stream, fcntl.LOCK_EX)
         if os.fstat(stream.fileno()).st_nlink:
             return part, stream

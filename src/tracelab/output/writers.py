@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tracelab.exact_json import json_text
 from tracelab.foreign_text import escape_controls
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 
@@ -106,24 +105,26 @@ def _write_csv_rows(table: pa.Table, stream: BinaryIO) -> None:
     pa_csv.write_csv(table, stream, pa_csv.WriteOptions(include_header=False, quoting_style="needed"))
 
 
-def _write_json(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
+def _write_json(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:  # noqa: ARG001
     stream.write(b"[")
-    number = -1
-    for number, line in enumerate(_json_objects(schema.names, batches)):
-        stream.write((",\n " if number else "\n ").encode() + line.encode())
-    stream.write(b"\n]\n" if number >= 0 else b"]\n")
+    separator = b""
+    for objects in _json_objects(batches, ",\n ", ""):
+        stream.write(separator + b"\n ")
+        stream.write(memoryview(objects)[3:])
+        separator = b","
+    stream.write(b"\n]\n" if separator else b"]\n")
 
 
-def _write_jsonl(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
-    for line in _json_objects(schema.names, batches):
-        stream.write(line.encode() + b"\n")
+def _write_jsonl(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:  # noqa: ARG001
+    for objects in _json_objects(batches, "", "\n"):
+        stream.write(objects)
 
 
-def _json_objects(names: Sequence[str], batches: _Rows) -> Iterator[str]:
+def _json_objects(batches: _Rows, before: str, after: str) -> Iterator[pa.Buffer]:
+    from tracelab.output.json_rows import iter_objects
+
     for batch in batches:
-        columns = [to_plain(column) for column in batch.columns]
-        for row in zip(*columns, strict=True):
-            yield json_text(dict(zip(names, row, strict=True)))
+        yield from iter_objects(batch, before, after)
 
 
 def _write_parquet(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
