@@ -1,6 +1,7 @@
 """Describe the devices, tracks and recording of a generated trace as Kineto does."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 
 from kineto_writer import Event, metadata
 
@@ -34,6 +35,13 @@ def device_properties(number: int) -> dict[str, object]:
 def versions() -> dict[str, object]:
     """Return the versions of the profiler's libraries."""
     return {"cupti_version": 28, "cuda_runtime_version": 12090, "cuda_driver_version": 13000}
+
+
+def comms_id(group_name: str, seq: int, ranks: Sequence[int], *, is_p2p: bool = False) -> int:
+    """Return an id of one operation, equal on all its ranks, from what torch hashes: unsigned 64 bits."""
+    stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    hashed = repr((group_name, seq, is_p2p, ranks[0], stride, len(ranks)))
+    return int.from_bytes(blake2b(hashed.encode(), digest_size=8).digest(), "little")
 
 
 def describe_tracks(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kineto_metadata import SMS
+from kineto_metadata import SMS, comms_id
 from kineto_writer import Event, Flow
 
 COMPUTE, SIDE, COPY, NCCL = 7, 20, 24, 28
@@ -25,8 +25,6 @@ CBID = {
     "cudaEventRecord": 135,
     "cudaStreamWaitEvent": 147,
 }
-COMMS_ID = 12715772615376301750
-"""NCCL's communicators are unsigned 64-bit hashes: this one does not fit into int64, as half of the real ones."""
 
 Collective = Generator[tuple[int, int], int, None]
 """Yields when a rank could begin and how long the transfer takes; is sent when all ranks are through."""
@@ -198,7 +196,7 @@ class Rank:
             "Process Group Description": "default_pg",
             "Process Group Ranks": str(list(range(self.world_size))),
             "Seq": self.collectives,
-            "Comms Id": COMMS_ID,
+            "Comms Id": comms_id("0", self.collectives, range(self.world_size)),
         }
         self.collectives += 1
         spoken = {"broadcast": "broadcast", "allreduce": "all_reduce"}[collective]

@@ -62,9 +62,8 @@ def _store(tables: dict[str, list[dict[str, Any]]], simulation: Simulation, row:
 
 
 def _note(cells: dict[str, Any], args: dict[str, Any]) -> dict[str, Any]:
-    note = {name: cells[name] for name in cells if name not in ("name", "context")}
-    ranks = args.get("Process Group Ranks", "...")
-    note |= {
+    listed = args.get("Process Group Ranks", "...")
+    return {name: cells[name] for name in cells if name not in ("name", "context")} | {
         "origin": "kernel",
         "collective": COLLECTIVES[args["Collective name"]],
         "raw_name": args["Collective name"],
@@ -73,12 +72,15 @@ def _note(cells: dict[str, Any], args: dict[str, Any]) -> dict[str, Any]:
         "dtype": args["dtype"],
         "group_name": args.get("Process Group Name"),
         "group_size": args["Group size"],
-        "group_ranks": None if "..." in ranks else [int(rank) for rank in ranks.strip("[]").split(", ")],
+        "group_description": args.get("Process Group Description"),
+        "group_ranks": None if "..." in listed else [int(rank) for rank in listed.strip("[]").split(", ")],
         "seq": args.get("Seq"),
-        "comm_id": str(args["Comms Id"]) if "Comms Id" in args else None,
+        "comms_id": str(args["Comms Id"]) if "Comms Id" in args else None,
         "peer": args.get("Dst Rank", args.get("Src Rank")),
+        "is_p2p": args["Collective name"] in ("send", "recv"),
+        "src_rank": args.get("Src Rank"),
+        "dst_rank": args.get("Dst Rank"),
     }
-    return note
 
 
 def _place(simulation: Simulation, row: Row) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from random import Random
 from typing import Any
 
 from job_simulator.settings import PERCENT, Group, HostPause, Job, LoaderStall, SlowCompute, SlowHost, SlowLink
 from job_simulator.timed_graph import Edge, Graph, Kind, Reason, Row, after_end, after_start
+from kineto_metadata import comms_id
 
 COMPUTE, COPY = 7, 24
 """Streams: PyTorch's default one, and one for copies of the next batch."""
@@ -334,8 +334,7 @@ class Process:
         if is_p2p:
             note["Dst Rank" if message.collective == "send" else "Src Rank"] = peer
         note["Seq"] = count
-        identity = (group.name, count, is_p2p, group.ranks[0], group.stride, len(group.ranks))
-        note["Comms Id"] = int.from_bytes(blake2b(repr(identity).encode(), digest_size=8).digest(), "little")
+        note["Comms Id"] = comms_id(group.name, count, group.ranks, is_p2p=is_p2p)
         return {name: value for name, value in note.items() if name not in self.job.omitted}
 
     def _meet(self, group: Group, message: Message, key: tuple[object, ...], row: Row, seq: int | None) -> None:
