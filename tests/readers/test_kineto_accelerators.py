@@ -57,6 +57,19 @@ def test_xpu_synchronization_has_neither_device_nor_stream(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("handle", "context"),
+    [("0x0000000003F1abc0", 66_169_792), ("0x7fffffffffffffff", 2**63 - 1), ("0x8000000000000000", None)],
+)
+def test_the_context_of_an_xpu_is_a_handle_in_hexadecimal(tmp_path: Path, handle: str, context: int | None) -> None:
+    args = {"context": handle, "sycl queue": 2, "correlation": 5}
+    lab = ingest_bytes(tmp_path, trace(op(), event("kernel", "gemm", pid=0, tid=1, args=args)))
+    row = lab.one("kernels")
+    assert (row["context"], row["stream"], row["correlation"]) == (context, 1, 5)
+    unfit = [row["message"] for row in lab.rows("diagnostics") if row["code"] == "value_unfit"]
+    assert len(unfit) == (context is None)
+
+
+@pytest.mark.parametrize(
     ("name", "direction", "memories"),
     [
         ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD", ("MEMORY(Unknown)", "DEVICE")),
@@ -137,6 +150,39 @@ def test_copies_and_waits_of_an_ascend_device_are_no_kernels(tmp_path: Path, nam
     lab = ingest_bytes(tmp_path, trace(*process(803, "Ascend Hardware", 8), op(), task(name, connection_id=-1)))
     assert given(lab.one(table), ASCEND | {"correlation": None}) == ASCEND | {"correlation": None}
     assert lab.kernels == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "direction"),
+    [
+        ("host to device", "HtoD"),
+        ("device to host ex", "DtoH"),
+        ("addr device to device", "DtoD"),
+        ("host to host", "HtoH"),
+        ("other", "unknown"),
+    ],
+)
+@pytest.mark.parametrize(("operation_key", "size_key"), [("operation", "size(B)"), ("direction", "dataSize(B)")])
+def test_copies_of_an_ascend_device_have_the_direction_that_msprof_names(
+    tmp_path: Path, operation: str, direction: str, operation_key: str, size_key: str
+) -> None:
+    copy = task("MEMCPY_ASYNC", **{operation_key: operation, size_key: 4096, "bandwidth(GB/s)": 1.5})
+    lab = ingest_bytes(tmp_path, trace(*process(803, "Ascend Hardware", 8), op(), copy))
+    row = lab.one("memcpys")
+    assert (row["direction"], row["size_bytes"]) == (direction, 4096)
+    assert row["args"] == '{"Task Id":1,"bandwidth(GB/s)":1.5}'
+    assert ("copy_undirected" in lab.diagnostics()) == (direction == "unknown")
+
+
+def test_copies_of_an_older_msprof_are_counted_as_without_a_direction(tmp_path: Path) -> None:
+    copies = [task("MEMCPY_ASYNC"), {**task("MEMCPY_ASYNC"), "ts": 1020}, task("MatMul", operation="host to device")]
+    lab = ingest_bytes(tmp_path, trace(*process(803, "Ascend Hardware", 8), op(), *copies))
+    assert {row["direction"] for row in lab.rows("memcpys")} == {"unknown"}
+    (note,) = (row for row in lab.rows("diagnostics") if row["code"] == "copy_undirected")
+    assert note["message"] == (
+        "2 copies of an Ascend device (MEMCPY_ASYNC) have no direction in the trace; their direction is unknown."
+    )
+    assert lab.one("kernels")["args"] == '{"Task Id":1,"operation":"host to device"}'
 
 
 @pytest.mark.parametrize(("device_pid", "host_pid"), [(803, 10002), (100 << 10 | 8 << 5 | 3, 100 << 10 | 2 << 5 | 31)])

@@ -105,6 +105,32 @@ def test_the_second_table_of_an_event_has_arguments_of_its_own_left_over() -> No
     ],
 )
 def test_zeros_behind_a_point_cost_no_digit_of_a_whole_number(text: str, value: int | None) -> None:
+    check_whole_number(text, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"0x0"', 0),
+        ('"0xfF"', 255),
+        ('"0x7FFFffffFFFFffff"', 2**63 - 1),
+        ('"0x8000000000000000"', None),
+        ('"0x00000000000000001"', None),
+        ('"0x"', None),
+        ('"0xg"', None),
+        ('"0x-1"', None),
+        ('"-0x1"', None),
+        ('"0X1"', None),
+        ('"0x1 "', None),
+        ('"0x@"', None),
+        ('"0x`"', None),
+    ],
+)
+def test_handles_are_texts_with_hexadecimal_digits(text: str, value: int | None) -> None:
+    check_whole_number(text, value)
+
+
+def check_whole_number(text: str, value: int | None) -> None:
     line = f'{{"ph": "X", "name": "k", "args": {{"correlation": {text}}}}}'
     name = argument("correlation")
     compiled = parse(line, kind_of=lambda _: KERNELS).tables[KERNELS]

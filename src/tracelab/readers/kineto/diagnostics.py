@@ -83,6 +83,12 @@ MESSAGES: Messages = {
         "other_events.",
         None,
     ),
+    "copy_undirected": (
+        "info",
+        "{n} [copy|copies] of an Ascend device ({sample}) [has|have] no direction in the trace; [its|their] direction "
+        "is unknown.",
+        "Record with CANN 8 or newer, which writes the direction.",
+    ),
     "op_unpaired": (
         "warning",
         "{n} [event that begins or ends an op has|events that begin or end an op have] no counterpart (among them "

@@ -104,6 +104,9 @@ _UNPAIRED_QUERY = f"""
         and position not in (select position from moved union all select end_position from moved)
 """
 
+_COPY_ARGS = """'{"operation": null, "direction": null, "size(B)": null, "dataSize(B)": null}'"""
+"""Arguments of copies since CANN 8, whose first versions called them `direction` and `dataSize(B)`."""
+
 _ASCEND_QUERY = f"""
     create temp table moved as
     with processes as (
@@ -141,15 +144,38 @@ _ASCEND_QUERY = f"""
         end as place,
         coalesce(try_cast(e.args->>'$."Stream Id"' as bigint), e.tid) as stream,
         nullif(try_cast(e.args->>'$.connection_id' as bigint), -1) as correlation,
-        nullif(json_merge_patch(e.args, '{{"Stream Id": null, "connection_id": null}}')::varchar, '{{}}') as args
+        coalesce(e.args->>'$.operation', e.args->>'$.direction') as operation,
+        coalesce(try_cast(e.args->>'$."size(B)"' as bigint), try_cast(e.args->>'$."dataSize(B)"' as bigint)) as bytes,
+        nullif(
+            json_merge_patch(
+                e.args,
+                '{{"Stream Id": null, "connection_id": null}}',
+                if(place = 'memcpys', {_COPY_ARGS}, '{{}}')
+            )::varchar,
+            '{{}}'
+        ) as args
     from events as e
     join placed as p using (pid)
     where e.phase = 'X'
 """
+_ASCEND_DIRECTION = """
+    case regexp_replace(operation, ' ex$', '')
+        when 'host to device' then 'HtoD'
+        when 'device to host' then 'DtoH'
+        when 'device to device' then 'DtoD'
+        when 'addr device to device' then 'DtoD'
+        when 'host to host' then 'HtoH'
+        else 'unknown'
+    end
+"""
+"""What msprof calls the directions of copies."""
+
 _ON_ASCEND = "$gpu_pid::bigint as pid, device, stream, start_ns, dur_ns, correlation, args"
 _ASCEND_TABLES = {
     "kernels": f"select {_ON_ASCEND}, name from moved where place = 'kernels'",
-    "memcpys": f"select {_ON_ASCEND}, 'unknown' as direction from moved where place = 'memcpys'",
+    "memcpys": f"""
+        select {_ON_ASCEND}, {_ASCEND_DIRECTION} as direction, bytes as size_bytes from moved where place = 'memcpys'
+    """,
     "syncs": f"select {_ON_ASCEND}, name as kind from moved where place = 'syncs'",
     "api_calls": """
         select host_pid as pid, tid, start_ns, dur_ns, 'runtime' as api, name, correlation, args
@@ -157,6 +183,9 @@ _ASCEND_TABLES = {
         where place = 'api_calls'
     """,
 }
+_UNDIRECTED_QUERY = f"""
+    select count(*), min(name) from moved where place = 'memcpys' and {_ASCEND_DIRECTION} = 'unknown'
+"""
 _ASCEND_REST_QUERY = """
     select count(*), min(p.process)
     from events as e
@@ -167,11 +196,15 @@ _ASCEND_REST_QUERY = """
 """
 
 _QUERIES = {
-    ASCEND: (_ASCEND_QUERY, _ASCEND_TABLES, "device_events_unmapped", _ASCEND_REST_QUERY),
-    METRICS: (_METRICS_QUERY, _METRICS_TABLES, None, None),
-    PAIRS: (_PAIRS_QUERY, _PAIRS_TABLES, "op_unpaired", _UNPAIRED_QUERY),
+    ASCEND: (
+        _ASCEND_QUERY,
+        _ASCEND_TABLES,
+        {"device_events_unmapped": _ASCEND_REST_QUERY, "copy_undirected": _UNDIRECTED_QUERY},
+    ),
+    METRICS: (_METRICS_QUERY, _METRICS_TABLES, {}),
+    PAIRS: (_PAIRS_QUERY, _PAIRS_TABLES, {"op_unpaired": _UNPAIRED_QUERY}),
 }
-"""By kind: the events that move, their tables, and a diagnostic with the query that counts what stays."""
+"""By kind: the events that move, their tables, and by diagnostic the query that counts it and returns a sample."""
 
 
 def place_late_events(
@@ -184,7 +217,7 @@ def place_late_events(
 
 
 def _place(sink: Sink, path: "Path", kind: str, parameters: dict[str, Any], diagnostics: DiagnosticCounts) -> None:
-    query, tables, code, rest_query = _QUERIES[kind]
+    query, tables, counted = _QUERIES[kind]
     with duckdb.connect() as con:
         con.execute("set threads = 2")
         con.execute(_EVENTS.format("'" + str(path).replace("'", "''") + "'"))
@@ -193,8 +226,8 @@ def _place(sink: Sink, path: "Path", kind: str, parameters: dict[str, Any], diag
             return {name: value for name, value in parameters.items() if f"${name}" in sql}
 
         con.execute(query, used_by(query))
-        if code and rest_query:
-            [(count, sample)] = con.sql(rest_query).fetchall()
+        for code, count_query in counted.items():
+            [(count, sample)] = con.sql(count_query).fetchall()
             diagnostics.note(code, sample or "", count)
         rows = {table: con.sql(sql, params=used_by(sql)).to_arrow_table() for table, sql in tables.items()}
         ends = "union all select end_position from moved" if kind == PAIRS else ""

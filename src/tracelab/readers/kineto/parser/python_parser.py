@@ -19,6 +19,7 @@ _BATCH = 20_000
 _ZERO_FRACTION = re.compile(r"(?<=.)\.0+$")
 _FIELDS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"}
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _MAX_DIGITS = 19
 _MAX_POWER = 18
@@ -167,8 +168,11 @@ def _integer(text: str) -> int | None:
 
 
 def _parse_whole_number(value: object) -> int | None:
-    """Return the whole number that a value is, also a quoted one, or one with a point or an exponent."""
+    """Return the whole number that a value is, also a quoted one, which may be hexadecimal, or one with a point."""
     text = _text(value)
+    if isinstance(value, str) and _HEX.fullmatch(text):
+        handle = int(text, 16)
+        return handle if handle < 1 << 63 else None
     number = _integer(_ZERO_FRACTION.sub("", text))
     if number is not None or not _NUMBER.fullmatch(text):
         return number

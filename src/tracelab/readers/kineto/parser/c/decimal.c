@@ -1,6 +1,6 @@
 #include "decimal.h"
 
-enum { MAX_DIGITS = 19, MAX_POWER = 18 };
+enum { MAX_DIGITS = 19, MAX_HEX_DIGITS = 16, MAX_POWER = 18 };
 
 static const uint64_t POWERS[MAX_POWER + 1] = {
     1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u, 100000000000u,
@@ -81,8 +81,25 @@ static Text without_zero_fraction(Text json) {
     return (Text){json.start, (uint32_t)(end - 1 - json.start)};
 }
 
+// Handles are texts with hexadecimal digits, such as the context of an XPU.
+static bool parse_hex(Text text, int64_t *value) {
+    Cursor cursor = text.start, end = cursor + text.size;
+    if (text.size < 3 || text.size > 2 + MAX_HEX_DIGITS || cursor[0] != '0' || cursor[1] != 'x') return false;
+    uint64_t number = 0;
+    for (cursor += 2; cursor < end; cursor++) {
+        uint8_t letter = (uint8_t)((*cursor | 0x20) - 'a');
+        if (!is_digit(*cursor) && letter > 5) return false;
+        number = number << 4 | (is_digit(*cursor) ? (uint64_t)(*cursor - '0') : 10u + letter);
+    }
+    if (number > INT64_MAX) return false;
+    *value = (int64_t)number;
+    return true;
+}
+
 bool parse_whole_number(Text json, int64_t *value) {
+    bool is_quoted = json.size > 1 && *json.start == '"';
     json = without_quotes(json);
+    if (is_quoted && parse_hex(json, value)) return true;
     bool is_whole;
     return parse_integer(without_zero_fraction(json), value)
         || (parse_decimal(json.start, 0, 0, value, &is_whole) == json.start + json.size && is_whole);
