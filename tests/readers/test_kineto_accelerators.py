@@ -1,5 +1,7 @@
 """Activity of accelerators other than GPUs is in the tables; what has no table is counted in a sentence."""
 
+import gzip
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -111,6 +113,55 @@ def test_real_mtia_trace(tmp_path: Path) -> None:
     (row,) = Lab(lab.store).query("gpu_breakdown").arrow().to_pylist()
     assert row["device"] == 17
     assert "no_gpu_activity" not in Lab(lab.store).doctor().arrow().column("code").to_pylist()
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not corpus.ROOT.is_dir(), reason="the shared corpus of traces does not stand beside this checkout")
+def test_each_event_of_the_real_mtia_trace_is_in_one_table(tmp_path: Path) -> None:
+    path = corpus.ROOT / "kineto" / "hta" / "mtia_inference_rank_0.json.gz"
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    by_category = Counter(event.get("cat") for event in events)
+    assert by_category == {
+        "cpu_op": 10_346,
+        "user_annotation": 1_696,
+        "mtia_ccp_events": 1_313,
+        "mtia_runtime": 823,
+        "ac2g": 1_801,
+        None: 178,
+        "Trace": 1,
+    }
+    lab = ingest_paths(tmp_path, [path])
+    assert lab.counts == (16_158, 16_158, 0)
+    tables = {table: len(lab.rows(table)) for table in TABLES_OF_MTIA}
+    assert tables == TABLES_OF_MTIA
+    assert sum(tables.values()) == 16_158
+    of_device = tables["kernels"] + tables["memcpys"] + tables["syncs"]
+    assert of_device + tables["api_calls"] == by_category["mtia_ccp_events"] + by_category["mtia_runtime"]
+    assert of_device - by_category["mtia_ccp_events"] == 113  # the device's halves of synchronizeStream
+    stored = Counter(
+        (row["name"], row["start_ns"], row["dur_ns"])
+        for table in ("ops", "annotations", "api_calls", "kernels")
+        for row in lab.rows(table)
+    )
+    stored += Counter((row["kind"], row["start_ns"], row["dur_ns"]) for row in lab.rows("syncs"))
+    stored += Counter(("dma_request", row["start_ns"], row["dur_ns"]) for row in lab.rows("memcpys"))
+    base_ns = 1_767_189_312_000_000_000
+    assert stored == Counter(
+        (event["name"], base_ns + round(event["ts"] * 1000), round(event["dur"] * 1000))
+        for event in events
+        if event["ph"] == "X" and event["cat"] != "Trace"
+    )
+
+
+TABLES_OF_MTIA = {
+    "ops": 10_346,
+    "annotations": 1_696,
+    "kernels": 97,
+    "memcpys": 877,
+    "syncs": 452,
+    "api_calls": 710,
+    "other_events": 1_980,
+}
 
 
 def process(pid: int, name: str, layer: int) -> list[dict]:
