@@ -21,6 +21,7 @@ _SLOW = (
     *("readers/test_like_corpus.py", "readers/test_nsys_corpus.py", "readers/test_nvprof_corpus.py"),
     *("readers/test_ncu_corpus.py", "readers/test_nsys_damage.py", "unit/test_store.py"),
     *("study/test_corrections.py", "report/test_cli.py", "report/test_browser.py"),
+    "unit/test_simulated_clocks.py",
 )
 """Files that take long, those that take longest first: the order in which the processes of a test run begin them."""
 

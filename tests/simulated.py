@@ -1,8 +1,23 @@
-"""What a store holds of a simulated job, without its files."""
+"""What a store holds of a simulated job, without its files, and random jobs."""
 
+from random import Random
 from typing import Any
 
-from job_simulator import GPU_KINDS, Kind, Row, Simulation
+from job_simulator import (
+    GPU_KINDS,
+    Clock,
+    Cut,
+    Delay,
+    HostPause,
+    Job,
+    Kind,
+    LoaderStall,
+    Row,
+    Simulation,
+    SlowCompute,
+    SlowHost,
+    SlowLink,
+)
 from tests.build import Rows
 
 TABLES = {
@@ -14,14 +29,15 @@ TABLES = {
 }
 COLLECTIVES = {"allreduce": "all_reduce", "all_to_all": "all_to_all", "send": "send_recv", "recv": "send_recv"}
 
+GROUP_ARGUMENTS = ("Process Group Name", "Process Group Description", "Process Group Ranks")
+OMITTED = ((), (), ("Comms Id",), ("Seq", "Comms Id"), ("Seq", "Comms Id", *GROUP_ARGUMENTS))
+"""Arguments that random jobs leave out."""
+
 
 def stored_tables(simulation: Simulation) -> dict[str, Rows]:
     """Return the rows that a store holds of a job once its traces are ingested, without writing any file."""
-    tables: dict[str, list[dict[str, Any]]] = {}
+    tables = _activity(simulation, tuple(TABLES))
     for rank, process in enumerate(simulation.processes):
-        for row in process.rows:
-            if row.kind in TABLES and simulation.starts_ns[row.number] >= simulation.job.cut_ns(rank):
-                _store(tables, simulation, row)
         for op in process.ops:
             if simulation.starts_ns[op.first] >= simulation.job.cut_ns(rank):
                 span = _span(simulation, rank, op.first, op.last)
@@ -40,6 +56,20 @@ def stored_tables(simulation: Simulation) -> dict[str, Rows]:
                 cells["start_ns"], cells["dur_ns"] = cells["start_ns"] + 250, max(1, cells["dur_ns"] - 500)
                 tables.setdefault("syncs", []).append(cells)
     return dict(tables)
+
+
+def communication(simulation: Simulation) -> dict[str, Rows]:
+    """Return the same for the kernels of collectives alone."""
+    return dict(_activity(simulation, (Kind.COMMUNICATION,)))
+
+
+def _activity(simulation: Simulation, kinds: tuple[Kind, ...]) -> dict[str, list[dict[str, Any]]]:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for rank, process in enumerate(simulation.processes):
+        for row in process.rows:
+            if row.kind in kinds and simulation.starts_ns[row.number] >= simulation.job.cut_ns(rank):
+                _store(tables, simulation, row)
+    return tables
 
 
 def _store(tables: dict[str, list[dict[str, Any]]], simulation: Simulation, row: Row) -> None:
@@ -88,7 +118,7 @@ def _place(simulation: Simulation, row: Row) -> dict[str, Any]:
 
 
 def _process(simulation: Simulation, rank: int) -> dict[str, Any]:
-    return {"rank": rank, "source": f"rank {rank}", "pid": simulation.processes[rank].pid}
+    return {"run": simulation.job.name, "rank": rank, "source": f"rank {rank}", "pid": simulation.processes[rank].pid}
 
 
 def _span(simulation: Simulation, rank: int, first: int, last: int) -> dict[str, int]:
@@ -96,3 +126,43 @@ def _span(simulation: Simulation, rank: int, first: int, last: int) -> dict[str,
     clock = simulation.job.clock(rank)
     start_ns = clock.reading_ns(simulation.starts_ns[first])
     return {"start_ns": start_ns, "dur_ns": clock.reading_ns(simulation.ends_ns[last]) - start_ns}
+
+
+def random_job(seed: int) -> Job:
+    """Return a small job of two to eight ranks with clocks apart, delays, late recordings and missing arguments."""
+    random = Random(seed)
+    pipeline, tensor = random.choice((1, 2)), random.choice((1, 2))
+    data = random.choice((1, 2)) if pipeline * tensor > 1 else 2
+    ranks, steps = pipeline * tensor * data, random.choice((2, 3))
+    return Job(
+        ranks=ranks,
+        pipeline=pipeline,
+        tensor=tensor,
+        expert=random.choice((1, data)),
+        steps=steps,
+        microbatches=pipeline * random.choice((1, 2)),
+        layers=1,
+        seed=seed,
+        delays=tuple(_random_delay(random, ranks, steps) for _ in range(random.randrange(3))),
+        clocks=tuple(
+            Clock(random.randrange(-500_000_000, 500_000_001), random.randrange(-30_000, 30_001)) for _ in range(ranks)
+        ),
+        cuts=tuple(Cut(rank, random.randrange(3_000_000)) for rank in range(ranks) if random.random() < 0.3),
+        omitted=random.choice(OMITTED),
+        end_jitter_ns=random.choice((0, 1_500, 5_000)),
+        name=f"job {seed}",
+    )
+
+
+def _random_delay(random: Random, ranks: int, steps: int) -> Delay:
+    rank, step = random.randrange(ranks), random.randrange(steps)
+    lost_ns, percent = random.randrange(10**6, 10**7), random.randrange(105, 400)
+    return random.choice(
+        (
+            SlowCompute(rank, percent),
+            SlowHost(rank, percent),
+            SlowLink(rank, percent),
+            LoaderStall(rank, step, lost_ns),
+            HostPause(rank, step, lost_ns),
+        )
+    )

@@ -79,7 +79,7 @@ def test_ingested_traces_hold_the_rows_of_the_simulation(tmp_path: Path, memory:
     memory.filled(stored_tables(simulation))
     lab = Lab(tmp_path / "store")
     for name, rows in stored_tables(simulation).items():
-        columns = ", ".join(f'"{each}"' for each in rows[0] if each != "source")
+        columns = ", ".join(f'"{each}"' for each in rows[0] if each not in ("run", "source"))
         where = {"annotations": "where scope = 'cpu'", "collectives": "where origin = 'kernel'"}.get(name, "")
         stored = lab.sql(f"select {columns} from {name} {where} order by all").to_pylist()
         expected = memory.con.execute(f"select {columns} from {name} order by all").to_arrow_table()
