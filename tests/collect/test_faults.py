@@ -15,7 +15,7 @@ from tests.needs import needs_torch
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import Result, train
 
-pytestmark = needs_torch
+pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
 
 WORKLOAD = '''"""A workload with a fault."""
 from dataclasses import dataclass
@@ -107,6 +107,7 @@ def test_a_disk_that_fills_up_leaves_no_half_trace(tmp_path: Path) -> None:
     assert [path.name for path in result.folder.iterdir() if "trace" in path.name] == []
 
 
+@pytest.mark.usefixtures("_ranks_in_new_processes")
 def test_a_rank_that_cannot_be_started_is_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "nowhere/python")
     result = faulty(tmp_path, "pass")
