@@ -1,4 +1,4 @@
-"""Generate traces of data-parallel training on four simulated GPUs, and the ground truth of the first run.
+"""Generate traces of training on four and on eight simulated GPUs, and the ground truth of the first and the last run.
 
     python data/generate.py
 
@@ -7,11 +7,13 @@ Everything follows from the settings below and from fixed seeds: running it agai
 
 import gzip
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ground_truth import truth
+from job_simulator import Clock, Job, LoaderStall, Simulation, SlowCompute
+from job_simulator.kineto_files import kineto_text
 from kineto_metadata import describe_tracks, device_properties, recording, versions
 from kineto_writer import text
 from simulated_rank import Collective, Rank
@@ -51,6 +53,22 @@ RUN = Run("generated-4rank-ddp", 4, broadcasts=True)
 CHANGED = Run("generated-4rank-nobroadcast", 2, broadcasts=False)
 """The same program with DistributedDataParallel(broadcast_buffers=False), and fewer steps of it."""
 
+SLOW_GPU, STALL = SlowCompute(rank=2, percent=170), LoaderStall(rank=5, step=2, stall_ns=3_000_000)
+JOB = Job(
+    name="generated-8rank-pipeline",
+    ranks=8,
+    pipeline=2,
+    tensor=2,
+    steps=3,
+    layers=2,
+    microbatches=2,
+    seed=20,
+    gpus_per_host=4,
+    delays=(SLOW_GPU, STALL),
+    clocks=(Clock(),) * 4 + (Clock(offset_ns=2_350_417, drift_ppb=4_000),) * 4,
+)
+"""Two hosts of four GPUs: one GPU of the first is slow in all steps, a loader of the second stalls in the last one."""
+
 
 def main() -> None:
     """Write the traces and truth.json below `data/generated`."""
@@ -71,8 +89,39 @@ def files() -> dict[str, bytes]:
         if run is RUN:
             by_rank = {str(rank.number): truth(rank.gpu) for rank in ranks}
             figures = {"generated": GENERATED, "run": run.name, "ranks": by_rank}
-            found["truth.json"] = f"{json.dumps(figures, indent=1)}\n".encode()
+    job = Simulation(JOB)
+    for rank in range(JOB.ranks):
+        name = f"{JOB.name}/rank{rank}.pt.trace.json"
+        found[f"{name}.gz"] = gzip.compress(kineto_text(job, rank, name).encode(), 9, mtime=0)
+    found["truth.json"] = f"{json.dumps(figures | {'job': job_truth(job)}, indent=1)}\n".encode()
     return found
+
+
+def job_truth(job: Simulation) -> dict[str, object]:
+    """Return what is known of the job: waits of each rank, the critical path, and its time without each delay."""
+    path = job.critical_path()
+    return {
+        "run": job.job.name,
+        "window_ns": job.window_ns,
+        "window_without_the_slow_gpu_ns": job.without(SLOW_GPU).window_ns,
+        "window_without_the_stall_ns": job.without(STALL).window_ns,
+        "window_without_transfers_ns": job.what_if_ideal_network(),
+        "collectives": sum(not each.is_p2p for each in job.collectives),
+        "sends": sum(each.is_p2p for each in job.collectives),
+        "critical_path_ns": _sums((each.part, each.dur_ns) for each in path),
+        "critical_path_of_ranks_ns": _sums((str(each.rank), each.dur_ns) for each in path),
+        "ranks": {
+            str(rank): {"clock_offset_ns": job.offset_ns(rank)} | asdict(totals)
+            for rank, totals in job.totals().items()
+        },
+    }
+
+
+def _sums(parts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for name, dur_ns in sorted(parts):
+        sums[name] = sums.get(name, 0) + dur_ns
+    return sums
 
 
 def simulate(run: Run) -> list[Rank]:

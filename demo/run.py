@@ -22,6 +22,8 @@ OUT = Path("demo-out")
 STORE = OUT / "lab"
 CPU = "data/cpu"
 GPU = "data/generated/generated-4rank-ddp"
+JOB_RUN = "generated-8rank-pipeline"
+JOB = f"data/generated/{JOB_RUN}"
 TRUTH = ROOT / "data" / "generated" / "truth.json"
 
 Rows = list[dict[str, Any]]
@@ -34,7 +36,8 @@ class Query:
     name: str
     heading: str
     explain: Callable[[Rows], str]
-    params: dict[str, int] = field(default_factory=dict)
+    params: dict[str, int | str] = field(default_factory=dict)
+    has_chart: bool = True
 
     @property
     def command(self) -> list[str]:
@@ -94,12 +97,38 @@ def _explain_kernels(rows: Rows) -> str:
     )
 
 
+def _explain_clocks(rows: Rows) -> str:
+    ahead = [row for row in rows if row["verdict"] == "aligned"]
+    return (
+        f"The clocks of ranks {ahead[0]['rank']} to {ahead[-1]['rank']}, on the second host, are "
+        f"{-ahead[0]['offset_ns'] / 1e6:.2f} ms ahead of rank 0's. All ranks leave a collective at nearly the same "
+        f"moment, so the ends show it; {sum(row['violations'] for row in rows)} collectives contradict it."
+    )
+
+
+def _explain_stragglers(rows: Rows) -> str:
+    late = rows[0]
+    truth = json.loads(TRUTH.read_text("utf-8"))["job"]
+    gain_ns = truth["window_ns"] - truth["window_without_the_slow_gpu_ns"]
+    return (
+        f"Rank {late['rank']} is the last in {late['times_last']} of its {late['collectives']} collectives, and the "
+        f"others wait {late['caused_wait_ns'] / 1e6:.1f} ms for it, added up. It is the rank whose GPU the generator "
+        f"slowed down: without that, the job would take {gain_ns / truth['window_ns']:.0%} less time."
+    )
+
+
 QUERIES = (
     Query("gpu_breakdown", "Where does the time of each GPU go?", _explain_breakdown),
     Query("kernel_concurrency", "How much do kernels overlap?", _explain_concurrency),
     Query("memcpy_throughput", "How fast are the copies of rank 0?", _explain_copies, {"rank": 0}),
     Query("nccl_share", "What share of rank 0's GPU time is NCCL broadcasts?", _explain_share, {"rank": 0}),
     Query("kernel_summary", "Which kernels take the time of rank 0?", _explain_kernels, {"rank": 0, "top": 8}),
+)
+JOB_QUERIES = (
+    Query(
+        "clock_offsets", "Are the clocks of all ranks right?", _explain_clocks, {"run": Path(JOB).name}, has_chart=False
+    ),
+    Query("stragglers", "Which rank do the others wait for?", _explain_stragglers, {"run": Path(JOB).name}),
 )
 
 
@@ -114,6 +143,9 @@ def main() -> None:
         run_query(lab, number, query)
     run_sql(lab, len(QUERIES) + 1)
     check_answers(lab)
+    ingest_job()
+    for number, query in enumerate(JOB_QUERIES, len(QUERIES) + 2):
+        run_query(tracelab.open(STORE), number, query)
     list_pictures()
 
 
@@ -130,9 +162,16 @@ def ingest() -> None:
     run_tracelab(["ingest", CPU, GPU])
 
 
+def ingest_job() -> None:
+    print_heading("A job of eight ranks", "generated data")
+    print_note(f"{JOB}: two pipeline stages of two by two ranks, on two hosts whose clocks disagree. One GPU is slow.")
+    run_tracelab(["ingest", JOB])
+
+
 def run_query(lab: Lab, number: int, query: Query) -> None:
     print_heading(f"{number} · {query.heading}", "generated data")
-    run_tracelab([*query.command, "--format", "table", "--plot", str(query.picture)])
+    plot = ["--plot", str(query.picture)] if query.has_chart else []
+    run_tracelab([*query.command, "--format", "table", *plot])
     print_note(query.explain(lab.query(query.name, **query.params).to_pylist()))
 
 
@@ -184,8 +223,9 @@ def list_pictures() -> None:
     ):
         print(f"$ {line}")
     print_heading("Pictures of the answers above", "generated data")
-    width = max(len(query.heading) for query in QUERIES)
-    for query in QUERIES:
+    drawn = [query for query in (*QUERIES, *JOB_QUERIES) if query.has_chart]
+    width = max(len(query.heading) for query in drawn)
+    for query in drawn:
         print(f"  {query.heading:{width}}  {query.picture}")
 
 

@@ -30,6 +30,7 @@ from tests.stores import shared_store, study_examples  # noqa: E402
 
 RUN = "generated-4rank-ddp"
 CHANGED_RUN = "generated-4rank-nobroadcast"
+JOB_RUN = "generated-8rank-pipeline"
 _FOLDERS_OF_MANY_RUNS = ("sweeps", "nvprof")
 ROWS = 8
 WIDTH = 118
@@ -72,7 +73,7 @@ def open_recorded_runs() -> Iterator[Lab]:
 
 @contextmanager
 def open_all_runs() -> Iterator[Lab]:
-    """Ingest everything in data/ except the run that exists for a comparison."""
+    """Ingest everything in data/ except the run that exists for a comparison, and the job of eight ranks."""
     with stores_folder() as folder:
         many = [ROOT / "data" / "generated" / name for name in _FOLDERS_OF_MANY_RUNS]
         yield Lab(_ingest(folder, "all", many, base=recorded_runs(folder)))
@@ -104,7 +105,7 @@ def stores_folder() -> Iterator[Path]:
 
 def recorded_runs(folder: Path) -> Path:
     """Return the store of the single runs."""
-    single = _generated_folders_except(CHANGED_RUN, *_FOLDERS_OF_MANY_RUNS)
+    single = _generated_folders_except(CHANGED_RUN, JOB_RUN, *_FOLDERS_OF_MANY_RUNS)
     return _ingest(folder, "recorded", [ROOT / "data" / "cpu", *single])
 
 

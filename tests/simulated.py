@@ -50,7 +50,7 @@ def stored_tables(simulation: Simulation) -> dict[str, Rows]:
         for call, kind, stream, args in process.syncs:
             if simulation.starts_ns[call.number] >= simulation.job.cut_ns(rank):
                 cells = _place(simulation, call) | {"kind": kind, "stream": None if stream < 0 else stream}
-                cells |= {"device": rank % 8, "correlation": call.correlation}
+                cells |= {"device": simulation.job.device(rank), "correlation": call.correlation}
                 cells["waits_for_stream"] = args.get("wait_on_stream")
                 cells["waits_for_correlation"] = args.get("wait_on_cuda_event_record_corr_id")
                 cells["start_ns"], cells["dur_ns"] = cells["start_ns"] + 250, max(1, cells["dur_ns"] - 500)
@@ -78,7 +78,12 @@ def _store(tables: dict[str, list[dict[str, Any]]], simulation: Simulation, row:
     if row.kind is Kind.CALL:
         cells |= {"api": "runtime", "name": row.name, "tid": row.track, "external_id": external_id}
     else:
-        cells |= {"device": row.rank % 8, "context": 1, "stream": row.track, "external_id": external_id}
+        cells |= {
+            "device": simulation.job.device(row.rank),
+            "context": 1,
+            "stream": row.track,
+            "external_id": external_id,
+        }
     if row.kind in (Kind.KERNEL, Kind.COMMUNICATION):
         cells["name"] = row.name
     elif row.kind in GPU_KINDS:

@@ -6,6 +6,8 @@ simulation.write_kineto(folder)          # traces of all ranks, by their own clo
 simulation.collectives, simulation.totals(), simulation.critical_path(), simulation.what_if_ideal_network()
 """
 
+from job_simulator.critical_path import PathPart
+from job_simulator.lateness import Approach
 from job_simulator.settings import (
     START_NS,
     Clock,
@@ -26,6 +28,7 @@ __all__ = [
     "CPU_KINDS",
     "GPU_KINDS",
     "START_NS",
+    "Approach",
     "Clock",
     "Collective",
     "Cut",
@@ -36,6 +39,7 @@ __all__ = [
     "Job",
     "Kind",
     "LoaderStall",
+    "PathPart",
     "RankTotals",
     "Reason",
     "Row",

@@ -29,7 +29,6 @@ CATEGORIES = {
     Kind.MEMCPY: "gpu_memcpy",
     Kind.MEMSET: "gpu_memset",
 }
-GPUS_PER_HOST = 8
 WARPS_PER_SM = 64
 
 
@@ -41,7 +40,7 @@ def kineto_text(simulation: "Simulation", rank: int, name: str) -> str:
 class _Trace:
     def __init__(self, simulation: "Simulation", rank: int) -> None:
         self.job = simulation.job
-        self.rank, self.device = rank, rank % GPUS_PER_HOST
+        self.rank, self.device = rank, self.job.device(rank)
         self.process: Process = simulation.processes[rank]
         self.cut_ns = self.job.cut_ns(rank)
         clock = self.job.clock(rank)
@@ -76,7 +75,7 @@ class _Trace:
         return text(self._top(), events, tracks, name)
 
     def _devices(self) -> int:
-        return min(self.job.ranks, GPUS_PER_HOST)
+        return min(self.job.ranks, self.job.gpus_per_host)
 
     def _is_recorded(self, number: int) -> bool:
         return self.true_starts_ns[number] >= self.cut_ns

@@ -120,6 +120,7 @@ class Job:
     cuts: tuple[Cut, ...] = ()
     omitted: tuple[str, ...] = ()
     end_jitter_ns: int = 1_500
+    gpus_per_host: int = 8
     name: str = "simulated"
 
     def __post_init__(self) -> None:
@@ -137,6 +138,10 @@ class Job:
     def microbatches_per_step(self) -> int:
         """`microbatches`, or by default one for each stage of the pipeline."""
         return self.microbatches or self.pipeline
+
+    def device(self, rank: int) -> int:
+        """Return the device of a rank on its host."""
+        return rank % self.gpus_per_host
 
     def stage(self, rank: int) -> int:
         """Return the pipeline stage of a rank."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from job_simulator.critical_path import PathPart, walk_back
+from job_simulator.lateness import Approach, account
 from job_simulator.process import Meeting, Process, Shared
 from job_simulator.settings import START_NS, Delay, Job
 from job_simulator.timed_graph import GPU_KINDS, Duration, Edge, Graph, Kind, Lag, Reason, Row
@@ -137,6 +138,22 @@ class Simulation:
                 removable_ns=sum(each.removable_ns for each in last),
             )
         return totals
+
+    def approaches(self, collective: Collective) -> dict[int, Approach]:
+        """Return what each rank of a collective does since all of its ranks were last together, in true time."""
+        together = [
+            each.last_ns
+            for each in self.collectives
+            if not each.is_p2p
+            and set(each.ranks) >= set(collective.ranks)
+            and each.last_ns < min(collective.starts_ns.values())
+        ]
+        begin_ns = max(together, default=START_NS)
+        times = (self.starts_ns, self.ends_ns)
+        return {
+            rank: account(self.processes[rank].rows, times, begin_ns, entry_ns)
+            for rank, entry_ns in collective.starts_ns.items()
+        }
 
     def offset_ns(self, rank: int, reference: int = 0, at_ns: int = START_NS) -> int:
         """Return what added to a rank's clock gives the reference rank's, at a true time."""

@@ -4,6 +4,7 @@ import gzip
 import importlib
 import json
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -11,14 +12,23 @@ from types import ModuleType
 
 import pytest
 
+from tracelab.client import Lab
+from tracelab.ingest import pipeline
+
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "data" / "generated"
 
 
-@pytest.fixture
-def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "data")
-    return importlib.import_module("generate")
+@pytest.fixture(scope="module")
+def generate() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "data")
+        yield importlib.import_module("generate")
+
+
+@pytest.fixture(scope="module")
+def files(generate: ModuleType) -> dict[str, bytes]:
+    return generate.files()
 
 
 @pytest.fixture
@@ -38,8 +48,7 @@ def rank_files() -> list[Path]:
     return sorted(GENERATED.glob("*/rank*.json.gz"))
 
 
-def test_the_generator_writes_the_committed_files_again(generate: ModuleType) -> None:
-    files = generate.files()
+def test_the_generator_writes_the_committed_files_again(files: dict[str, bytes]) -> None:
     written = {name: gzip.decompress(content) if name.endswith(".gz") else content for name, content in files.items()}
     committed = {
         str(path.relative_to(GENERATED)): gzip.decompress(path.read_bytes())
@@ -50,8 +59,8 @@ def test_the_generator_writes_the_committed_files_again(generate: ModuleType) ->
     assert written == committed
 
 
-def test_the_generator_gives_the_same_bytes_twice(generate: ModuleType) -> None:
-    assert generate.files() == generate.files()
+def test_the_generator_gives_the_same_bytes_twice(generate: ModuleType, files: dict[str, bytes]) -> None:
+    assert generate.files() == files
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -83,6 +92,22 @@ def test_kernels_of_one_stream_never_overlap_and_never_start_before_their_launch
     rows.sort(key=lambda row: row["ts"])
     assert all(row["ts"] + row["dur"] <= after["ts"] for row, after in pairwise(rows))
     assert all(row["ts"] >= calls[row["args"]["correlation"]]["ts"] for row in rows)
+
+
+def test_queries_find_the_straggler_and_the_clocks_of_the_job_of_eight_ranks(tmp_path: Path) -> None:
+    truth = json.loads((GENERATED / "truth.json").read_text())["job"]
+    pipeline.ingest([GENERATED / truth["run"]], tmp_path / "lab")
+    lab = Lab(tmp_path / "lab")
+    for row in lab.query("clock_offsets").to_pylist():
+        assert abs(row["offset_ns"] - truth["ranks"][str(row["rank"])]["clock_offset_ns"]) < 1_000
+        assert (row["violations"], row["verdict"] != "refused") == (0, True)
+    stragglers = lab.query("stragglers").to_pylist()
+    assert [row["rank"] for row in stragglers if row["last_ratio"] > 0.5 and row["chance"] < 0.01] == [2]
+    for row in stragglers:
+        true = truth["ranks"][str(row["rank"])]
+        for column in ("wait_ns", "caused_wait_ns", "removable_ns"):
+            assert abs(row[column] - true[column]) < 500 * row["collectives"]
+        assert (row["collectives"], row["times_last"]) == (true["collectives"], true["times_last"])
 
 
 @pytest.fixture

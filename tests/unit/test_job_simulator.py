@@ -105,6 +105,33 @@ def test_waits_and_last_ranks_are_the_true_ones(memory: MemoryStore, clocks: tup
     )
 
 
+def test_the_parts_of_an_approach_fill_the_time_since_the_last_common_synchronization() -> None:
+    """All ranks begin at one moment, so the lengths of their approaches differ by the waits."""
+    simulation = simulate(JOB)
+    for collective in simulation.collectives[::9]:
+        approaches = simulation.approaches(collective)
+        for each in approaches.values():
+            parts = (each.compute_ns, each.communication_ns, each.copies_ns)
+            assert sum(parts) + each.host_ns + each.dependency_ns + each.overhead_ns == each.dur_ns
+        latest_ns = max(each.dur_ns for each in approaches.values())
+        waits_ns = {rank: latest_ns - each.dur_ns for rank, each in approaches.items()}
+        assert waits_ns == collective.waits_ns
+
+
+def test_an_approach_shows_an_injected_stall_as_idle_by_the_host() -> None:
+    delayed = simulate(dataclasses.replace(JOB, delays=(LoaderStall(2, 1, 2_000_000),)))
+    healthy = delayed.without(*delayed.job.delays)
+    number = next(
+        index
+        for index, each in enumerate(delayed.collectives)
+        if each.step == 1 and each.ranks == (2, 3) and not each.is_p2p
+    )
+    collective = delayed.collectives[number]
+    late = delayed.approaches(collective)[2].host_ns
+    (same,) = (each for each in healthy.collectives if each.group == collective.group and each.seq == collective.seq)
+    assert late - healthy.approaches(same)[2].host_ns == 2_000_000
+
+
 def test_what_if_without_a_change_is_the_job_itself() -> None:
     simulation = simulate(JOB)
     assert simulation.what_if() == simulation.window_ns
