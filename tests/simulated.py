@@ -27,7 +27,15 @@ TABLES = {
     Kind.MEMSET: "memsets",
     Kind.CALL: "api_calls",
 }
-COLLECTIVES = {"allreduce": "all_reduce", "all_to_all": "all_to_all", "send": "send_recv", "recv": "send_recv"}
+COLLECTIVES = {
+    "allreduce": "all_reduce",
+    "_allgather_base": "all_gather",
+    "_reduce_scatter_base": "reduce_scatter",
+    "all_to_all": "all_to_all",
+    "send": "send_recv",
+    "recv": "send_recv",
+}
+"""The kind of collective by the name that PyTorch notes."""
 
 GROUP_ARGUMENTS = ("Process Group Name", "Process Group Description", "Process Group Ranks")
 OMITTED = ((), (), ("Comms Id",), ("Seq", "Comms Id"), ("Seq", "Comms Id", *GROUP_ARGUMENTS))
@@ -144,6 +152,7 @@ def random_job(seed: int) -> Job:
         pipeline=pipeline,
         tensor=tensor,
         expert=random.choice((1, data)),
+        sharded=random.random() < 0.3,
         steps=steps,
         microbatches=pipeline * random.choice((1, 2)),
         layers=1,

@@ -8,6 +8,7 @@ simulation.collectives, simulation.totals(), simulation.critical_path(), simulat
 
 from job_simulator.critical_path import PathPart
 from job_simulator.lateness import Approach
+from job_simulator.pipeline import Bubble
 from job_simulator.settings import (
     START_NS,
     Clock,
@@ -29,6 +30,7 @@ __all__ = [
     "GPU_KINDS",
     "START_NS",
     "Approach",
+    "Bubble",
     "Clock",
     "Collective",
     "Cut",

@@ -102,6 +102,7 @@ class Process:
         self.main_tid, self.autograd_tid = self.pid, self.pid + 1_212
         self.tid = self.main_tid
         self.step = 0
+        self.phase: tuple[str, int] | None = None
         self.ops: list[Op] = []
         self.open: list[Op] = []
         self.rows: list[Row] = []
@@ -229,7 +230,7 @@ class Process:
             after_end(row, 900 + self.random.getrandbits(9), Reason.EVENT) for row in self._awaited.pop(stream, ())
         ]
         row = self.graph.add(kind, name, (self.rank, stream, self.step), facts[0], after)
-        row.args = facts[1]
+        row.args, row.phase = facts[1], self.phase
         row.correlation = call.correlation
         self._tails[stream] = row.number
         self.rows.append(row)

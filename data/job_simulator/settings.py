@@ -102,15 +102,17 @@ class Job:
     """A training job of `ranks` GPUs, one process each; everything follows from these settings.
 
     Ranks are numbered as Megatron does: neighbors share a tensor group, then come data and pipeline groups.
-    `expert` divides each data group into groups whose ranks exchange tokens by all-to-all. `delays` are injected,
-    `clocks` has one entry for each rank (none: all exact), and `omitted` are arguments that the profiler leaves out,
-    as ("Seq", "Comms Id").
+    `expert` divides each data group into groups whose ranks exchange tokens by all-to-all; with `sharded` the ranks of
+    a data group gather the parameters of each layer, and scatter gradients instead of reducing them. `delays` are
+    injected, `clocks` has one entry for each rank (none: all exact), and `omitted` are arguments that the profiler
+    leaves out, as ("Seq", "Comms Id").
     """
 
     ranks: int = 8
     pipeline: int = 1
     tensor: int = 1
     expert: int = 1
+    sharded: bool = False
     steps: int = 3
     microbatches: int = 0
     layers: int = 2

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from job_simulator.critical_path import PathPart, walk_back
 from job_simulator.lateness import Approach, account
+from job_simulator.pipeline import Bubble, measure_bubble
 from job_simulator.process import Meeting, Process, Shared
 from job_simulator.settings import START_NS, Delay, Job
 from job_simulator.timed_graph import GPU_KINDS, Duration, Edge, Graph, Kind, Lag, Reason, Row
@@ -154,6 +155,15 @@ class Simulation:
             rank: account(self.processes[rank].rows, times, begin_ns, entry_ns)
             for rank, entry_ns in collective.starts_ns.items()
         }
+
+    def bubbles(self) -> list[Bubble]:
+        """Return the pipeline bubble of each rank in each step, in true time."""
+        times = (self.starts_ns, self.ends_ns)
+        return [
+            measure_bubble(self.processes[rank].rows, times, (rank, self.job.stage(rank), step))
+            for rank in range(self.job.ranks)
+            for step in range(self.job.steps)
+        ]
 
     def offset_ns(self, rank: int, reference: int = 0, at_ns: int = START_NS) -> int:
         """Return what added to a rank's clock gives the reference rank's, at a true time."""

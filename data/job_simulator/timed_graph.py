@@ -75,6 +75,8 @@ class Row:
     starts_after: list[Edge]
     ends_after: list[Edge] = field(default_factory=list)
     args: dict[str, Any] = field(default_factory=dict)
+    phase: tuple[str, int] | None = None
+    """forward or backward, and the microbatch; None outside of both."""
     correlation: int | None = None
     meeting: int | None = None
 

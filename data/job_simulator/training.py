@@ -18,6 +18,8 @@ OPTIMIZER = (
 ACTIVATION_ELEMENTS, BUCKET_ELEMENTS, TOKEN_ELEMENTS = 4_194_304, 25_165_824, 2_097_152
 ALL_REDUCE = Message("allreduce", ACTIVATION_ELEMENTS, 62 * MICROSECOND)
 BUCKET = Message("allreduce", BUCKET_ELEMENTS, 410 * MICROSECOND)
+GATHER = Message("_allgather_base", BUCKET_ELEMENTS, 230 * MICROSECOND)
+SCATTER = Message("_reduce_scatter_base", BUCKET_ELEMENTS, 240 * MICROSECOND)
 NORM_OF_GRADIENTS = Message("allreduce", 1, 24 * MICROSECOND, "Float")
 LOSS = Message("allreduce", 1, 21 * MICROSECOND, "Float")
 TOKENS = Message("all_to_all", TOKEN_ELEMENTS, 48 * MICROSECOND)
@@ -50,8 +52,10 @@ class Training:
                 self._load_batch()
                 process.pause()
                 for action, microbatch in schedule(self.stage, self.job.pipeline, self.job.microbatches_per_step):
+                    process.phase = (action, microbatch)
                     (self._forward if action == "forward" else self._backward)(microbatch)
                     process.work(9 * MICROSECOND)
+                process.phase = None
                 self._finish_gradients()
                 self._optimize()
                 self._report()
@@ -70,7 +74,9 @@ class Training:
         if self.stage:
             received = process.exchange(self.pipeline, RECEIVE, self._neighbor(-1))
             process.wait_event(COMPUTE, received)
-        for _ in range(self.job.layers):
+        gathered = self._gather_parameters()
+        for layer in range(self.job.layers):
+            gathered = self._next_parameters(layer, gathered)
             self._forward_layer()
         if self.is_last:
             self._op("aten::cross_entropy_loss", [("softmax_warp_forward", NORM, 31)])
@@ -92,6 +98,19 @@ class Training:
         self._op("aten::linear", [("down", GEMM, 190 // share)])
         self._exchange_tokens()
         self._reduce_activations()
+
+    def _gather_parameters(self) -> Event | None:
+        """Gather the parameters of a layer, where the ranks of a data group hold a share each."""
+        is_sharded = self.job.sharded and len(self.data.ranks) > 1
+        return self.process.collective(self.data, GATHER) if is_sharded else None
+
+    def _next_parameters(self, layer: int, gathered: Event | None) -> Event | None:
+        """Wait for a layer's parameters, and gather those of the next one beside its computation."""
+        if gathered is None:
+            return None
+        following = self._gather_parameters() if layer + 1 < self.job.layers else None
+        self.process.wait_event(COMPUTE, gathered)
+        return following
 
     def _op(self, name: str, kernels: list[tuple[str, str, int]]) -> None:
         """Run a differentiable op."""
@@ -123,10 +142,12 @@ class Training:
         with process.autograd():
             if self.is_last:
                 self._node("LogSoftmaxBackward0", sequences, [("softmax_warp_backward", NORM, 27)])
-            for _ in range(self.job.layers):
+            gathered = self._gather_parameters()
+            for layer in range(self.job.layers):
+                gathered = self._next_parameters(layer, gathered)
                 self._backward_layer(sequences)
                 if is_final and len(self.data.ranks) > 1:
-                    self.reduced.append(process.collective(self.data, BUCKET))
+                    self.reduced.append(process.collective(self.data, SCATTER if self.job.sharded else BUCKET))
         if self.stage:
             self.sent.append(process.exchange(self.pipeline, SEND, self._neighbor(-1)))
 

@@ -2,9 +2,12 @@
 
 import dataclasses
 import hashlib
+from collections import Counter
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from job_simulator import (
     START_NS,
@@ -18,7 +21,10 @@ from job_simulator import (
     SlowLink,
     simulate,
 )
+from job_simulator.critical_path import walk_back
+from job_simulator.timed_graph import Edge, Graph, Reason, after_end, after_start
 from tests.memory import MemoryStore
+from tests.properties import examples
 from tests.simulated import stored_tables
 from tracelab.client import Lab
 from tracelab.ingest import pipeline
@@ -27,6 +33,102 @@ DELAYS = (SlowCompute(5, 130), LoaderStall(2, 1, 2_000_000))
 JOB = Job(
     ranks=8, pipeline=2, tensor=2, steps=2, seed=1, layers=1, delays=(SlowCompute(5, 130), LoaderStall(2, 1, 2_000_000))
 )
+
+
+def two_ranks() -> Graph:
+    """Return kernels of 20 and 50 ns on two ranks, each before a collective whose transfer takes 5 ns."""
+    graph = Graph()
+    call = graph.add(Kind.CALL, "launch", (0, 9, 0), 10, [])
+    short = graph.add(Kind.KERNEL, "short", (0, 7, 0), 20, [after_start(call.number, 3, Reason.LAUNCH)])
+    long = graph.add(Kind.KERNEL, "long", (1, 7, 0), 50, [])
+    meeting = graph.add(Kind.MEETING, "all_reduce", (0, 0, 0), 5, [])
+    for rank, kernel, jitter_ns in ((0, short, 1), (1, long, 0)):
+        before = [after_end(kernel.number, 0, Reason.STREAM)]
+        member = graph.add(Kind.COMMUNICATION, "nccl", (rank, 28, 0), 0, before)
+        member.meeting = meeting.number
+        member.ends_after.append(after_end(meeting.number, jitter_ns, Reason.MEETING))
+        meeting.starts_after.append(after_start(member.number, 0, Reason.MEETING))
+    return graph
+
+
+def test_times_and_critical_path_of_two_kernels_before_a_collective() -> None:
+    graph = two_ranks()
+    starts_ns, ends_ns = graph.times(100)
+    assert starts_ns == [100, 103, 100, 150, 123, 150]
+    assert ends_ns == [110, 123, 150, 155, 156, 155]
+    path = walk_back(graph.rows, starts_ns, ends_ns, 100)
+    assert [(part.part, part.rank, part.row, part.start_ns, part.end_ns) for part in path] == [
+        ("communication", 0, 4, 150, 156),
+        ("compute", 1, 2, 100, 150),
+    ]
+
+
+def test_with_the_long_kernel_shortened_the_other_rank_is_on_the_path() -> None:
+    graph = two_ranks()
+    starts_ns, ends_ns = graph.times(100, lambda row: 10 if row.name == "long" else row.dur_ns)
+    assert (starts_ns[3], max(ends_ns)) == (123, 129)
+    path = walk_back(graph.rows, starts_ns, ends_ns, 100)
+    assert [(part.part, part.rank, part.row, part.dur_ns) for part in path] == [
+        ("communication", 0, 4, 6),
+        ("compute", 0, 1, 20),
+        ("launch", 0, 1, 3),
+    ]
+
+
+def test_without_launch_gaps_and_without_the_other_rank_rows_start_at_once() -> None:
+    graph = two_ranks()
+    assert graph.times(100, lag=lambda _, edge: 0 if edge.reason is Reason.LAUNCH else edge.lag_ns)[0][1] == 100
+    alone = graph.times(100, lag=lambda row, edge: None if row.number == 3 and edge.row == 5 else edge.lag_ns)
+    assert alone[1][3] == 128
+
+
+def test_a_circle_is_refused() -> None:
+    graph = two_ranks()
+    graph.rows[0].starts_after.append(after_end(4, 0, Reason.HANDOVER))
+    with pytest.raises(ValueError, match="wait for each other in a circle"):
+        graph.times(0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 9), st.lists(st.tuples(st.integers(0, 30), st.booleans(), st.integers(0, 5)), max_size=3)
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+@examples(40)
+def test_times_are_those_of_a_plain_recursion(rows: list[tuple[int, list[tuple[int, bool, int]]]]) -> None:
+    graph = Graph()
+    for number, (dur_ns, edges) in enumerate(rows):
+        after = [Edge(row % number, is_end, lag_ns, Reason.STREAM) for row, is_end, lag_ns in edges if number]
+        graph.add(Kind.KERNEL, "k", (0, 7, 0), dur_ns, after)
+
+    def start_ns(number: int) -> int:
+        moments = [
+            start_ns(edge.row) + edge.lag_ns + graph.rows[edge.row].dur_ns * edge.is_end
+            for edge in graph.rows[number].starts_after
+        ]
+        return max(moments, default=0)
+
+    assert graph.times(0)[0] == [start_ns(number) for number in range(len(rows))]
+
+
+def test_the_bubble_of_a_pipeline_is_near_the_ideal_one() -> None:
+    """The first of p stages idles for (p - 1) / (m + p - 1) of its step, the last one for next to nothing."""
+    bubbles = simulate(Job(ranks=4, pipeline=4, steps=2, microbatches=8)).bubbles()
+    for each in bubbles:
+        assert each.compute_ns + each.communication_ns + each.bubble_ns == each.window_ns
+        if each.stage == 0:
+            assert each.bubble_ns / each.window_ns == pytest.approx(3 / 11, abs=0.03)
+    assert max(each.bubble_ns / each.window_ns for each in bubbles if each.stage == 3) < 0.03
+
+
+def test_sharded_ranks_gather_parameters_and_scatter_gradients() -> None:
+    simulation = simulate(Job(ranks=4, tensor=2, sharded=True, steps=1, layers=3))
+    kinds = Counter(each.collective for each in simulation.collectives if each.description == "DATA_PARALLEL_GROUP")
+    assert kinds == {"_allgather_base": 2 * 6, "_reduce_scatter_base": 2 * 3}
 
 
 def test_a_job_is_simulated_the_same_twice(tmp_path: Path) -> None:
