@@ -14,7 +14,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: demo check test bench venv lint wheel parser sanitize docs site data clean help
+.PHONY: demo check test bench venv lint wheel parser sanitize docs docs-check site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -49,8 +49,11 @@ parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly)
 sanitize: $(VENV)/.test  ## Check the parser natively, under AddressSanitizer and UBSan. ARGS=--seconds N: of fuzzing (60).
 	@$(PY) -m tests.native.sanitize $(ARGS)
 
-docs: $(VENV)/.runtime  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
+docs: $(VENV)/.test  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py
+
+docs-check: $(VENV)/.test  ## Fail if make docs would change a page or a picture: runs each example, in two minutes.
+	$(PY) docs/generate.py --check
 
 site: $(VENV)/.test  ## Build the documentation site into site/; open site/index.html.
 	@$(PY) -m zensical build --strict
@@ -66,7 +69,7 @@ clean:  ## Remove what the other targets made, but for .venv.
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 help:  ## Print this.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The environment grows by stamps: each is younger than what it was made from, and a changed lock makes all anew.
 

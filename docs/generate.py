@@ -7,13 +7,16 @@
 
 All examples use the recorded and generated runs in data/.
 
-python docs/generate.py           write what changed
-python docs/generate.py --check   fail if a page or a picture is not current
+python docs/generate.py                       write what changed
+python docs/generate.py --check               fail if a page or a picture is not current
+python docs/generate.py --check-definitions   fail if a definition is not current; this runs no example, so it is quick
 """
 
 import io
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +89,17 @@ def find_stale_files() -> list[str]:
     )
 
 
+def find_stale_definitions() -> list[str]:
+    """Return the pages of docs/reference whose definitions are not current, without running an example."""
+    pages_on_disk = {name: page.decode() for name, page in read_generated_files().items() if name.endswith(".md")}
+    expected = {f"docs/reference/{name}": [text] for name, text in pages.build_definition_pages().items()}
+    for name, query in library.library().items():
+        variants = library.variants().get(name, {}).values()
+        expected[f"docs/reference/queries/{name}.md"] = pages.build_definitions(query, variants)
+    stale = [name for name, parts in expected.items() if any(part not in pages_on_disk.get(name, "") for part in parts)]
+    return sorted(stale + list(pages_on_disk.keys() - expected.keys() - {"docs/reference/studies.md"}))
+
+
 def write_files() -> None:
     """Write the files that changed, and remove those that nothing generates any more."""
     for name, (new, old) in _pair_files(build_files()).items():
@@ -119,9 +133,23 @@ def _texts(svg: bytes) -> list[bytes]:
     return re.findall(rb"<!-- (.*?) -->", svg)
 
 
+def main(arguments: list[str]) -> None:
+    """Write or check the files; exit with the stale ones."""
+    with tempfile.TemporaryDirectory(prefix="tracelab-docs-") as folder:
+        os.environ.setdefault(examples.STORES, folder)  # ingests each store once
+        match arguments:
+            case []:
+                write_files()
+                return
+            case ["--check"]:
+                stale = find_stale_files()
+            case ["--check-definitions"]:
+                stale = find_stale_definitions()
+            case _:
+                sys.exit(__doc__)
+    if stale:
+        sys.exit(f"docs: {', '.join(stale)} not current; run: make docs")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        if stale := find_stale_files():
-            sys.exit(f"docs: {', '.join(stale)} not current; run: make docs")
-    else:
-        write_files()
+    main(sys.argv[1:])

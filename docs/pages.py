@@ -1,7 +1,7 @@
 """Build the pages of docs/reference and the cookbook, from `--help`, the schema and the headers of queries."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -27,13 +27,17 @@ leaves 64 bits is NULL."""
 
 def build_pages() -> dict[str, str]:
     """Return every page except those of single queries, by its path in docs/reference."""
+    return build_definition_pages() | {"studies.md": _build_studies()}
+
+
+def build_definition_pages() -> dict[str, str]:
+    """Return the pages that need no run: those of commands, tables, queries, macros and checks."""
     return {
         "cli.md": _build_cli(),
         "schema.md": _build_schema(),
         "queries.md": _build_queries(),
         "macros.md": _build_macros(),
         "doctor.md": _build_doctor(),
-        "studies.md": _build_studies(),
     }
 
 
@@ -96,6 +100,12 @@ def build_query_page(query: Query, example: Example, variants: Mapping[str, tupl
         else:
             parts += [*_definition(variant), *_example_section(variant, variant_example), _sql_block(variant)]
     return _join(parts)
+
+
+def build_definitions(query: Query, variants: Collection[Query]) -> list[str]:
+    """Return the parts of a query's page that need no run: definitions and SQL of it and its variants."""
+    shown = [query, *(variant for variant in variants if variant.name not in library.library())]
+    return [part for each in shown for part in (*_definition(each), _sql_block(each)) if part]
 
 
 def _definition(query: Query) -> list[str]:

@@ -13,7 +13,7 @@ from tests.memory import MemoryStore
 from tracelab.store import commit
 
 _SLOW = (
-    *("unit/test_docs.py", "wheel/", "collect/test_train.py", "docs/", "study/test_examples.py", "fuzz/"),
+    *("wheel/", "collect/test_train.py", "docs/", "study/test_examples.py", "fuzz/"),
     *("collect/test_faults.py", "readers/test_kineto_corpus.py", "export/", "report/test_content.py"),
     *("collect/test_nvidia_captures.py", "collect/test_nvidia_train.py", "collect/test_ceilings.py"),
     *("collect/test_sweep_settings.py", "collect/test_sweep_runs.py", "collect/test_bare.py"),
