@@ -141,13 +141,15 @@ class Process:
 
     def work(self, ns: int, kind: Kind = Kind.HOST, name: str = "") -> Row:
         """Occupy the present thread for about that long."""
+        if not name and self.open:
+            name = self.open[-1].name
         return self._cpu_row(kind, name, self._about(ns) * self._host_percent // PERCENT)
 
     def load_batch(self, ns: int) -> None:
         """Wait for the data loader."""
         stalls = [delay for delay in self.job.delays if isinstance(delay, LoaderStall)]
         stall_ns = sum(each.stall_ns for each in stalls if (each.rank, each.step) == (self.rank, self.step))
-        self._cpu_row(Kind.LOADER, "", self._about(ns) + stall_ns)
+        self._cpu_row(Kind.LOADER, self.open[-1].name, self._about(ns) + stall_ns)
 
     def pause(self) -> None:
         """Pause the thread where a delay demands it."""

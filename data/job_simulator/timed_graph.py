@@ -63,7 +63,10 @@ def after_end(row: int, lag_ns: int, reason: Reason) -> Edge:
 
 @dataclass(slots=True)
 class Row:
-    """One interval on a thread or a stream of a rank: it lasts `dur_ns` unless `ends_after` makes it longer."""
+    """One interval on a thread or a stream of a rank: it lasts `dur_ns` unless `ends_after` makes it longer.
+
+    The name of work of a thread is that of the innermost op or annotation; outside of all of them it is empty.
+    """
 
     number: int
     rank: int

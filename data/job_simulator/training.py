@@ -6,6 +6,7 @@ from job_simulator.process import COMPUTE, COPY, Event, Message, Process
 
 MICROSECOND = 1_000
 GEMM = "nvjet_tst_{}_64x4_2x1_v_bz_coopA_{}"
+"""By tile and layout of the matrices."""
 ATTENTION = "void pytorch_flash::flash_{}_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t> >"
 NORM = "void at::native::(anonymous namespace)::{}<float, c10::BFloat16>(int, float, c10::BFloat16 const*)"
 ELEMENTWISE = (
@@ -87,15 +88,15 @@ class Training:
     def _forward_layer(self) -> None:
         share = self.job.tensor
         self._op("aten::native_layer_norm", [("vectorized_layer_norm_kernel", NORM, 14)])
-        self._op("aten::linear", [("qkv", GEMM, 148 // share)])
+        self._op("aten::linear", [("192x192", GEMM, 148 // share)])
         self._op("aten::scaled_dot_product_attention", [("fwd", ATTENTION, 166 // share)])
-        self._op("aten::linear", [("proj", GEMM, 58 // share)])
+        self._op("aten::linear", [("128x128", GEMM, 58 // share)])
         self._reduce_activations()
         self._op("aten::native_layer_norm", [("vectorized_layer_norm_kernel", NORM, 14)])
         self._exchange_tokens()
-        self._op("aten::linear", [("up", GEMM, 196 // share)])
+        self._op("aten::linear", [("256x128", GEMM, 196 // share)])
         self._op("aten::gelu", [("GeluCUDAKernelImpl", ELEMENTWISE, 33 // share)])
-        self._op("aten::linear", [("down", GEMM, 190 // share)])
+        self._op("aten::linear", [("192x208", GEMM, 190 // share)])
         self._exchange_tokens()
         self._reduce_activations()
 
@@ -154,15 +155,15 @@ class Training:
     def _backward_layer(self, sequences: list[int]) -> None:
         share = self.job.tensor
         self._exchange_tokens()
-        self._node("MmBackward0", sequences, [("dgrad", GEMM, 192 // share), ("wgrad", GEMM, 188 // share)])
+        self._node("MmBackward0", sequences, [("208x192", GEMM, 192 // share), ("192x176", GEMM, 188 // share)])
         self._node("GeluBackward0", sequences, [("GeluBackwardCUDAKernelImpl", ELEMENTWISE, 38 // share)])
-        self._node("MmBackward0", sequences, [("dgrad", GEMM, 197 // share), ("wgrad", GEMM, 194 // share)])
+        self._node("MmBackward0", sequences, [("208x192", GEMM, 197 // share), ("192x176", GEMM, 194 // share)])
         self._exchange_tokens()
         self._reduce_activations()
         self._node("NativeLayerNormBackward0", sequences, [("layer_norm_grad_input_kernel", NORM, 24)])
-        self._node("MmBackward0", sequences, [("dgrad", GEMM, 57 // share), ("wgrad", GEMM, 56 // share)])
+        self._node("MmBackward0", sequences, [("208x192", GEMM, 57 // share), ("192x176", GEMM, 56 // share)])
         self._node("ScaledDotProductFlashAttentionBackward0", sequences, [("bwd", ATTENTION, 402 // share)])
-        self._node("MmBackward0", sequences, [("dgrad", GEMM, 149 // share), ("wgrad", GEMM, 146 // share)])
+        self._node("MmBackward0", sequences, [("208x192", GEMM, 149 // share), ("192x176", GEMM, 146 // share)])
         self._reduce_activations()
         self._node("NativeLayerNormBackward0", sequences, [("layer_norm_grad_input_kernel", NORM, 24)])
 
