@@ -58,16 +58,17 @@ def _build_cli() -> str:
 
 
 def _build_schema() -> str:
+    tables: list[schema.Table | schema.ComputedTable] = [*schema.TABLES, *schema.COMPUTED_TABLES.values()]
+    computed = " and ".join(f"`{name}`" for name in schema.COMPUTED_TABLES)
     parts = [
         "# Tables",
         _NOTICE,
         f"Schema {schema.SCHEMA_VERSION}. Absent values are NULL. Names end in their unit: `_ns` whole nanoseconds, "
-        "`_bytes`, `_hz`, `_ratio` (0 to 1), `_gb_per_s` and `_gflop_per_s` (1e9 per second).",
-        _markdown_table(
-            ("table", "a row is"), [(f"[{table.name}](#{table.name})", table.row) for table in schema.TABLES]
-        ),
+        "`_bytes`, `_hz`, `_ratio` (0 to 1), `_gb_per_s` and `_gflop_per_s` (1e9 per second). "
+        f"Python computes {computed} where a statement names them; all others are stored.",
+        _markdown_table(("table", "a row is"), [(f"[{table.name}](#{table.name})", table.row) for table in tables]),
     ]
-    for table in schema.TABLES:
+    for table in tables:
         columns = [(f"`{column.name}`", f"`{column.duckdb}`", column.doc) for column in table.view_columns]
         parts += [f"## {table.name}", f"A row is {table.row}.", _markdown_table(("column", "type", "meaning"), columns)]
     return _join(parts)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.build import Rows, complete_rows
 from tracelab import schema
 from tracelab.query import execute, library, spec
-from tracelab.store import session
+from tracelab.store import computed_tables, session
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[int | str | None]]) -> None:
@@ -62,6 +62,7 @@ class MemoryStore:
 
     def filled(self, tables: Mapping[str, Rows]) -> Self:
         """Replace all rows by those that `build_store` would write."""
+        computed_tables.forget(self.con)
         for name in self._filled:
             self.con.execute(f"truncate stored_{name}")
         rows, sources = complete_rows(tables)

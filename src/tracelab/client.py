@@ -80,7 +80,7 @@ class Lab:
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
         described = schema.described(table)
-        return Result(described, f"{table}: a row is {schema.BY_NAME[table].row}" if table else "")
+        return Result(described, f"{table}: a row is {schema.find_table(table).row}" if table else "")
 
     def queries(self) -> Titles:
         """Return the names of the library's queries with their titles."""

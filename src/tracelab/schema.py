@@ -1,6 +1,7 @@
 """The canonical schema, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from it."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -649,16 +650,133 @@ BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 """Every table by its name."""
 
 
+@dataclass(frozen=True)
+class ComputedTable:
+    """A table that Python computes from the rows of a run; the first of its columns is the run."""
+
+    name: str
+    row: str
+    own: tuple[Column, ...]
+
+    @property
+    def view_columns(self) -> tuple[Column, ...]:
+        """All columns, in order."""
+        return (_IDENTITY[0], *self.own)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Tables that one function computes, for one run at a time.
+
+    `function` is `module:name`: it takes the rows of the relations by name, the parameters, and a function to call now
+    and then, which raises once the statement is interrupted; it returns the rows of each table by name, without run.
+    `relations` are SQL texts that take `$run` and, where they name them, the parameters. `params` are those of a query
+    that change the result, with their defaults. `row_bytes` is the memory that each row of the relations needs.
+    """
+
+    function: str
+    relations: dict[str, str]
+    params: dict[str, str | int | float | bool | None]
+    row_bytes: int
+    tables: tuple[ComputedTable, ...]
+
+
+_PATH_RELATIONS = {
+    "gpu": "from path_gpu_rows($run)",
+    "cpu": "from path_cpu_rows($run)",
+    "syncs": "from path_syncs($run)",
+    "collectives": "from path_collectives($run)",
+    "steps": "from path_steps($run, $step_name)",
+}
+_STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"
+
+COMPUTATIONS: tuple[Computation, ...] = (
+    Computation(
+        "tracelab.paths.tables:compute_paths",
+        _PATH_RELATIONS,
+        {"step": None, "step_name": _STEP_NAME},
+        600,
+        (
+            ComputedTable(
+                "path_rows",
+                "one stretch of a run's critical path; all stretches of a run fill its window",
+                _columns(
+                    ("step", "int64", "The step whose window it is; NULL for all of the recording."),
+                    ("number", "int64", "Place on the path, from 1."),
+                    ("rank", "int32", "Rank that the stretch is charged to."),
+                    ("at_ns", "int64", "Start, since the start of the window."),
+                    ("dur_ns", "int64", "Length."),
+                    (
+                        "class",
+                        "text",
+                        "Class of the kernel, copy, memset, cuda_graph; cpu, cpu_unrecorded, data_loader, "
+                        "synchronization; or of the gap before a row of a GPU: launch_latency, scheduling, unknown.",
+                    ),
+                    ("kind", "text", "gpu, cpu or gap."),
+                    ("name", "text", "Name of the kernel, op or call; of a gap that of the row behind it."),
+                    ("op", "text", "The innermost op around it, or around its launch."),
+                    ("device", "int32", "Device of a GPU row."),
+                    ("stream", "int64", "Stream of a GPU row."),
+                    ("tid", "int64", "Thread of a CPU row."),
+                    ("start_ns", "int64", "Start by the rank's own clock."),
+                    (
+                        "cause",
+                        "text",
+                        "What it waited for: launch, stream (the row before it), event, inferred_event, sync (a call "
+                        "that waits for the GPU), collective (the last rank), thread (the order of its rows), handover "
+                        "(another thread), backward (its forward op) or start (nothing that is known).",
+                    ),
+                ),
+            ),
+            ComputedTable(
+                "path_runs",
+                "one run's critical path as a whole",
+                _columns(
+                    ("step", "int64", "The step whose window it is; NULL for all of the recording."),
+                    ("window_ns", "int64", "Length of the window, on aligned clocks."),
+                    ("unknown_ns", "int64", "Time of the path of which the dependency is not known."),
+                    ("ranks", "int64", "Ranks that the path may run through."),
+                    ("ranks_left_out", "int64", "Ranks without a clock in common with these."),
+                    (
+                        "clamped",
+                        "int64",
+                        "Rows that start before what they waited for had ended, by noise of the clocks.",
+                    ),
+                    ("last_rank", "int32", "The rank that the path ends on."),
+                ),
+            ),
+        ),
+    ),
+)
+"""Tables that Python computes; a session computes them once a text names one."""
+
+COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPUTATIONS for table in each.tables}
+"""Every computed table by its name."""
+
+
+def named_computations(text: str) -> list[Computation]:
+    """Return the computations whose tables a SQL text names."""
+    words = set(re.findall(r"\w+", text))
+    return [each for each in COMPUTATIONS if any(table.name in words for table in each.tables)]
+
+
 def described(name: str | None = None) -> pa.Table:
     """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
     if name is None:
-        return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in TABLES])
-    if name not in BY_NAME:
-        raise UsageError(suggest_name("table", name, list(BY_NAME)))
-    columns = BY_NAME[name].view_columns
+        listed: list[Table | ComputedTable] = [*TABLES, *COMPUTED_TABLES.values()]
+        return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in listed])
+    columns = find_table(name).view_columns
     return pa.Table.from_pylist(
         [{"column": column.name, "type": column.duckdb, "meaning": column.doc} for column in columns]
     )
+
+
+def find_table(name: str) -> Table | ComputedTable:
+    """Return a table, stored or computed, by its name. Raises UsageError for an unknown one."""
+    table = BY_NAME.get(name) or COMPUTED_TABLES.get(name)
+    if table is None:
+        raise UsageError(suggest_name("table", name, [*BY_NAME, *COMPUTED_TABLES]))
+    return table
 
 
 def store_path(given: Path | str | None) -> Path:

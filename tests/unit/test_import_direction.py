@@ -16,7 +16,7 @@ LAYERS = (
     {"doctor", "plot"},
     {"readers", "sql"},
     {"query", "store"},
-    {"output"},
+    {"output", "paths"},
     {"schema", "run_names"},
     {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
     {"foreign_text"},

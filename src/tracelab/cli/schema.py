@@ -27,7 +27,7 @@ def command(table: str | None, fmt: str | None, output: Path | None, *, force: b
     rows = schema.described(table)
     if answer.fmt == "table" and answer.path is None:
         if table is not None:
-            print_lines(f"{table}: a row is {schema.BY_NAME[table].row}.\n")
+            print_lines(f"{table}: a row is {schema.find_table(table).row}.\n")
         print_lines(format_definitions([list(row.values()) for row in rows.to_pylist()]))
     else:
         answer.emit(rows)

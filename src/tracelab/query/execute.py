@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.query.spec import PARAMETER, Param, Query, Value
-from tracelab.schema import BY_NAME
+from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 
 RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
@@ -35,6 +35,10 @@ def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Val
     _check_run_names(con, query, bound)
     _check_needs(con, query)
     _check_run_count(con, query, bound)
+    if named_computations(query.sql):
+        from tracelab.store import computed_tables
+
+        computed_tables.provide(con, query.sql, bound)
     relation = _bind_sql(con, query.sql.rstrip(";"), bound)
     _check_columns(query, relation.columns)
     answer = execution.Answer(relation)

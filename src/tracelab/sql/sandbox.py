@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.store import execution, integrity, session
 
@@ -82,8 +83,21 @@ def stream(
         names = ", ".join(f"${name}" for name in missing)
         raise UsageError(f"no values for the parameters {names}; write the values into the statement")
     params = dict(values) if values and parameters else None
-    with execution.stream(con, lambda: execution.Answer(con.sql(statement, params=params)), timeout_s) as rows:
+
+    def start() -> execution.Answer:
+        provide_computed(con, text)
+        return execution.Answer(con.sql(statement, params=params))
+
+    with execution.stream(con, start, timeout_s) as rows:
         yield rows
+
+
+def provide_computed(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Compute the computed tables that a checked text names."""
+    if schema.named_computations(text):
+        from tracelab.store import computed_tables
+
+        computed_tables.provide(con, text)
 
 
 def run(con: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, object] | None = None) -> pa.Table:

@@ -27,8 +27,13 @@ def create(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float | None = 
     definition = _parse_definition(text)
     sandbox.check(con, definition.select)
     _check_name(con, definition)
+
+    def run() -> None:
+        sandbox.provide_computed(con, definition.select)
+        con.execute(text).fetchall()
+
     with execution.translate_errors():
-        execution.run_interruptible(con, lambda: con.execute(text).fetchall(), execution.Deadline(timeout_s))
+        execution.run_interruptible(con, run, execution.Deadline(timeout_s))
     return definition
 
 

@@ -1,6 +1,7 @@
 """Run the statements of a session: Ctrl-C and a time limit stop them, and large answers stream."""
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,8 @@ _MEMORY_LIMIT = re.compile(r"\s*\d+(\.\d+)?\s*([KMGT]i?B)\s*", re.IGNORECASE)
 _MESSAGE_KIND = re.compile(r"(?P<kind>[\w ]+) Error: ")
 
 _Answer = TypeVar("_Answer")
+_thread = threading.local()
+"""Of a thread of `run_interruptible` the event that stops it."""
 
 
 LONGEST_TIMEOUT_S = 31_536_000
@@ -62,24 +65,38 @@ def run_interruptible(
 
     Raises TimeLimitError at the deadline.
     """
+    stop = threading.Event()
+
+    def run() -> _Answer:
+        _thread.stop = stop
+        return work()
+
     with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(work)
+        result = thread.submit(run)
         try:
             return result.result(None if deadline is None else deadline.remaining_s)
         except TimeoutError as error:
             if result.done() or deadline is None:  # the error of the work itself
                 raise
-            _interrupt(con, result)
+            _interrupt(con, result, stop)
             raise TimeLimitError(
                 f"stopped at the time limit of {deadline.limit_s:g} s; raise it (--timeout), or select less"
             ) from error
         except BaseException:
-            _interrupt(con, result)
+            _interrupt(con, result, stop)
             raise
 
 
-def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]") -> None:
+def check_interrupted() -> None:
+    """Raise if the work of this thread is to stop: for work in Python, which DuckDB does not interrupt."""
+    stop: threading.Event | None = getattr(_thread, "stop", None)
+    if stop is not None and stop.is_set():
+        raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+
+def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]", stop: threading.Event) -> None:
     """Interrupt the work until it has ended; DuckDB forgets an interrupt that comes before a statement starts."""
+    stop.set()
     while not work.done():
         con.interrupt()
         with suppress(Exception):  # of the work, which is abandoned

@@ -181,12 +181,17 @@ def render_session(
     With `referenced`, leave out the views and macros that this SQL does not need.
     """
     tables: Sequence[schema.Table] = schema.TABLES
+    computed = list(schema.COMPUTED_TABLES.values())
     if referenced is not None:
+        named = schema.named_computations(referenced)
+        computed = [table for each in named for table in each.tables]
+        referenced = "\n".join([referenced, *(text for each in named for text in each.relations.values())])
         library = [_required_definitions(library, referenced)]
         words = _words(referenced, *library)
         tables = [table for table in tables if table.name in words]
-    views = [_create_view(stored, table) for table in tables]
-    documented = [_create_comments(table) for table in tables] if comments else []
+    views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
+    commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
+    documented = [_create_comments(table) for table in commented] if comments else []
     return [_SETTINGS, *views, *documented, *library]
 
 
@@ -195,7 +200,16 @@ def _create_view(stored: StoredRows, table: schema.Table) -> str:
     return f"create or replace view {table.name} as\n{rows};"
 
 
-def _create_comments(table: schema.Table) -> str:
+def _create_placeholder(table: schema.ComputedTable) -> str:
+    """Create the view that `computed_tables` replaces where a text names the table; other clients get an error."""
+    problem = f"tracelab computes {table.name}: query it with `tracelab sql`, or with Lab.sql in Python"
+    return (
+        f"create or replace view {table.name} as\n"
+        f"select {_null_columns(table.view_columns)} from range(1) where error({_sql_literal(problem)});"
+    )
+
+
+def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
     columns = (
         f'comment on column {table.name}."{column.name}" is {_sql_literal(column.doc)};'
         for column in table.view_columns

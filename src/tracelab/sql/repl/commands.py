@@ -49,7 +49,8 @@ def _tables(shell: Shell, _rest: str) -> None:
     rows = [(name, f"{count:>13,}", schema.BY_NAME[name].row) for name, count in counted]
     others = shell.con.execute(
         "select view_name, coalesce(comment, 'temporary view') from duckdb_views() where not internal "
-        "union all select table_name, 'temporary table' from duckdb_tables() order by all"
+        "union all select table_name, 'temporary table' from duckdb_tables() where schema_name <> 'computed' "
+        "order by all"
     ).fetchall()
     rows += [
         (escape_controls(name), " " * 13, escape_controls(comment))
@@ -62,7 +63,7 @@ def _tables(shell: Shell, _rest: str) -> None:
 def _schema(shell: Shell, rest: str) -> None:
     name = rest.strip('"')
     if not name:
-        shell.print_text(format_definitions([(table.name, table.row) for table in schema.TABLES]))
+        shell.print_text(format_definitions([tuple(row.values()) for row in schema.described().to_pylist()]))
         return
     columns = shell.con.execute(
         "select column_name, lower(data_type), coalesce(comment, '') from duckdb_columns() "
@@ -72,8 +73,8 @@ def _schema(shell: Shell, rest: str) -> None:
     if not columns:
         known = shell.con.execute("select distinct table_name from duckdb_columns() where not internal").fetchall()
         raise UsageError(suggest_name("table", name, [str(each) for (each,) in known]))
-    if name.lower() in schema.BY_NAME:
-        shell.print_text(f"{name.lower()}: a row is {schema.BY_NAME[name.lower()].row}.\n")
+    if name.lower() in {*schema.BY_NAME, *schema.COMPUTED_TABLES}:
+        shell.print_text(f"{name.lower()}: a row is {schema.find_table(name.lower()).row}.\n")
     shell.print_text(format_definitions([tuple(escape_controls(str(cell)) for cell in column) for column in columns]))
 
 

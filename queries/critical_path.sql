@@ -1,0 +1,78 @@
+-- What the time of a run is spent on along its critical path: only what is on it makes the run shorter.
+-- A row is one run and class, with `by` also one rank or op of it (rank and op are NULL otherwise); the rows of a run add up
+-- to its window. The path is walked back from the end of the window: from each row to what it waited for last, which is the
+-- row before it on its stream, a row of another stream that an event awaits, the call that launched it, the GPU row that a
+-- synchronizing call waits for, another thread, or the rank that enters a collective last, by aligned clocks (see
+-- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a
+-- launch and scheduling behind another row; unknown, where nothing recorded explains it. Above a share of 20 % unknown
+-- bound_by is NULL: the sums are exact, but what is behind the unknown part may be anything.
+-- /// query
+-- title = "Critical path"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
+-- chart = { kind = "stacked", x = "run", y = ["dur_ns"], by = "class" }
+-- [params]
+-- common = ["run", "rank"]
+-- by = { default = "class", choices = ["class", "rank", "op"], about = "divide each class further" }
+-- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }
+-- step_name = "common"
+-- [columns]
+-- run = "common"
+-- class = "Class of the kernel; copy, memset, cuda_graph, cpu, cpu_unrecorded, data_loader, synchronization, launch_latency, scheduling or unknown."
+-- rank = "common"
+-- op = "Innermost op around it or its launch; NULL unless by = op."
+-- dur_ns = "Time on the path; the rows of a run add up to window_ns."
+-- of_window_ratio = "dur_ns / window_ns."
+-- stretches = "Stretches of the path."
+-- window_ns = "From the first start to the last end of all rows, on aligned clocks."
+-- unknown_ns = "Time of the path in which it is not known what it waited for."
+-- unknown_ratio = "unknown_ns / window_ns."
+-- bound_by = "gpu, communication, copy, cpu, data_loader, launch_latency, scheduling or synchronization: the largest share."
+-- reason = "Why bound_by is NULL, or which ranks are left out."
+-- ///
+with totals as (
+    select
+        run, class,
+        case when $by = 'rank' then rank end as rank,
+        case when $by = 'op' then op end as op,
+        sum(dur_ns) as dur_ns,
+        count(*) as stretches
+    from path_rows
+    where matches(run, $run) and matches(rank, $rank) and $step_name is not null and step is not distinct from $step
+    group by all
+),
+groups as (
+    select
+        run,
+        case
+            when class in ('copy', 'memset') then 'copy'
+            when class = 'cpu_unrecorded' then 'cpu'
+            when class in ('communication', 'cpu', 'data_loader', 'launch_latency', 'scheduling', 'synchronization') then class
+            else 'gpu'
+        end as bound_by,
+        sum(dur_ns) as dur_ns
+    from totals
+    where class <> 'unknown'
+    group by all
+),
+largest as (
+    select run, arg_max(bound_by, (dur_ns, bound_by)) as bound_by from groups group by run
+)
+select
+    t.run, t.class, t.rank, t.op,
+    as_bigint(t.dur_ns) as dur_ns,
+    t.dur_ns / nullif(r.window_ns, 0) as of_window_ratio,
+    t.stretches,
+    r.window_ns,
+    r.unknown_ns,
+    r.unknown_ns / nullif(r.window_ns, 0) as unknown_ratio,
+    case when r.unknown_ns <= 0.2 * r.window_ns then l.bound_by end as bound_by,
+    case
+        when r.unknown_ns > 0.2 * r.window_ns
+            then format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns)
+        when r.ranks_left_out > 0
+            then format('{} ranks are left out: no collective aligns their clocks', r.ranks_left_out)
+    end as reason
+from totals as t
+join path_runs as r on t.run = r.run and r.step is not distinct from $step
+left join largest as l on t.run = l.run
+order by t.run, t.dur_ns desc, t.class, t.rank, t.op

@@ -1,0 +1,98 @@
+-- What a path through a run is made of: rows of devices and threads, what waited for what, and collectives.
+
+-- path_gpu_rows(wanted): the kernels, copies, memsets and whole graphs of one run, in the order of their streams, each with
+-- its class: that of the kernel's name, copy, memset or cuda_graph.
+create or replace macro path_gpu_rows(wanted) as table
+with _kernels as (
+    select
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
+    from kernels
+    where run = wanted
+),
+_others as (
+    select source, rank, pid, device, stream, kind, name, start_ns, end_ns, correlation
+    from gpu_activity
+    where run = wanted and kind <> 'kernel'
+),
+_rows as (
+    select
+        source, rank, part.pid as pid, device, part.stream as stream, 'kernel' as kind, name, class, start_ns, end_ns,
+        part.correlation as correlation
+    from with_class('_kernels')
+    union all
+    select
+        source, rank, pid, device, stream, kind, name,
+        case kind when 'memcpy' then 'copy' when 'graph' then 'cuda_graph' else kind end,
+        start_ns, end_ns, correlation
+    from _others
+)
+from _rows
+where has_valid_interval(start_ns, end_ns)
+order by rank, source, pid, device, stream, start_ns, end_ns;
+
+-- path_cpu_rows(wanted): the ops, API calls and ranges of one run's threads, in the order of the threads, an outer row
+-- before those inside it. The ranges of an iterator over a data loader are of kind loader.
+create or replace macro path_cpu_rows(wanted) as table
+with _rows as (
+    select
+        source, rank, pid, tid,
+        case when starts_with(name, 'enumerate(DataLoader)') then 'loader' else 'range' end as kind,
+        name, start_ns, end_ns, null::bigint as correlation, null::bigint as sequence_number, null::bigint as forward_tid
+    from annotations
+    where run = wanted and scope = 'cpu'
+    union all
+    select source, rank, pid, tid, 'op', name, start_ns, end_ns, null, sequence_number, forward_tid
+    from ops
+    where run = wanted
+    union all
+    select source, rank, pid, tid, case api when 'osrt' then 'osrt' else 'call' end, name, start_ns, end_ns, correlation, null, null
+    from api_calls
+    where run = wanted
+)
+from _rows
+where has_valid_interval(start_ns, end_ns)
+order by
+    rank, source, pid, tid, start_ns, end_ns desc,
+    case kind when 'range' then 0 when 'loader' then 1 when 'op' then 2 else 3 end, correlation;
+
+-- path_syncs(wanted): the recorded synchronizations of one run.
+create or replace macro path_syncs(wanted) as table
+select source, rank, pid, device, stream, kind, start_ns, end_ns, correlation, waits_for_stream, waits_for_correlation
+from syncs
+where run = wanted;
+
+-- path_collectives(wanted): the collectives of one run, as wait_times() has them. A row is one collective on one rank.
+-- last_rank, NULL unless the collective is matched and no rank can leave it before all have entered, is the rank that
+-- starts last by aligned clocks; applied_ns is what aligns the rank's clock, NULL where that is not known.
+create or replace macro path_collectives(wanted) as table
+with _executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from kernels where run = wanted
+),
+_communication as materialized (
+    from collective_kernels('_executions')
+),
+_matched as materialized (
+    from match_ranks('_communication')
+),
+_offsets as materialized (
+    from rank_offsets('_matched')
+)
+select
+    w.number, w.rank, w.source, w.device, w.stream, w.start_ns, w.end_ns, w.last_rank,
+    case
+        when o.verdict = 'refused' then null
+        when abs(o.offset_ns) <= greatest(3 * o.spread_ns, 1_000) then 0
+        else o.offset_ns
+    end as applied_ns
+from wait_times('_matched', '_offsets') as w
+left join _offsets as o on w.rank = o.rank;
+
+-- path_steps(wanted, pattern): the steps that one run marks, by steps_of().
+create or replace macro path_steps(wanted, pattern) as table
+with _marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where run = wanted
+)
+select source, rank, pid, step, start_ns, end_ns
+from steps_of('_marked', pattern)
+where step is not null;

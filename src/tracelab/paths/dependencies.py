@@ -1,0 +1,356 @@
+"""Find what each row of a run waited for: launches, order of streams, events, synchronizing calls and other threads."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracelab.paths.columns import NONE, Array, last_at_most
+from tracelab.paths.recording import CpuRows, GpuRows, Recording, Syncs
+from tracelab.paths.threads import Segments
+
+CLOCK_NOISE_NS = 2_000
+"""Overlap of rows that follow each other, by clocks of whole microseconds on both sides."""
+
+_SYNC = re.compile(r"(Device|Ctx|Context|Thread|Stream|Event|Queue)Synchronize")
+_COPY = re.compile(r"^(cuda|cu|hip)Memcpy")
+_WAIT = re.compile(r"StreamWaitEvent")
+_RECORD_ONE = {"Stream": "stream", "Queue": "stream", "Event": "event"}
+STREAM_WAIT = "Stream Wait Event"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """API calls by process and correlation, and by name."""
+
+    start: Array
+    end: Array
+    row: Array
+    key: Array
+    """Sorted; of the calls of one correlation the outer one."""
+
+    def find(self, keys: Array) -> Array:
+        """Return the place of each key's call among these, -1 where there is none."""
+        if not len(self.key):
+            return np.full(len(keys), -1)
+        place = np.minimum(np.searchsorted(self.key, keys), len(self.key) - 1)
+        return np.where((self.key[place] == keys) & (keys != NONE), place, -1)
+
+
+@dataclass(frozen=True)
+class Launches:
+    """GPU rows with what launched them: time, thread and CPU row of the call; -1 and NONE without a recorded call."""
+
+    time: Array
+    thread: Array
+    row: Array
+    order: Array
+    """GPU rows by stream, then in the order in which they were launched."""
+    sorted_key: Array
+    """Stream and launch of these, as one number."""
+    span: int
+
+    def last_on(self, lane: Array, time: Array) -> Array:
+        """Return the GPU row launched last on each stream until a time, -1 where there is none."""
+        return self._on(lane, last_at_most(self.sorted_key, lane * self.span + time))
+
+    def first_on(self, lane: Array, time: Array) -> Array:
+        """Return the GPU row launched first on each stream from a time on, -1 where there is none."""
+        place = np.searchsorted(self.sorted_key, lane * self.span + time, side="left")
+        return self._on(lane, np.where(place < len(self.order), place, -1))
+
+    def _on(self, lane: Array, place: Array) -> Array:
+        if not len(self.order):
+            return np.full(len(place), -1)
+        row = self.order[place]
+        return np.where((place >= 0) & (lane >= 0) & (self.sorted_key[place] // self.span == lane), row, -1)
+
+
+def index_calls(cpu: CpuRows) -> Calls:
+    """Index the API calls that have a correlation."""
+    rows = np.flatnonzero(cpu.of_kind("call") & (cpu.key != NONE))
+    rows = rows[np.lexsort((-cpu.end[rows], cpu.start[rows], cpu.key[rows]))]
+    keys, first = np.unique(cpu.key[rows], return_index=True)
+    rows = rows[first]
+    return Calls(cpu.start[rows], cpu.end[rows], rows, keys)
+
+
+def find_launches(gpu: GpuRows, cpu: CpuRows, calls: Calls, window_ns: int) -> Launches:
+    """Find the call that launched each GPU row."""
+    place = calls.find(gpu.key)
+    known = place >= 0
+    if len(calls.row):
+        time = np.where(known, calls.start[place], gpu.start)
+        row = np.where(known, calls.row[place], -1)
+    else:
+        time, row = gpu.start.copy(), np.full(gpu.count, -1)
+    thread = np.where(row >= 0, cpu.lane[row], -1) if cpu.count else np.full(gpu.count, -1)
+    span = window_ns + 2
+    key = gpu.lane * span + time
+    order = np.argsort(key, kind="stable")
+    return Launches(np.where(known, time, NONE), thread, row, order, key[order], span)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Dependencies between rows of GPUs: `after[i]` starts only once `before[i]` has ended."""
+
+    after: Array
+    before: Array
+    is_inferred: Array
+
+
+class Streams:
+    """Streams by process, device and id."""
+
+    def __init__(self, gpu: GpuRows) -> None:
+        """Number the streams that have rows."""
+        lanes, first = np.unique(gpu.lane, return_index=True)
+        listed = zip(gpu.process[first], gpu.device[first], gpu.stream[first], lanes, strict=True)
+        self.lanes = [tuple(map(int, each)) for each in listed]
+        self._exact = {each[:3]: each[3] for each in self.lanes}
+        self._of_process: dict[tuple[int, int], int] = {}
+        for process, _, stream, lane in self.lanes:
+            known = self._of_process.setdefault((process, stream), lane)
+            if known != lane:
+                self._of_process[process, stream] = -1
+
+    def find(self, process: Array, device: Array, stream: Array) -> Array:
+        """Return the number of each stream; without a device that of the process's only stream of this id; else -1."""
+        listed = zip(process.tolist(), device.tolist(), stream.tolist(), strict=True)
+        found = (self._exact.get(key, self._of_process.get((key[0], key[2]), -1)) for key in listed)
+        return np.fromiter(found, dtype=np.int64, count=len(process))
+
+    def of_process(self, process: int) -> list[int]:
+        """Return the numbers of a process's streams."""
+        return [lane for owner, _, _, lane in self.lanes if owner == process]
+
+
+def event_waits(recording: Recording, launches: Launches, calls: Calls, streams: Streams) -> Edges:
+    """Return the waits of streams for events of other streams, recorded or inferred from the calls."""
+    recorded = _recorded_waits(recording, launches, calls, streams)
+    inferred = _inferred_waits(recording, launches, streams)
+    edges = Edges(*(np.concatenate(parts) for parts in zip(recorded, inferred, strict=True)))
+    some = (edges.after >= 0) & (edges.before >= 0)
+    return Edges(edges.after[some], edges.before[some], edges.is_inferred[some])
+
+
+def _recorded_waits(
+    recording: Recording, launches: Launches, calls: Calls, streams: Streams
+) -> tuple[Array, Array, Array]:
+    """Find the row launched last before the event's record, and the first one launched behind the wait."""
+    syncs = recording.syncs
+    waits = np.flatnonzero(np.array([kind == STREAM_WAIT for kind in syncs.kinds])[syncs.kind])
+    time = _call_start(calls, syncs.key[waits], syncs.start[waits])
+    record = _call_start(calls, syncs.awaited_key[waits], time)
+    process, device = syncs.process[waits], syncs.device[waits]
+    after = launches.first_on(streams.find(process, device, syncs.stream[waits]), time)
+    before = launches.last_on(streams.find(process, device, syncs.awaited_stream[waits]), record)
+    return after, before, np.zeros(len(waits), dtype=bool)
+
+
+def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) -> tuple[Array, Array, Array]:
+    """Infer waits of processes whose trace has the calls only.
+
+    The next launch of the thread is taken to wait for the rows that were launched before the call on the process's
+    other streams, and of these for the one that ended last before it started.
+    """
+    gpu, cpu, syncs = recording.gpu, recording.cpu, recording.syncs
+    traced = np.unique(syncs.process[np.array([kind == STREAM_WAIT for kind in syncs.kinds])[syncs.kind]])
+    is_wait = np.array([bool(name and _WAIT.search(name)) for name in cpu.names])[cpu.name]
+    waits = np.flatnonzero(is_wait & cpu.of_kind("call") & ~np.isin(cpu.process, traced))
+    launched = np.flatnonzero(launches.thread >= 0)
+    if not len(waits) or not len(launched):
+        none = np.zeros(0, dtype=np.int64)
+        return none, none, none.astype(bool)
+    key = launches.thread[launched] * launches.span + launches.time[launched]
+    order = np.argsort(key, kind="stable")
+    place = np.searchsorted(key[order], cpu.lane[waits] * launches.span + cpu.start[waits])
+    after = launched[order[np.minimum(place, len(order) - 1)]]
+    fits = (place < len(order)) & (launches.thread[after] == cpu.lane[waits])
+    waits, after = waits[fits], after[fits]
+    latest, before = np.full(len(waits), -1), np.full(len(waits), -1)
+    for process, _, _, lane in streams.lanes:
+        row = launches.last_on(np.full(len(waits), lane), cpu.start[waits])
+        ends = np.where(row >= 0, gpu.end[row], -1)
+        better = (
+            (cpu.process[waits] == process) & (gpu.lane[after] != lane) & (row >= 0) & (ends > latest)
+            & (ends <= gpu.start[after] + CLOCK_NOISE_NS)
+        )  # fmt: skip
+        latest, before = np.where(better, ends, latest), np.where(better, row, before)
+    return after, before, np.ones(len(waits), dtype=bool)
+
+
+def _call_start(calls: Calls, keys: Array, otherwise: Array) -> Array:
+    place = calls.find(keys)
+    return np.where(place >= 0, calls.start[place], otherwise) if len(calls.start) else otherwise
+
+
+def stream_order(gpu: GpuRows) -> Array:
+    """Return the row before each on its stream, -1 for the first.
+
+    Where that one still runs, as nodes of a CUDA graph do, it is the row of the stream that ended last before.
+    """
+    before = np.arange(gpu.count) - 1
+    before[np.flatnonzero(np.append(True, gpu.lane[1:] != gpu.lane[:-1])[: gpu.count])] = -1
+    running = np.flatnonzero((before >= 0) & (gpu.end[before] > gpu.start + CLOCK_NOISE_NS))
+    if len(running):
+        span = int(gpu.end.max()) + 2
+        key = gpu.lane * span + gpu.end
+        order = np.argsort(key, kind="stable")
+        place = last_at_most(key[order], gpu.lane[running] * span + gpu.start[running])
+        ended = order[np.maximum(place, 0)]
+        fits = (place >= 0) & (gpu.lane[ended] == gpu.lane[running]) & (ended < running)
+        before[running] = np.where(fits, ended, -1)
+    return before
+
+
+def awaited_by_calls(
+    recording: Recording, launches: Launches, calls: Calls, streams: Streams
+) -> tuple[Array, Array, Array]:
+    """Return the calls that wait, as CPU rows, those that waited for the GPU, and the GPU row that each waited for.
+
+    A call waited for a row that ended within it. A call of unknown stream or event waited for the last of the rows, of
+    all streams of the process, that were launched before it and ended within it.
+    """
+    gpu, cpu, syncs = recording.gpu, recording.cpu, recording.syncs
+    kinds = np.array([_sync_kind(name) for name in cpu.names])[cpu.name]
+    rows = np.flatnonzero((kinds != "") & cpu.of_kind("call"))
+    best, latest = np.full(len(rows), -1), cpu.start[rows].copy()
+    kind = kinds[rows]
+
+    def offer(some: Array, row: Array, *, slack_ns: int) -> None:
+        ends = np.where(row >= 0, gpu.end[row], -1) if gpu.count else np.full(len(row), -1)
+        fits = some & (ends > latest) & (ends <= cpu.end[rows] + slack_ns)
+        best[fits], latest[fits] = row[fits], ends[fits]
+
+    offer_copies = kind == "copy"
+    own = _own_rows(gpu, cpu.key[rows])
+    if gpu.count:
+        half = cpu.end[rows] - gpu.end[own] <= gpu.end[own] - cpu.start[rows]
+        offer(offer_copies & (own >= 0) & half, own, slack_ns=0)
+    noted = _sync_of(syncs, cpu.key[rows])
+    has_note = noted >= 0
+    if len(syncs.start):
+        lane = np.full(len(rows), -1)
+        lane[has_note] = _noted_stream(syncs, noted[has_note], streams)
+        record = _call_start(calls, syncs.awaited_key[noted], cpu.start[rows])
+        known = has_note & (lane >= 0)
+        offer(known, launches.last_on(lane, np.minimum(record, cpu.start[rows])), slack_ns=CLOCK_NOISE_NS)
+    else:
+        known = np.zeros(len(rows), dtype=bool)
+    unknown = ~known & ~offer_copies
+    for process, _, _, each in streams.lanes:
+        offer(
+            unknown & (cpu.process[rows] == process),
+            launches.last_on(np.full(len(rows), each), cpu.start[rows]),
+            slack_ns=CLOCK_NOISE_NS,
+        )
+    waiting = best >= 0
+    return np.union1d(rows[kind != "copy"], rows[waiting]), rows[waiting], best[waiting]
+
+
+def _sync_kind(name: str | None) -> str:
+    """Return what a call of this name waits for: context, stream, event, its own copy, or nothing."""
+    if name is None:
+        return ""
+    if match := _SYNC.search(name):
+        return _RECORD_ONE.get(match[1], "context")
+    return "copy" if _COPY.match(name) else ""
+
+
+def _own_rows(gpu: GpuRows, keys: Array) -> Array:
+    """Return the GPU row that each call launched, -1 where there is none."""
+    order = np.argsort(gpu.key, kind="stable")
+    if not len(order):
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(gpu.key[order], keys), len(order) - 1)
+    return np.where((gpu.key[order[place]] == keys) & (keys != NONE), order[place], -1)
+
+
+def _sync_of(syncs: Syncs, keys: Array) -> Array:
+    """Return the recorded synchronization of each call, -1 where there is none."""
+    order = np.argsort(syncs.key, kind="stable")
+    if not len(order):
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(syncs.key[order], keys), len(order) - 1)
+    return np.where((syncs.key[order[place]] == keys) & (keys != NONE), order[place], -1)
+
+
+def _noted_stream(syncs: Syncs, rows: Array, streams: Streams) -> Array:
+    """Return the stream that a synchronization waits for, -1 for a whole context."""
+    is_event = np.array([kind == "Event Sync" for kind in syncs.kinds])[syncs.kind[rows]]
+    is_context = np.array([bool(kind and kind.startswith("Context")) for kind in syncs.kinds])[syncs.kind[rows]]
+    stream = np.where(is_event, syncs.awaited_stream[rows], syncs.stream[rows])
+    return np.where(is_context, -1, streams.find(syncs.process[rows], syncs.device[rows], stream))
+
+
+def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array, Array, Array]:
+    """Return where a thread goes on because another thread of its process is done.
+
+    That is where it was silent, another thread ended its work in the second half of the silence, and that one stays
+    silent until this one goes on. Return the silent segment in which that moment lies, the other's last segment, and
+    the moment.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    if not len(segments.start):
+        return none, none, none
+    active = np.flatnonzero(is_active)
+    if not len(active):
+        return none, none, none
+    thread = segments.thread[active]
+    process_of_thread = np.zeros(int(cpu.lane.max()) + 1, dtype=np.int64)
+    process_of_thread[cpu.lane] = cpu.process
+    begins = np.append(True, (active[1:] != active[:-1] + 1) | (thread[1:] != thread[:-1]))
+    first, last = active[begins], active[np.append(begins[1:], True)]  # of each stretch of work
+    owner = segments.thread[first]
+    same = np.append(owner[1:] == owner[:-1], False)
+    done, resumed = segments.end[last], segments.start[first]
+    goes_on = np.where(same, np.append(resumed[1:], 0), np.iinfo(np.int64).max)
+    silent_since = np.where(np.append(False, same[:-1]), np.append(0, done[:-1]), 0)
+    process = process_of_thread[owner]
+    by_end = np.lexsort((done, process))
+    span = segments.span
+    ends_key = process[by_end] * span + done[by_end]
+    place = last_at_most(ends_key, process * span + resumed)
+    chosen = np.full(len(first), -1)
+    for back in range(_MOST_THREADS_BACK):
+        at = place - back
+        other = by_end[np.maximum(at, 0)]
+        fits = (
+            (chosen < 0) & (at >= 0) & (process[other] == process) & (owner[other] != owner)
+            & (goes_on[other] >= resumed) & (done[other] > silent_since)
+            & (done[other] - silent_since >= resumed - done[other])
+        )  # fmt: skip
+        chosen = np.where(fits, other, chosen)
+    waits = np.flatnonzero((chosen >= 0) & (resumed > 0))
+    moment = done[chosen[waits]]
+    return segments.before(owner[waits], moment), last[chosen[waits]], moment
+
+
+_MOST_THREADS_BACK = 8
+"""Ends of work that are tried before a thread goes on."""
+
+
+def backward_flows(cpu: CpuRows) -> tuple[Array, Array]:
+    """Return backward ops, and the forward op of the same sequence number that each belongs to."""
+    ops = np.flatnonzero(cpu.of_kind("op") & (cpu.sequence != NONE))
+    is_backward = (cpu.forward_tid[ops] != NONE) & (cpu.forward_tid[ops] != 0)
+    forward, backward = ops[~is_backward], ops[is_backward]
+    if not len(forward) or not len(backward):
+        none = np.zeros(0, dtype=np.int64)
+        return none, none
+    fits = (cpu.sequence[forward] >= 0) & (cpu.sequence[forward] < MOST_SEQUENCE)
+    forward = forward[fits]
+    key = cpu.process[forward] * MOST_SEQUENCE + cpu.sequence[forward]
+    order = np.lexsort((cpu.end[forward], key))
+    place = last_at_most(key[order], cpu.process[backward] * MOST_SEQUENCE + cpu.sequence[backward])
+    found = forward[order[np.maximum(place, 0)]] if len(forward) else forward
+    fits = (
+        (place >= 0) & (cpu.sequence[found] == cpu.sequence[backward]) & (cpu.process[found] == cpu.process[backward])
+        & (cpu.end[found] <= cpu.start[backward])
+    )  # fmt: skip
+    return backward[fits], found[fits]
+
+
+MOST_SEQUENCE = 1 << 40

@@ -1,0 +1,247 @@
+"""The rows of one run as arrays: one source a rank, times on one clock from the run's first row on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tracelab.paths.columns import NONE, Array, codes, joint_numbers, numbers
+
+Relations = Mapping[str, pa.Table]
+
+MOST_CORRELATION = 1 << 40
+"""Correlations beyond it link nothing: a process's number and a correlation are one key of 64 bits."""
+LONGEST_NS = 1 << 51
+"""Rows that begin later than 26 days after the first are left out, and longer ones cut: a thread's number and a time
+are one key of 64 bits."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in the order of their streams or threads; `lane` numbers these, `process` the processes of all relations."""
+
+    rank: Array
+    process: Array
+    lane: Array
+    start: Array
+    end: Array
+    key: Array
+    """Process and correlation as one number, NONE without a correlation."""
+    name: Array
+    names: list[str | None]
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class GpuRows(Rows):
+    """Kernels, copies, memsets and whole graphs."""
+
+    device: Array
+    stream: Array
+    classes: list[str | None]
+    row_class: Array
+
+
+@dataclass(frozen=True)
+class CpuRows(Rows):
+    """Ops, API calls and ranges; an outer row comes before those inside it."""
+
+    tid: Array
+    kind: Array
+    kinds: list[str | None]
+    sequence: Array
+    forward_tid: Array
+
+    def of_kind(self, *kinds: str) -> Array:
+        """Return for each row whether it is of one of the kinds."""
+        return np.array([kind in kinds for kind in self.kinds], dtype=bool)[self.kind]
+
+
+@dataclass(frozen=True)
+class Syncs:
+    """Recorded synchronizations; ids are NONE where they are not recorded."""
+
+    process: Array
+    device: Array
+    stream: Array
+    kind: Array
+    kinds: list[str | None]
+    start: Array
+    key: Array
+    awaited_stream: Array
+    awaited_key: Array
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The rows of one run. `shift_ns` by rank is what to add to a time here for the rank's own clock."""
+
+    gpu: GpuRows
+    cpu: CpuRows
+    syncs: Syncs
+    shift_ns: dict[int, int]
+    window_ns: int
+    ranks_left_out: int
+    """Ranks whose clocks are not known."""
+    base_ns: int
+
+
+def read_recording(relations: Relations) -> Recording:
+    """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
+    tables = {name: relations[name] for name in ("gpu", "cpu", "syncs")}
+    sources = _number_sources(tables)
+    offsets = _read_offsets(relations["collectives"])
+    chosen, left_out = _choose_sources(tables, sources, offsets)
+    kept = {name: table.filter(pa.array(chosen[sources[name]])) for name, table in tables.items()}
+    aligned = {name: numbers(table, "start_ns") + _shifts(table, offsets) for name, table in kept.items()}
+    starts = [aligned[name] for name in ("gpu", "cpu") if len(aligned[name])]
+    base = int(min(each.min() for each in starts)) if starts else 0
+    for name in ("gpu", "cpu"):
+        fits = aligned[name] - base < LONGEST_NS
+        if not fits.all():
+            kept[name] = kept[name].filter(pa.array(fits))
+            aligned[name] = aligned[name][fits]
+    processes = joint_numbers(*([numbers(kept[name], column) for column in ("rank", "pid")] for name in tables))
+    place = dict(zip(tables, processes, strict=True))
+    gpu = _gpu_rows(kept["gpu"], place["gpu"], aligned["gpu"] - base)
+    cpu = _cpu_rows(kept["cpu"], place["cpu"], aligned["cpu"] - base)
+    ranks = {int(rank) for rank in np.union1d(gpu.rank, cpu.rank)}
+    return Recording(
+        gpu,
+        cpu,
+        _syncs(kept["syncs"], place["syncs"], aligned["syncs"] - base),
+        {rank: base - offsets.get(rank, 0) for rank in ranks},
+        int(max(gpu.end.max(initial=0), cpu.end.max(initial=0))),
+        left_out,
+        base,
+    )
+
+
+def _number_sources(tables: Mapping[str, pa.Table]) -> dict[str, Array]:
+    """Number the combinations of rank and source alike in all tables."""
+    names: dict[str | None, int] = {}
+    columns = []
+    for table in tables.values():
+        place, texts = codes(table, "source")
+        numbered = np.array([names.setdefault(text, len(names)) for text in texts])
+        columns.append([numbers(table, "rank"), numbered[place]])
+    return dict(zip(tables, joint_numbers(*columns), strict=True))
+
+
+def _read_offsets(collectives: pa.Table) -> dict[int, int]:
+    """Return what to add to the times of each rank whose clock is known."""
+    ranks, applied = numbers(collectives, "rank"), numbers(collectives, "applied_ns")
+    first = np.unique(ranks, return_index=True)[1]
+    return {int(ranks[place]): int(applied[place]) for place in first if applied[place] != NONE}
+
+
+def _shifts(table: pa.Table, offsets: Mapping[int, int]) -> Array:
+    values, places = np.unique(numbers(table, "rank"), return_inverse=True)
+    return np.array([offsets.get(int(rank), 0) for rank in values], dtype=np.int64)[places]
+
+
+def _choose_sources(
+    tables: Mapping[str, pa.Table], sources: Mapping[str, Array], offsets: Mapping[int, int]
+) -> tuple[Array, int]:
+    """Choose for each rank the source with the most GPU rows, and the ranks whose clocks agree.
+
+    Return for each source whether it counts, and how many ranks do not. Without a common clock that is the rank with
+    the most GPU rows alone.
+    """
+    count = 1 + max((int(places.max(initial=-1)) for places in sources.values()), default=-1)
+    rank_of = np.zeros(count, dtype=np.int64)
+    weights = np.zeros((2, count), dtype=np.int64)
+    for name, places in sources.items():
+        rank_of[places] = numbers(tables[name], "rank")
+        if name != "syncs":
+            weights[int(name == "cpu")] += np.bincount(places, minlength=count)
+    best: dict[int, int] = {}
+    for place in np.lexsort((-np.arange(count), weights[1], weights[0])):
+        if weights[:, place].any():
+            best[int(rank_of[place])] = int(place)
+    aligned = [rank for rank in best if rank in offsets]
+    if len(best) > 1 and not aligned:
+        aligned = [max(best, key=lambda rank: (*weights[:, best[rank]], -rank))]
+    ranks = aligned or list(best)
+    chosen = np.zeros(count, dtype=bool)
+    chosen[[best[rank] for rank in ranks]] = True
+    return chosen, len(best) - len(ranks)
+
+
+def _keys(process: Array, correlation: Array) -> Array:
+    links = (correlation >= 0) & (correlation < MOST_CORRELATION)
+    return np.where(links, process * MOST_CORRELATION + np.where(links, correlation, 0), NONE)
+
+
+def _lanes(*columns: Array) -> Array:
+    """Number runs of equal combinations: rows are sorted by these columns."""
+    changes = np.zeros(max(0, len(columns[0]) - 1), dtype=bool)
+    for column in columns:
+        changes |= column[1:] != column[:-1]
+    return np.append(np.zeros(min(1, len(columns[0])), dtype=np.int64), np.cumsum(changes))
+
+
+def _ends(table: pa.Table, start: Array) -> Array:
+    ends: Array = start + np.minimum(numbers(table, "end_ns") - numbers(table, "start_ns"), LONGEST_NS)
+    return ends
+
+
+def _gpu_rows(table: pa.Table, process: Array, start: Array) -> GpuRows:
+    device, stream = numbers(table, "device"), numbers(table, "stream")
+    name, names = codes(table, "name")
+    row_class, classes = codes(table, "class")
+    return GpuRows(
+        rank=numbers(table, "rank"),
+        process=process,
+        lane=_lanes(process, device, stream),
+        start=start,
+        end=_ends(table, start),
+        key=_keys(process, numbers(table, "correlation")),
+        name=name,
+        names=names,
+        device=device,
+        stream=stream,
+        classes=classes,
+        row_class=row_class,
+    )
+
+
+def _cpu_rows(table: pa.Table, process: Array, start: Array) -> CpuRows:
+    tid = numbers(table, "tid")
+    name, names = codes(table, "name")
+    kind, kinds = codes(table, "kind")
+    return CpuRows(
+        rank=numbers(table, "rank"),
+        process=process,
+        lane=_lanes(process, tid),
+        start=start,
+        end=_ends(table, start),
+        key=_keys(process, numbers(table, "correlation")),
+        name=name,
+        names=names,
+        tid=tid,
+        kind=kind,
+        kinds=kinds,
+        sequence=numbers(table, "sequence_number"),
+        forward_tid=numbers(table, "forward_tid"),
+    )
+
+
+def _syncs(table: pa.Table, process: Array, start: Array) -> Syncs:
+    kind, kinds = codes(table, "kind")
+    return Syncs(
+        process=process,
+        device=numbers(table, "device"),
+        stream=numbers(table, "stream"),
+        kind=kind,
+        kinds=kinds,
+        start=start,
+        key=_keys(process, numbers(table, "correlation")),
+        awaited_stream=numbers(table, "waits_for_stream"),
+        awaited_key=_keys(process, numbers(table, "waits_for_correlation")),
+    )

@@ -1,0 +1,106 @@
+"""Tables that Python computes are read like views: once a session, for the run in question, within the limits."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.build import build_store
+from tracelab import schema
+from tracelab.client import Lab
+from tracelab.errors import TracelabError
+from tracelab.paths import tables
+from tracelab.sql import sandbox, temp_objects
+from tracelab.store import computed_tables, execution, session
+
+
+def op(run: str, start_ns: int, dur_ns: int) -> dict[str, Any]:
+    return {"run": run, "pid": 1, "tid": 1, "name": "op", "start_ns": start_ns, "dur_ns": dur_ns}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(build_store(tmp_path / "lab", {"ops": [op("first", 0, 10), op("second", 5, 30)]}))
+
+
+def test_sql_reads_a_computed_table_of_all_runs(lab: Lab) -> None:
+    rows = lab.sql("select run, sum(dur_ns)::bigint as dur_ns from path_rows group by run order by run").to_pylist()
+    assert rows == [{"run": "first", "dur_ns": 10}, {"run": "second", "dur_ns": 30}]
+
+
+def test_a_query_computes_the_run_that_it_names_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def compute(relations: dict[str, pa.Table], *rest: Any) -> dict[str, pa.Table]:
+        counted.append(relations["cpu"].num_rows)
+        return computed(relations, *rest)
+
+    computed = tables.compute_paths
+    monkeypatch.setattr(tables, "compute_paths", compute)
+    assert len(lab.query("critical_path", run="second")) == 1
+    assert counted == [1]
+
+
+def test_a_session_computes_the_rows_of_a_run_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    computed = tables.compute_paths
+    monkeypatch.setattr(tables, "compute_paths", lambda *given: counted.append("run") or computed(*given))
+    with sandbox.connect(lab.store) as con:
+        for text in ("from path_rows", "from path_runs", "select 1 as path_rows"):
+            sandbox.run(con, text)
+        assert len(counted) == 2
+        computed_tables.forget(con)
+        sandbox.run(con, "from path_rows")
+    assert len(counted) == 4
+
+
+def test_the_shell_makes_temporary_tables_of_computed_ones(lab: Lab) -> None:
+    with sandbox.connect(lab.store) as con:
+        temp_objects.create(con, "create temp table path as select run, dur_ns from path_rows")
+        assert sandbox.run(con, "from path order by run").to_pylist() == [
+            {"run": "first", "dur_ns": 10},
+            {"run": "second", "dur_ns": 30},
+        ]
+
+
+def test_other_clients_are_told_where_the_rows_are(lab: Lab) -> None:
+    with duckdb.connect() as con:
+        con.execute(session.init_sql(lab.store))
+        with pytest.raises(
+            duckdb.InvalidInputException, match="tracelab computes path_rows: query it with `tracelab sql`"
+        ):
+            con.execute("from path_rows")
+
+
+def test_rows_that_exceed_the_memory_limit_are_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computed_tables, "_parse_size", lambda _: 500.0)
+    with pytest.raises(TracelabError, match=r"path_rows and path_runs of run first take over .* raise the limit"):
+        lab.sql("from path_rows")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("12.4 GiB", 12.4 * 2**30), ("500 bytes", 500), ("2.0 GB", 2e9), ("?", float("inf"))]
+)
+def test_limits_of_memory_are_read_as_duckdb_writes_them(text: str, size: float) -> None:
+    assert computed_tables._parse_size(text) == size
+
+
+def test_a_time_limit_stops_python(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(_relations: object, _params: object, check: Any) -> None:
+        while True:
+            check()
+
+    monkeypatch.setattr(tables, "compute_paths", compute)
+    limited = Lab(lab.store, timeout_s=0.5)
+    with pytest.raises(execution.TimeLimitError, match=r"stopped at the time limit of 0\.5 s"):
+        limited.sql("from path_rows")
+
+
+def test_the_schema_describes_computed_tables(lab: Lab) -> None:
+    assert "path_rows" in lab.schema().pl()["table"].to_list()
+    assert lab.schema("path_runs").pl()["column"].to_list()[:2] == ["run", "step"]
+    for table in schema.COMPUTED_TABLES.values():
+        names = lab.sql(f"from {table.name} limit 0").arrow().column_names
+        assert names == [column.name for column in table.view_columns]

@@ -1,0 +1,145 @@
+"""Critical paths fill their windows, and threads are divided among their innermost rows."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given
+
+from tests.memory import MemoryStore
+from tests.properties import examples
+from tests.ranks import kernel, note
+from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
+
+Rows = dict[str, list[dict[str, Any]]]
+
+intervals = st.tuples(st.integers(0, 60), st.integers(0, 25))
+
+
+@st.composite
+def nested_rows(draw: st.DrawFn) -> list[tuple[int, int, int]]:
+    """Rows (thread, start, end) that nest, with some of equal times, in the order of `enclosing_rows`."""
+    rows = []
+    for thread in range(draw(st.integers(1, 2))):
+        pending = [(0, 40)]
+        while pending and len(rows) < 20:
+            start, end = pending.pop()
+            first = draw(st.integers(start, end))
+            last = draw(st.integers(first, end))
+            if draw(st.booleans()) and last > first:
+                rows.append((thread, first, last))
+                middle = draw(st.integers(first, last))
+                pending += [(first, middle), (middle, last)]
+    return sorted(rows, key=lambda row: (row[0], row[1], -row[2]))
+
+
+@given(nested_rows())
+@examples(200)
+def test_each_ns_of_a_thread_belongs_to_its_innermost_row(rows: list[tuple[int, int, int]]) -> None:
+    if not rows:
+        return
+    thread, start, end = (np.array(column) for column in zip(*rows, strict=True))
+    segments = divide_threads(thread, start, end, 0)
+    found = {}
+    for each in zip(segments.thread, segments.start, segments.end, segments.row, strict=True):
+        for ns in range(each[1], each[2]):
+            assert (each[0], ns) not in found
+            found[each[0], ns] = each[3]
+    expected = {}
+    for number, (of, since, until) in enumerate(rows):  # a later row lies inside an earlier one
+        for ns in range(until):
+            expected.setdefault((of, ns), SILENT)
+        for ns in range(since, until):
+            expected[of, ns] = number
+    assert found == expected
+
+
+@given(nested_rows())
+@examples(100)
+def test_the_row_around_one_is_the_nearest_before_it_that_ends_no_earlier(rows: list[tuple[int, int, int]]) -> None:
+    if not rows:
+        return
+    thread, start, end = (np.array(column) for column in zip(*rows, strict=True))
+    expected = [
+        max(
+            (near for near in range(each) if rows[near][0] == rows[each][0] and rows[near][2] >= rows[each][2]),
+            default=-1,
+        )
+        for each in range(len(rows))
+    ]
+    assert enclosing_rows(thread, start, end).tolist() == expected
+
+
+@st.composite
+def any_run(draw: st.DrawFn) -> Rows:
+    """Rows of two ranks without any sense: overlapping, equal and empty ones, wrong links, events of nothing."""
+    kernels, calls, ops, syncs, notes = [], [], [], [], []
+    links = st.integers(1, 6)
+    for rank in range(draw(st.integers(1, 2))):
+        for start, dur in draw(st.lists(intervals, max_size=6)):
+            link = draw(links)
+            name = draw(st.sampled_from(["all_reduce", "all_gather"]))
+            each = kernel(rank, start, start + dur, name, pid=rank, correlation=link)
+            each["stream"] = draw(st.integers(7, 8))
+            kernels.append(each)
+            if draw(st.booleans()):
+                notes.append({**note(each, draw(links), 2), "pid": rank, "rank": rank})
+        for start, dur in draw(st.lists(intervals, max_size=6)):
+            name = draw(
+                st.sampled_from(["cudaLaunchKernel", "cudaStreamSynchronize", "cudaStreamWaitEvent", "cudaMemcpy"])
+            )
+            where = {"rank": rank, "pid": rank, "tid": draw(st.integers(1, 2)), "start_ns": start, "dur_ns": dur}
+            calls.append({**where, "api": "runtime", "name": name, "correlation": draw(links)})
+        for start, dur in draw(st.lists(intervals, max_size=4)):
+            where = {"rank": rank, "pid": rank, "tid": draw(st.integers(1, 2)), "start_ns": start, "dur_ns": dur}
+            ops.append({**where, "name": "op", "sequence_number": draw(links), "forward_tid": draw(st.integers(0, 1))})
+        for start, dur in draw(st.lists(intervals, max_size=3)):
+            kind = draw(st.sampled_from(["Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync"]))
+            where = {
+                "rank": rank,
+                "pid": rank,
+                "device": 0,
+                "stream": draw(st.integers(7, 8)),
+                "start_ns": start,
+                "dur_ns": dur,
+            }
+            waits = {"waits_for_stream": draw(st.integers(7, 8)), "waits_for_correlation": draw(links)}
+            syncs.append({**where, **waits, "kind": kind, "correlation": draw(links)})
+    return {"kernels": kernels, "api_calls": calls, "ops": ops, "syncs": syncs, "collectives": notes}
+
+
+@given(rows=any_run())
+@examples(24)
+def test_the_stretches_of_a_path_fill_its_window_whatever_the_rows_are(memory: MemoryStore, rows: Rows) -> None:
+    timed = [*rows["kernels"], *(each for each in (*rows["api_calls"], *rows["ops"]) if each["dur_ns"] > 0)]
+    if not timed:
+        return
+    stretches = memory.filled(rows).query("critical_path_rows").to_pylist()
+    now = 0
+    for number, each in enumerate(stretches, start=1):
+        assert (each["number"], each["at_ns"]) == (number, now)
+        assert each["dur_ns"] > 0
+        now += each["dur_ns"]
+    totals = memory.query("critical_path").to_pylist()
+    assert sum(each["dur_ns"] for each in totals) == now
+    assert {each["window_ns"] for each in totals} <= {now}
+
+
+def test_offsets_of_clocks_move_rows_onto_one_clock(memory: MemoryStore) -> None:
+    ahead = 5_000_000
+    kernels, notes = [], []
+    for seq in range(6):
+        for rank in (0, 1):
+            start = 1_000_000 * seq + (200_000 if rank == seq % 2 else 0) + ahead * rank
+            end = 1_000_000 * seq + 500_000 + ahead * rank
+            each = kernel(rank, start, end, pid=rank, correlation=seq)
+            kernels.append(each)
+            notes.append({**note(each, seq, 2), "pid": rank})
+    stretches = memory.filled({"kernels": kernels, "collectives": notes}).query("critical_path_rows").to_pylist()
+    transfers = [
+        (each["rank"], each["at_ns"], each["dur_ns"]) for each in stretches if each["class"] == "communication"
+    ]
+    assert [each[2] for each in transfers][-1] == 300_000
+    assert stretches[-1]["at_ns"] + stretches[-1]["dur_ns"] == 5_500_000
+    own = {each["rank"]: each["start_ns"] - each["at_ns"] for each in stretches}
+    assert own[1] - own[0] == ahead if len(own) == 2 else own in ({0: 0}, {1: ahead})
