@@ -24,7 +24,7 @@
 -- chance = "Probability of times_last or more if all ranks are equally likely to be last."
 -- caused_wait_ns = "Waits of the other ranks in the collectives that this rank started last."
 -- removable_ns = "What those would be shorter by if this rank came with the last but one: that much of each, once."
--- unmatched = "Collectives of the rank that are not counted: partial, mismatched, refused, or of another kind."
+-- unmatched = "Collectives of the rank that are not counted: partial, mismatched, cut, refused, or of another kind."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -52,7 +52,11 @@ matched as materialized (
 offsets as materialized (
     from rank_offsets('matched')
 ),
-waits as materialized (
+waits as materialized (  -- a pipeline's stages wait for each other by design
+    select * replace (
+        case when not is_p2p then wait_ns end as wait_ns,
+        case when not is_p2p then last_rank end as last_rank
+    )
     from wait_times('matched', 'offsets')
 ),
 caused as (

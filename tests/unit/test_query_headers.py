@@ -46,7 +46,7 @@ RUNS = [
 PHASES = ("train", "epoch", "validate")
 STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "samples": 8, "loss": 2.0, "accuracy": 0.5}
 DOUBLES = (
-    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step"),
+    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step", "_ppb"),
     *(
         "threshold",
         "mean_queue_depth",

@@ -26,10 +26,10 @@ def offsets(memory: MemoryStore, jobs: dict[str, Simulation]) -> list[dict[str, 
     return memory.filled(tables).query("clock_offsets").to_pylist()
 
 
-def true_offsets_ns(simulation: Simulation, rank: int) -> tuple[int, int]:
+def true_offsets_ns(simulation: Simulation, rank: int, reference: int) -> tuple[int, int]:
     """Return the least and the largest offset during the job: drift changes it."""
     moments = (START_NS, simulation.end_ns)
-    least_ns, most_ns = sorted(simulation.offset_ns(rank, at_ns=moment) for moment in moments)
+    least_ns, most_ns = sorted(simulation.offset_ns(rank, reference, at_ns=moment) for moment in moments)
     return least_ns, most_ns
 
 
@@ -41,7 +41,7 @@ def test_the_true_offset_is_within_the_bounds_unless_it_is_refused(
     jobs: dict[str, Simulation], offsets: list[dict[str, Any]]
 ) -> None:
     for row in offsets:
-        least_ns, most_ns = true_offsets_ns(jobs[row["run"]], row["rank"])
+        least_ns, most_ns = true_offsets_ns(jobs[row["run"]], row["rank"], row["reference_rank"])
         if row["verdict"] != "refused":
             assert row["low_ns"] <= most_ns, row
             assert row["high_ns"] >= least_ns, row
@@ -53,7 +53,7 @@ def test_offsets_come_back_within_the_jitter_of_the_ends_or_their_spread(
     """Ranks without a common collective are three pairs apart at most: by pipeline, data and tensor group."""
     for row in offsets:
         simulation = jobs[row["run"]]
-        least_ns, most_ns = true_offsets_ns(simulation, row["rank"])
+        least_ns, most_ns = true_offsets_ns(simulation, row["rank"], row["reference_rank"])
         if row["verdict"] != "refused":
             error_ns = max(0, least_ns - row["offset_ns"], row["offset_ns"] - most_ns)
             assert error_ns <= 3 * max(simulation.job.end_jitter_ns, row["spread_ns"]), row

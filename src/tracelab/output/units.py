@@ -36,6 +36,7 @@ _RATES = {
     "_hz": "Hz",
     "_w": "W",
     "_c": "°C",
+    "_ppb": "ppb",
 }
 _INSTANTS = ("start_ns", "end_ns", "time_ns")
 _IDS = {
