@@ -140,3 +140,9 @@ def test_the_console_prints_a_rule_s_gain_before_its_text(tmp_path):
     lab = ingest(tmp_path, text.rstrip("\n") + "\n" + " " * 10 + "Do less work.\n    ----- " + "-" * 60 + "\n")
     (message,) = [row["message"] for row in lab.rows("diagnostics") if row["code"] == "ncu_rule"]
     assert message.endswith(f"OPT ({Cell('', '', '').section}): Do less work. Estimated speedup: 12.5 % (local).")
+
+
+def test_dashes_that_damage_repeated_leave_the_rows_as_they_are(tmp_path):
+    text = console_text([(AXPY, Cell("Duration", "ns", "7009", "Speed Of Light"))])
+    lab = ingest(tmp_path, text.replace("-" * 70, "-" * 470, 1))
+    assert values(lab) == [(0, "Duration", 7009.0, "ns")]

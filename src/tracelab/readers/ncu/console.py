@@ -189,6 +189,8 @@ def _split_row(table: _Table, line: str) -> Sequence[str] | None:
         return None
     if not gaps.strip():
         name, unit, value = line[name_start:name_end], line[unit_start:unit_end], line[value_start:]
+        if _WIDE_GAP.search(name.strip()):  # damage made the first column so wide that it holds the others
+            return _split_overflowing_row(line[name_start:])
         if not name.startswith(" ") and " " not in unit.strip():
             return name.strip(), unit.strip(), value.strip()
         return ("", "", value.strip()) if not (name + unit).strip() else None
