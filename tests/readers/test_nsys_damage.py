@@ -158,6 +158,31 @@ def test_a_broken_file_of_a_folder_costs_that_table_only(tmp_path: Path) -> None
     assert "table_lost" in lab.diagnostics()
 
 
+def test_a_column_of_a_parquet_file_whose_name_is_not_utf8_costs_that_table_only(tmp_path: Path) -> None:
+    folder = folder_of(export(tmp_path, {KERNELS: [kernel()], COPIES: [copy()]}), tmp_path / "in" / "r_pqtdir")
+    file = folder / f"{COPIES}.parquet"
+    file.write_bytes(file.read_bytes().replace(b"copyKind", b"copyK\xe4nd"))
+    lab = ingest_paths(tmp_path, [folder])
+    assert (lab.file.status, len(lab.kernels), lab.rows("memcpys")) == ("salvaged", 1, [])
+    assert "table_lost" in lab.diagnostics()
+
+
+def test_rows_that_a_damaged_page_hides_are_counted(tmp_path: Path) -> None:
+    """Arrow ends at the shortest column, here at one without values, and raises no error."""
+    rows = [kernel(at, at + 1) for at in range(40)]
+    folder = folder_of(export(tmp_path, {KERNELS: rows}), tmp_path / "in" / "r_pqtdir")
+    file = folder / f"{KERNELS}.parquet"
+    group = pq.read_metadata(file).row_group(0)
+    pages = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+    content = bytearray(file.read_bytes())
+    header = content.index(b"\x15\x00\x15", pages["launchType"].data_page_offset)
+    content[header + 1] = 2
+    file.write_bytes(content)
+    assert sum(batch.num_rows for batch in pq.ParquetFile(file).iter_batches(columns=["start", "launchType"])) == 0
+    lab = ingest_paths(tmp_path, [folder])
+    assert (lab.counts, lab.file.status, "rows_lost" in lab.diagnostics()) == ((40, 0, 40), "salvaged", True)
+
+
 def test_a_folder_of_broken_files_is_no_profiler_data(tmp_path: Path) -> None:
     folder = tmp_path / "r_pqtdir"
     folder.mkdir()

@@ -60,6 +60,8 @@ class FolderExport:
                     )
                     read += batch.num_rows
             except (OSError, pa.ArrowException):
+                pass
+            if read < row_count:  # also without an exception, where a damaged page makes a column shorter
                 diagnostics.note(lost, part.table, count=row_count - read)
 
     def _file(self, table: str) -> Path:
@@ -81,14 +83,14 @@ def open_folder(folder: Path) -> FolderExport:
     broken = []
     for file in sorted(folder.glob(f"*{_SUFFIX}")):
         try:
-            schema = pq.read_schema(file)
-        except (OSError, pa.ArrowException):
+            # a column of Arrow's type null is empty; reading a missing column returns its kind
+            tables[file.stem] = {
+                field.name: _kind_of_type(field.type)
+                for field in pq.read_schema(file)
+                if not pa.types.is_null(field.type)
+            }
+        except (OSError, pa.ArrowException, UnicodeDecodeError):  # the last: of a column's name
             broken.append(file.stem)
-            continue
-        # a column of Arrow's type null is empty; reading a missing column returns its kind
-        tables[file.stem] = {
-            field.name: _kind_of_type(field.type) for field in schema if not pa.types.is_null(field.type)
-        }
     if not has_nsys_tables(tables):
         raise NotProfilerDataError(folder, f"no readable Parquet file of Nsight Systems; expected {DESCRIPTION}")
     return FolderExport(folder, tables, tuple(broken))
