@@ -78,7 +78,8 @@ def report(launches: int = 1) -> bytes:
             field(7, "axpy(float *)"),
         ]
         shape = [field(8, 3), field(9, nothing), field(10, nothing), field(11, nothing), field(15, b"")]
-        metrics = [metric(place, name, value) for place, (name, value) in enumerate(METRICS.items())]
+        values = METRICS | {"gpu__time_duration.sum": 123456.5 + at}
+        metrics = [metric(place, name, value) for place, (name, value) in enumerate(values.items())]
         message = field(1, "Look at @section:Occupancy:Occupancy@.") + field(2, 2)
         rule = (
             field(1, "SOLBottleneck")
@@ -135,10 +136,48 @@ def test_messages_of_rules_in_a_report_are_diagnostics(tmp_path):
 
 
 @needs_module
-@pytest.mark.parametrize("content", [report()[:150], b"NVR\0" + b"junk" * 50, zstd(b"NVR\0")])
-def test_an_unreadable_report_is_refused_with_a_message(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (report()[:150], "ends 141 bytes early, at byte 150"),
+        (report() + b"\1", "ends 3 bytes early, at byte 603"),
+        (b"NVR\0" + b"junk" * 50, "ends 1,802,400,934 bytes early, at byte 204"),
+        (zstd(b"NVR\0"), "ends 4 bytes early, at byte 4"),
+        (zstd(report(3000))[:-50], "has broken zstd data"),
+    ],
+)
+def test_a_report_with_damaged_lengths_is_refused_with_a_message(tmp_path, content, problem):
     result = ingest_bytes(tmp_path, content, "axpy.ncu-rep").file
+    assert (result.status, result.message.split("ncu, which ")[-1]) == ("failed", f"{problem}; copy it again")
+
+
+@needs_module
+def test_launches_that_a_block_does_not_declare_are_counted(tmp_path):
+    content = report(3).replace(field(2, 3) + field(4, b"")[:1], field(2, 2) + field(4, b"")[:1], 1)
+    lab = ingest_bytes(tmp_path, content, "axpy.ncu-rep")
+    assert (lab.counts, lab.file.status, lab.diagnostics() & {"launch_lost"}) == (
+        (3, 2, 1),
+        "salvaged",
+        {"launch_lost"},
+    )
+
+
+@needs_module
+def test_launches_without_metrics_are_not_kept(tmp_path):
+    """The module returns no metric of any launch of a report where one is damaged."""
+    content = report(3)
+    damaged = metric(1, "gpu__time_duration.sum", 123457.5)
+    result = ingest_bytes(tmp_path, content.replace(damaged, bytes(len(damaged))), "axpy.ncu-rep").file
     assert (result.status, "no readable launch in this report" in result.message) == ("not_profiler_data", True)
+
+
+@needs_module
+def test_damaged_texts_and_metrics_of_a_report_are_counted(tmp_path):
+    content = report().replace(b"axpy(float *)", b"axpy(\xff\xfeoat *)").replace(b"inst_executed", b"inst_ex\xfccuted")
+    lab = ingest_bytes(tmp_path, content, "axpy.ncu-rep")
+    assert {row["kernel"] for row in lab.rows("kernel_metrics")} == {"axpy(\ufffd\ufffdoat *)"}
+    assert "inst_executed" not in {row["metric"] for row in lab.rows("kernel_metrics")}
+    assert lab.diagnostics() >= {"metric_lost", "invalid_text"}
 
 
 def test_without_the_module_the_error_shows_how_to_install_it(tmp_path, monkeypatch):

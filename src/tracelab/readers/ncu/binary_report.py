@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tracelab.readers.ncu.diagnostics import EXPORT
 from tracelab.readers.ncu.locale_numbers import ENGLISH
 from tracelab.readers.ncu.metric_rows import Launch, Metric
 from tracelab.readers.ncu.report_builder import ReportBuilder
+from tracelab.readers.ncu.report_container import DamagedReportError, count_undeclared_entries
 from tracelab.readers.ncu.rule_results import Advice
 from tracelab.temp_folders import process_folder
 
@@ -23,6 +25,7 @@ _MODULE = "ncu_report"
 _MESSAGE_KINDS = ("INF", "INF", "OPT", "WRN", "ERR")  # NvRules' MsgType
 _SPEEDUPS = {1: "local", 2: "global"}  # NvRules' SpeedupType
 _LINK = re.compile(r"@[^@:]*:[^@:]*:([^@]*)@")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _COPIED_BYTES = 1 << 20
 
 
@@ -31,14 +34,25 @@ def read_report(path: Path, report: ReportBuilder, progress: Callable[[int], Non
     module = _import_ncu_report(path)
     report.rows.number_format = ENGLISH
     with _readable_copy(path, report, progress) as readable:
+        report.skipped += _check_container(path, readable, report)
         number = 0
         for profile_range in module.load_report(str(readable)):
             for action in profile_range:
                 _add_launch(report, action, number)
                 number += 1
-    if not number:
+    if not report.kept:
         raise NotProfilerDataError(path, f"no readable launch in this report of ncu; try {EXPORT}")
     report.rows.flush()
+
+
+def _check_container(path: Path, readable: Path, report: ReportBuilder) -> int:
+    """Return how many launches the module will not read. Raises SourceError for a report that it may not survive."""
+    try:
+        undeclared = count_undeclared_entries(readable)
+    except DamagedReportError as error:
+        raise SourceError(path, f"is a damaged report of ncu, which {error}; copy it again") from error
+    report.diagnostics.note("launch_lost", "a block declares fewer entries than it has", undeclared)
+    return undeclared
 
 
 def _import_ncu_report(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module declares no types
@@ -69,8 +83,19 @@ def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], 
 
 
 def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noqa: ANN401
-    """Add all metrics of one launch, and the messages of its rules."""
-    metrics = {name: action.metric_by_name(name) for name in sorted(action.metric_names())}
+    """Add all metrics of one launch, and the messages of its rules; damaged texts and metrics are counted."""
+    clean = partial(_clean_text, report)
+    metrics = {}
+    for name in sorted(action.metric_names()):
+        metric = action.metric_by_name(name) if _is_utf8(name) else None
+        if metric is None:
+            report.diagnostics.note("metric_lost", f"launch {number:,}")
+        else:
+            metrics[name] = metric
+    if not metrics:  # after damage, the module can also return the launches behind it without metrics
+        report.skipped += 1
+        report.diagnostics.note("launch_lost", f"launch {number:,} has no metrics")
+        return
 
     def text(name: str) -> str:
         return _value_text(metrics[name]) if name in metrics else ""
@@ -83,25 +108,37 @@ def _add_launch(report: ReportBuilder, action: Any, number: int) -> None:  # noq
         device=parse_id("device", text("launch__device_id")),
         context=parse_id("context", text("launch__context_id")),
         stream=parse_id("stream", text("launch__stream_id")),
-        kernel=action.name(action.NameBase_DEMANGLED) or action.name() or None,
+        kernel=clean(action.name(action.NameBase_DEMANGLED) or action.name() or "") or None,
         grid=parse_shape(sizes("grid")),
         block=parse_shape(sizes("block")),
-        args=_nvtx_ranges(action),
+        args=tuple((key, clean(names)) for key, names in _nvtx_ranges(action)),
     )
     for name, metric in metrics.items():
-        definition = Metric(name, metric.unit() or "")
-        report.rows.add(launch, definition, _value_text(metric))
+        definition = Metric(name, clean(metric.unit() or ""))
+        report.rows.add(launch, definition, clean(_value_text(metric)))
         ids = metric.correlation_ids() if metric.num_instances() and metric.has_correlation_ids() else None
         for index in range(metric.num_instances()):
             report.rows.add(
                 launch,
                 definition,
-                _value_text(metric, index),
-                str(index) if ids is None else _instance_name(ids.value(index)),
+                clean(_value_text(metric, index)),
+                str(index) if ids is None else clean(_instance_name(ids.value(index))),
             )
     for result in action.rule_results_as_dicts():
         _add_advice(report, launch, result)
     report.count_kept()
+
+
+def _is_utf8(text: str) -> bool:
+    """Return whether the text has no half of a surrogate pair, into which the module decodes invalid bytes."""
+    return not _SURROGATE.search(text)
+
+
+def _clean_text(report: ReportBuilder, text: str) -> str:
+    if _is_utf8(text):
+        return text
+    report.diagnostics.note("invalid_text")
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def _value_text(metric: Any, index: int | None = None) -> str:  # noqa: ANN401
@@ -133,10 +170,10 @@ def _add_advice(report: ReportBuilder, launch: Launch, result: dict[str, Any]) -
         report.advised.add(
             Advice(
                 launch,
-                _LINK.sub(r"\1", text),
+                _clean_text(report, _LINK.sub(r"\1", text)),
                 _MESSAGE_KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_MESSAGE_KINDS) else "INF",
-                str(result.get("rule_identifier", "")),
-                str(result.get("section_identifier", "")),
+                _clean_text(report, str(result.get("rule_identifier", ""))),
+                _clean_text(report, str(result.get("section_identifier", ""))),
                 f"{speedup['speedup']:g}" if isinstance(speedup.get("speedup"), float | int) else "",
                 _SPEEDUPS.get(speedup.get("type", 0), ""),
             )

@@ -25,6 +25,18 @@ MESSAGES: Messages = {
         "{n} [row lacks its|rows lack their] last metrics; the first: {sample}.",
         "Export the report again.",
     ),
+    "launch_lost": (
+        "error",
+        "{n} [launch of the report was|launches of the report were] not read: {sample}.",
+        "Copy the report again.",
+    ),
+    "metric_lost": (
+        "error",
+        "{n} [metric of the report is damaged and was|metrics of the report are damaged and were] skipped; the first: "
+        "{sample}.",
+        "Copy the report again.",
+    ),
+    "invalid_text": ("warning", "{n} [text is|texts are] not UTF-8; the characters were replaced.", None),
     "line_too_long": (
         "error",
         "{n} [line is longer than 64 MB and was|lines are longer than 64 MB and were] skipped.",
