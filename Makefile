@@ -14,7 +14,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: demo check test bench venv lint wheel parser sanitize docs docs-check site data clean help
+.PHONY: demo check test bench venv lint wheel parser sanitize fuzz docs docs-check site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -48,6 +48,10 @@ parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly)
 
 sanitize: $(VENV)/.test  ## Check the parser natively, under AddressSanitizer and UBSan. ARGS=--seconds N: of fuzzing (60).
 	@$(PY) -m tests.native.sanitize $(ARGS)
+
+fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto traces for a minute. ARGS: of tests/fuzz/damage.py.
+	$(PY) -m tests.fuzz.damage $(ARGS)
+	$(PY) -m tests.fuzz.kineto_damage --seconds 60
 
 docs: $(VENV)/.test  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py

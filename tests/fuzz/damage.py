@@ -1,67 +1,45 @@
 """Damage small healthy files of the readers at random, read them, and compare with what the healthy file holds.
 
-`python -m tests.fuzz.damage nsys --seconds 600 --seed 2` runs as long as you like. It prints the number of the first
-damaged input that crashes, leaks, loses rows without counting them, or takes twenty times as long as the healthy file.
+`python -m tests.fuzz.damage nsys nvprof --inputs 1000 --seed 2` runs as long as you like; without names it runs all.
+It prints the number of each damaged input that crashes, leaks, loses rows without counting them, or takes twenty times
+as long as the healthy file.
 """
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.fuzz import healthy
+from tests.fuzz.healthy_databases import DATABASES
 from tracelab.errors import SourceError
-from tracelab.readers.base import ReadResult, iterate_readers
+from tracelab.readers import decompress
+from tracelab.readers.base import Reader, ReadResult, iterate_folder_readers, iterate_readers
+from tracelab.store.writer import Sink
 
+TARGETS = healthy.TEXTS | DATABASES
 MOST_TIMES = 20
-LEAST_SECONDS = 2.0
-"""Shorter reads are not compared: on a busy machine any of them can take that long."""
-
-
-@dataclass
-class MemorySink:
-    """The rows of one file, in memory."""
-
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> dict[str, int]:
-        return {name: sum(part.num_rows for part in parts) for name, parts in self.tables.items()}
-
-    def put(self, table: str, rows: pa.Table) -> None:
-        rows.validate(full=True)
-        self.tables.setdefault(table, []).append(rows)
-
-    def close(self) -> None:
-        pass
-
-    def rewrite(self, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        full = [
-            part
-            if "rank" in part.column_names
-            else part.append_column("rank", pa.repeat(pa.scalar(0, pa.int32()), part.num_rows))
-            for part in self.tables[table]
-        ]
-        self.tables[table] = [change(part) for part in full]
-
-    def values(self) -> Iterator[object]:
-        for parts in self.tables.values():
-            for part in parts:
-                for column in part.columns:
-                    yield from column.to_pylist()
+LEAST_SECONDS = 0.5
+"""Of CPU; shorter reads are not compared, because they vary as much."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What was read of a file; `result` is None where it was refused with a sentence."""
 
-    sink: MemorySink
+    tables: dict[str, list[pa.Table]]
     result: ReadResult | None
     refusal: str
     seconds: float
@@ -70,7 +48,9 @@ class Outcome:
     def texts(self) -> str:
         """Return every text that would be stored or printed."""
         messages = [row.message for row in self.result.diagnostics] if self.result else []
-        return "\n".join([self.refusal, *messages, *(str(value) for value in self.sink.values() if value is not None)])
+        columns = [column for parts in self.tables.values() for part in parts for column in part.columns]
+        texts = [pc.unique(column).drop_null().to_pylist() for column in columns if pa.types.is_string(column.type)]
+        return "\n".join([self.refusal, *messages, *chain.from_iterable(texts)])
 
     @property
     def counted(self) -> int:
@@ -82,23 +62,39 @@ class Outcome:
         )
 
 
-def read_file(path: Path) -> Outcome:
-    """Read the file with the first reader that accepts it."""
-    sink, begin = MemorySink(), time.monotonic()
-    head = path.read_bytes()[: 1 << 16]
-    refusal = "no reader"
-    for reader in iterate_readers(head):
-        if not reader.sniff(head):
-            continue
-        try:
-            reader.probe_file(path)
-            reader.time_span_ns(path)
-            result = reader.read(path, lambda _: sink, workers=1, progress=lambda _: None)  # type: ignore[arg-type, return-value]
-        except SourceError as error:
-            refusal = str(error)
-            continue
-        return Outcome(sink, result, "", time.monotonic() - begin)
-    return Outcome(MemorySink(), None, refusal, time.monotonic() - begin)
+def read_source(path: Path) -> Outcome:
+    """Read the file or folder with the first reader that accepts it, and write its rows as a store has them."""
+    begin, refusal = time.process_time(), "no reader"
+    name: Future[str] = Future()
+    name.set_result("0" * 16)
+    for reader in _find_readers(path):
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            sinks = []
+
+            def open_sink(rank: int, folder: str = folder, sinks: list[Sink] = sinks) -> Sink:
+                sinks.append(Sink(Path(folder), "r", name, rank))
+                return sinks[-1]
+
+            try:
+                reader.probe_file(path)
+                reader.time_span_ns(path)
+                result = reader.read(path, open_sink, workers=1, progress=lambda _: None)
+            except SourceError as error:
+                refusal = str(error)
+                continue
+            seconds = time.process_time() - begin
+            tables = {file.stem: [pq.read_table(file, partitioning=None)] for file in Path(folder).glob("*.parquet")}
+            return Outcome(tables, result, "", seconds)
+    return Outcome({}, None, refusal, time.process_time() - begin)
+
+
+def _find_readers(path: Path) -> Iterator[Reader]:
+    if path.is_dir():
+        yield from (reader for reader in iterate_folder_readers() if reader.is_source(path))
+        return
+    with suppress(SourceError):
+        head = decompress.read_head(path)
+        yield from (reader for reader in iterate_readers(head) if reader.sniff(head))
 
 
 def damage(content: bytes, rng: random.Random, first: int = 0) -> bytes:
@@ -123,45 +119,69 @@ def damage(content: bytes, rng: random.Random, first: int = 0) -> bytes:
     return bytes(data)
 
 
-def check_damaged(target: healthy.Target, folder: Path, seed: int, usual_seconds: float) -> None:
-    """Damage and read the file once; AssertionError for a leak, an uncounted loss, or a slow read."""
+def check_damaged(target: healthy.Target, folder: Path, seed: int, usual_seconds: float) -> str:
+    """Damage a file and read the source; AssertionError for a leak, an uncounted loss, or a slow read."""
     rng = random.Random(seed)
-    path = folder / target.name
-    path.write_bytes(damage(target.content, rng, target.intact_bytes))
-    outcome = read_file(path)
-    assert healthy.SECRET not in outcome.texts, "leaks"
-    assert outcome.seconds < max(LEAST_SECONDS, MOST_TIMES * usual_seconds), f"takes {outcome.seconds:.1f} s"
-    if outcome.result is not None:
-        assert len(target.lost(path, outcome.sink.tables)) <= outcome.counted, "loses rows without counting them"
+    names = sorted(target.files)
+    (name,) = rng.choices(names, [len(target.files[name]) for name in names])
+    try:
+        (folder / name).write_bytes(damage(target.files[name], rng, target.intact_bytes[name]))
+        outcome = read_source(folder / target.source)
+        assert healthy.SECRET not in outcome.texts, "leaks"
+        limit = max(LEAST_SECONDS, MOST_TIMES * usual_seconds)
+        assert outcome.seconds < limit, f"takes {outcome.seconds:.1f} s instead of {usual_seconds:.2f} s"
+        if outcome.result is None:
+            return "refused"
+        lost = target.lost(folder / target.source, outcome.tables)
+        assert len(lost) <= outcome.counted, f"loses {len(lost)} rows, of which {outcome.counted} are counted"
+        return "read"
+    finally:
+        (folder / name).write_bytes(target.files[name])
 
 
-def run(name: str, seeds: Iterator[int], seconds: float = 1e9) -> Counter[str]:
-    """Check damaged inputs; an exception names the seed of the first failure."""
-    target, outcomes, end = healthy.TARGETS[name](), Counter[str](), time.monotonic() + seconds
+def run(name: str, seeds: Iterable[int], seconds: float = 1e9) -> Iterator[tuple[int, str]]:
+    """Yield seed and outcome of each damaged input: read, refused, or what is wrong."""
+    target, end = TARGETS[name](), time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / target.name).write_bytes(target.content)
-        usual = read_file(folder / target.name)
+        for file, content in target.files.items():
+            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).write_bytes(content)
+        read_source(folder / target.source)  # once, for what is imported and compiled at the first time
+        usual = read_source(folder / target.source)
         assert usual.result is not None, usual.refusal
-        assert (target.lost(folder / target.name, usual.sink.tables), healthy.SECRET in usual.texts) == ([], False)
+        lost = target.lost(folder / target.source, usual.tables)
+        assert (lost, healthy.SECRET in usual.texts) == ([], False)
         for seed in seeds:
             if time.monotonic() > end:
-                break
+                return
             try:
-                check_damaged(target, folder, seed, usual.seconds)
-            except Exception as error:
-                raise AssertionError(f"{name}, seed {seed}: {error!r}") from error
-            outcomes["inputs"] += 1
-    return outcomes
+                yield seed, check_damaged(target, folder, seed, usual.seconds)
+            except Exception as error:  # noqa: BLE001 - any of them is a crash of the reader
+                yield seed, f"seed {seed}: {error!r}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("target", choices=healthy.TARGETS)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--inputs", type=int, default=1000, help="for each target")
+    parser.add_argument("--seconds", type=float, default=1e9, help="at most, for each target")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    print(run(given.target, iter(range(given.seed, 1 << 60)), given.seconds))
+    failures = 0
+    for name in given.targets or TARGETS:
+        first = given.seed * 10**9
+        outcomes = Counter[str]()
+        for _, outcome in run(name, range(first, first + given.inputs), given.seconds):
+            outcomes[outcome if outcome in ("read", "refused") else "failed"] += 1
+            if outcome not in ("read", "refused"):
+                print(f"{name}, {outcome}", flush=True)
+        print(
+            f"{name}: {outcomes.total():,} inputs, {outcomes['read']:,} read, {outcomes['refused']:,} refused",
+            flush=True,
+        )
+        failures += outcomes["failed"]
+    sys.exit(failures > 0)
 
 
 if __name__ == "__main__":

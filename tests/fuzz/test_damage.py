@@ -1,16 +1,17 @@
-"""Damaged files of each reader but Kineto's: none crashes, leaks, loses rows uncounted, or takes far longer.
+"""Damaged files of each reader: none crashes, leaks, loses rows uncounted, or takes far longer.
 
-Longer runs: `python -m tests.fuzz.damage TARGET --seconds 600`.
+Longer runs: `make fuzz`.
 """
 
 import pytest
 
 from tests.fuzz import damage, healthy
 
-RUNS = {"ncu_csv": 500, "ncu_console": 500, "nvprof_csv": 500, "run_lines": 1000, "nsys": 120, "nvprof": 50}
-"""A database takes a tenth of a second to open and read."""
+INPUTS = 200
 
 
-@pytest.mark.parametrize("name", healthy.TARGETS)
+@pytest.mark.parametrize("name", healthy.TEXTS)
 def test_damaged_files_are_read_or_refused(name: str) -> None:
-    assert damage.run(name, iter(range(RUNS[name])))["inputs"] == RUNS[name]
+    outcomes = dict(damage.run(name, range(INPUTS)))
+    assert {seed: outcome for seed, outcome in outcomes.items() if outcome not in ("read", "refused")} == {}
+    assert len(outcomes) == INPUTS

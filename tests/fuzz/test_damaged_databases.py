@@ -1,0 +1,19 @@
+"""Damaged databases and folders of Parquet files: none crashes, leaks, loses rows uncounted, or takes far longer.
+
+Longer runs: `make fuzz`.
+"""
+
+import pytest
+
+from tests.fuzz import damage
+from tests.fuzz.healthy_databases import DATABASES
+
+INPUTS = 150
+"""A database takes some hundredths of a second to open and read."""
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_damaged_databases_are_read_or_refused(name: str) -> None:
+    outcomes = dict(damage.run(name, range(INPUTS)))
+    assert {seed: outcome for seed, outcome in outcomes.items() if outcome not in ("read", "refused")} == {}
+    assert len(outcomes) == INPUTS
