@@ -78,22 +78,21 @@ def _nothing(each: spec.Query) -> dict[str, spec.Value]:
     return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[str, Rows]:
-    """Return rows of two runs in every table that a query needs."""
+def rows_of_two_runs() -> dict[str, Rows]:
+    """Return rows of two runs, r and s, in every table that a query needs."""
     twice = {name: [row | {"run": run} for run in ("r", "s") for row in rows] for name, rows in ROWS.items()}
     trained = {"runs": [TRAINED | row for row in RUNS[:2]], "steps": [STEP | {"run": row["run"]} for row in RUNS[:2]]}
     return twice | trained
 
 
 @pytest.fixture(scope="module")
-def store(tables: dict[str, Rows], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(tmp_path_factory.mktemp("sound") / "lab", tables)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(tmp_path_factory.mktemp("sound") / "lab", rows_of_two_runs())
 
 
 @pytest.fixture(scope="module")
-def rows(tables: dict[str, Rows]) -> MemoryStore:
-    return MemoryStore().filled(tables)
+def rows() -> MemoryStore:
+    return MemoryStore().filled(rows_of_two_runs())
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).parents[2]
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
@@ -44,9 +46,26 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
-    constraints = ("-c", CHECKOUT / "requirements" / "lock.txt")
-    run(sys.executable, *PIP, "--python", python, "install", "--no-compile", *constraints, wheel, cwd=folder)
+    (packages,) = folder.glob("venv/lib/python*/site-packages")
+    link_requirements("tracelab", packages)
+    run(sys.executable, *PIP, "--python", python, "install", "--no-index", "--no-compile", wheel, cwd=folder)
     return folder / "venv"
+
+
+def link_requirements(name: str, packages: Path) -> None:
+    """Link what a distribution requires from the tests' environment, where make installed it by the lock, compiled."""
+    for requirement in map(Requirement, metadata.requires(name) or ()):
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        files = metadata.files(requirement.name)
+        assert files is not None, f"{requirement.name}, which {name} requires, lists no files; install it with pip"
+        entries = {Path(file).parts[0] for file in files} - {"..", "__pycache__"}
+        if all((packages / entry).exists() for entry in entries):
+            continue
+        origin = Path(str(metadata.distribution(requirement.name).locate_file("")))
+        for entry in entries:
+            (packages / entry).symlink_to(origin / entry)
+        link_requirements(requirement.name, packages)
 
 
 @pytest.fixture(scope="session")

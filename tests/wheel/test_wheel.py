@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import tracelab
+from tests.build import build_store
+from tests.unit.test_query_headers import rows_of_two_runs
 from tests.wheel.conftest import CHECKOUT, Run
 from tracelab.query.library import library
 
@@ -59,9 +61,10 @@ print(json.dumps(columns))
 
 
 @pytest.fixture(scope="module")
-def columns(answered: Run, python: Run) -> dict[str, list[str]]:
-    """The columns of each question's answer, or its error: all are asked in one process."""
-    return json.loads(python("-c", ASK_ALL, "lab", RUN.name))
+def columns(python: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Return the columns of each query's result, or its error; one process runs all queries, on a few rows."""
+    store = build_store(tmp_path_factory.mktemp("rows") / "lab", rows_of_two_runs())
+    return json.loads(python("-c", ASK_ALL, store, "r"))
 
 
 def rows(text: str) -> list[dict[str, str]]:
