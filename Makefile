@@ -7,11 +7,15 @@ LOCK := requirements/lock.txt
 PARSER := src/tracelab/readers/kineto/parser
 WORKERS ?= 3
 
+unexport PYTHONDONTWRITEBYTECODE  # each of some thousand processes would compile what it imports
+
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
-PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) -m pip --disable-pip-version-check install --quiet
+# Python compiles a module when it is first imported: most of the installed ones never are.
+PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
+  $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
-# More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py); its children keep what Python compiles.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py).
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: demo check test bench venv lint wheel parser sanitize fuzz docs docs-check site data clean help
@@ -96,7 +100,7 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 
 $(VENV)/.trains: $(VENV)/.test requirements/torch_for_tests.py
 	@echo "Looking for a torch without CUDA, for the tests that train (once)"
-	@PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) $(PY) requirements/torch_for_tests.py
+	@PIP_CONSTRAINT=$(LOCK) $(PY) requirements/torch_for_tests.py
 	@touch $@
 
 $(VENV)/.collect: $(VENV)/.runtime

@@ -8,10 +8,12 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 LOOK_S, INSTALL_S = 120, 600
 CUDA = re.compile(r"nvidia-(cu|nccl)|cuda-|triton")
-PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
 
 
 def main() -> None:
@@ -26,7 +28,9 @@ def main() -> None:
         why = "torch comes with CUDA here" if isinstance(heavy, list) else "no torch is to be had here"
         print(f"{why}: the tests that train are skipped; make venv installs it in any case", file=sys.stderr)  # noqa: T201
         return
-    subprocess.run([*PIP, "--editable", ".[collect]"], check=True, timeout=INSTALL_S)
+    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+    requirements = project["optional-dependencies"]["collect"]
+    subprocess.run([*PIP, *requirements], check=True, timeout=INSTALL_S)
 
 
 def looked() -> list[str]:
