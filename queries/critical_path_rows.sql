@@ -6,7 +6,7 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
 -- [params]
 -- common = ["run", "rank"]
--- class = { type = "text", example = "communication", about = "only stretches of this class" }
+-- class = { type = "text", example = "communication", about = "only rows of this class" }
 -- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }
 -- step_name = "common"
 -- [columns]

@@ -1,7 +1,7 @@
 -- What a path through a run is made of: rows of devices and threads, what waited for what, and collectives.
 
 -- path_gpu_rows(wanted): the kernels, copies, memsets and whole graphs of one run, in the order of their streams, each with
--- its class: that of the kernel's name, copy, memset or cuda_graph.
+-- its class (that of the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
 create or replace macro path_gpu_rows(wanted) as table
 with _kernels as (
     select
@@ -17,13 +17,13 @@ _others as (
 ),
 _rows as (
     select
-        source, rank, part.pid as pid, device, part.stream as stream, 'kernel' as kind, name, class, start_ns, end_ns,
+        source, rank, part.pid as pid, device, part.stream as stream, name, class, collective, start_ns, end_ns,
         part.correlation as correlation
     from with_class('_kernels')
     union all
     select
-        source, rank, pid, device, stream, kind, name,
-        case kind when 'memcpy' then 'copy' when 'graph' then 'cuda_graph' else kind end,
+        source, rank, pid, device, stream, name,
+        case kind when 'memcpy' then 'copy' when 'graph' then 'cuda_graph' else kind end, null,
         start_ns, end_ns, correlation
     from _others
 )
@@ -64,7 +64,8 @@ where run = wanted;
 
 -- path_collectives(wanted): the collectives of one run, as wait_times() has them. A row is one collective on one rank.
 -- last_rank, NULL unless the collective is matched and no rank can leave it before all have entered, is the rank that
--- starts last by aligned clocks; applied_ns is what aligns the rank's clock, NULL where that is not known.
+-- starts last by aligned clocks. reference_rank is the rank on whose clock a time t of this rank is
+-- t + offset_ns + drift_ppb / 1e9 * (t - offset_time_ns), NULL where that is not known.
 create or replace macro path_collectives(wanted) as table
 with _executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from kernels where run = wanted
@@ -80,11 +81,10 @@ _offsets as materialized (
 )
 select
     w.number, w.rank, w.source, w.device, w.stream, w.start_ns, w.end_ns, w.last_rank,
-    case
-        when o.verdict = 'refused' then null
-        when abs(o.offset_ns) <= greatest(3 * o.spread_ns, 1_000) then 0
-        else o.offset_ns
-    end as applied_ns
+    case when o.verdict <> 'refused' then o.reference_rank end as reference_rank,
+    on_reference_clock(coalesce(o.offset_time_ns, 0), o) - coalesce(o.offset_time_ns, 0) as offset_ns,
+    coalesce(o.drift_ppb, 0)::double as drift_ppb,
+    coalesce(o.offset_time_ns, 0) as offset_time_ns
 from wait_times('_matched', '_offsets') as w
 left join _offsets as o on w.rank = o.rank;
 

@@ -747,6 +747,44 @@ COMPUTATIONS: tuple[Computation, ...] = (
             ),
         ),
     ),
+    Computation(
+        "tracelab.paths.what_if:compute_what_if",
+        _PATH_RELATIONS,
+        {
+            "change": None,
+            "factor": None,
+            "class": None,
+            "op": None,
+            "kernel": None,
+            "layer": None,
+            "of_rank": None,
+            "collective": None,
+            "step_name": _STEP_NAME,
+        },
+        900,
+        (
+            ComputedTable(
+                "what_if_classes",
+                "one class on a run's critical path, as recorded and after the change of a query what_if",
+                _columns(
+                    ("class", "text", "Class, as in `path_rows`."),
+                    ("before_ns", "int64", "Its time on the path of the recording."),
+                    ("after_ns", "int64", "Its time on the path after the change; NULL where that is refused."),
+                ),
+            ),
+            ComputedTable(
+                "what_if_runs",
+                "one run with the time that it would take after the change of a query what_if",
+                _columns(
+                    ("window_ns", "int64", "Length of the window as recorded."),
+                    ("replayed_ns", "int64", "The same by a replay without a change."),
+                    ("after_ns", "int64", "The same after the change; NULL where that is refused."),
+                    ("changed_rows", "int64", "Stretches of threads and rows of GPUs that the filters choose."),
+                    ("reason", "text", "Why it is refused."),
+                ),
+            ),
+        ),
+    ),
 )
 """Tables that Python computes; a session computes them once a text names one."""
 

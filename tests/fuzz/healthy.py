@@ -19,9 +19,6 @@ SECRET = "hunter2" * 2
 NO_LOSS = ("rank_assumed", "session_start_unknown", "no_events", "row_repaired", "decimal_comma", "ranks_by_pid")
 """Diagnostics that report no loss."""
 
-TABLE_LOST = "table_lost"
-"""The diagnostic that counts tables, since nothing shows how many rows they have."""
-
 Tables = Mapping[str, Sequence[pa.Table]]
 Lost = Callable[[Path, Tables], list[object]]
 ROWS = 40

@@ -74,8 +74,9 @@ def _some_value(param: spec.Param) -> spec.Value:
 
 
 def _nothing(each: spec.Query) -> dict[str, spec.Value]:
-    """What no row passes: a rank that there is not; of questions whose rows have none, a sweep."""
-    return {"rank": 99} if "rank" in {param.name for param in each.params} else {"sweep": "none such"}
+    """What no row passes: a rank, a sweep or a run that there is not, by what the query has."""
+    names = {param.name for param in each.params}
+    return {"rank": 99} if "rank" in names else {"sweep" if "sweep" in names else "run": "none such"}
 
 
 def rows_of_two_runs() -> dict[str, Rows]:

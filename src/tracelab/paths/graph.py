@@ -60,6 +60,10 @@ class Graph:
     is_silent: Array
     """Whether a segment's thread recorded no op and no call."""
     is_loader: Array
+    launch_row: Array
+    """The CPU row of a segment, and for a row of a GPU the one in which it was launched; -1 where there is none."""
+    entered: Array
+    """For each row of a GPU when the last rank entered its collective."""
     waits: dependencies.Edges
     stream_before: Array
     meeting: Array
@@ -117,6 +121,8 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         in_sync[owner] & (owner >= 0) if cpu.count else silent,
         silent,
         in_loader[owner] & (owner >= 0) if cpu.count else silent,
+        np.concatenate([owner, np.where(launch_segment >= 0, owner[launch_segment], -1) if count else gpu_op]),
+        last_entries(gpu.start, meeting),
         waits, stream_before, meeting, nodes.clamped,
     )  # fmt: skip
 
@@ -221,6 +227,17 @@ _EARLIEST_START_NS = 1_000_000
 """A row that starts longer than that before its call is not launched by it."""
 
 
+def last_entries(start: Array, meeting: Array) -> Array:
+    """Return for each row the latest start of the rows of its collective; of a row without one its own start."""
+    entered = start.copy()
+    joined = np.flatnonzero(meeting >= 0)
+    numbered = np.unique(meeting[joined], return_inverse=True)[1]
+    latest = np.full(int(numbered.max(initial=-1)) + 1, NONE)
+    np.maximum.at(latest, numbered, start[joined])
+    entered[joined] = latest[numbered]
+    return entered
+
+
 def first_of(lane: Array, column: Array) -> Array:
     """Return the value of a column by lane, in which it is constant."""
     values = np.zeros(int(lane.max(initial=-1)) + 1, dtype=np.int64)
@@ -288,11 +305,8 @@ def match_collectives(recording: Recording, relations: Relations) -> tuple[Array
 def _find_rows(recording: Recording, relations: Relations) -> Array:
     """Return the row of a GPU of each row of the relation of collectives, -1 where it does not count."""
     gpu, table = recording.gpu, relations["collectives"]
-    shift = recording.shift_ns
     rank = numbers(table, "rank")
-    values, places = np.unique(rank, return_inverse=True)
-    shifts = np.array([shift.get(int(each), 0) for each in values], dtype=np.int64)[places]
-    start = numbers(table, "start_ns") - shifts
+    start = recording.from_own_clocks(rank, numbers(table, "start_ns"))
     device, stream = numbers(table, "device"), numbers(table, "stream")
     near = np.flatnonzero(np.isin(gpu.start, start))
     place = dict(

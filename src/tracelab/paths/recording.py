@@ -18,6 +18,27 @@ are one key of 64 bits."""
 
 
 @dataclass(frozen=True)
+class Clock:
+    """What moves times of a rank onto the common clock."""
+
+    offset_ns: int = 0
+    drift: float = 0.0
+    from_ns: int = 0
+
+    def aligned(self, time: Array) -> Array:
+        """Return times of the rank's own clock by the common one."""
+        moved: Array = time + self.offset_ns
+        return moved if self.drift == 0 else moved + np.rint(self.drift * (time - self.from_ns)).astype(np.int64)
+
+    def own(self, time: Array) -> Array:
+        """Return times of the common clock by the rank's own one."""
+        own: Array = time - self.offset_ns
+        for _ in range(2 if self.drift else 0):
+            own = time - self.offset_ns - np.rint(self.drift * (own - self.from_ns)).astype(np.int64)
+        return own
+
+
+@dataclass(frozen=True)
 class Rows:
     """Rows in the order of their streams or threads; `lane` numbers these, `process` the processes of all relations."""
 
@@ -45,6 +66,8 @@ class GpuRows(Rows):
     stream: Array
     classes: list[str | None]
     row_class: Array
+    collectives: list[str | None]
+    collective: Array
 
 
 @dataclass(frozen=True)
@@ -79,26 +102,47 @@ class Syncs:
 
 @dataclass(frozen=True)
 class Recording:
-    """The rows of one run. `shift_ns` by rank is what to add to a time here for the rank's own clock."""
+    """The rows of one run; their times count from `base_ns` of the common clock."""
 
     gpu: GpuRows
     cpu: CpuRows
     syncs: Syncs
-    shift_ns: dict[int, int]
+    clocks: dict[int, Clock]
     window_ns: int
     ranks_left_out: int
     """Ranks whose clocks are not known."""
     base_ns: int
+
+    def from_own_clocks(self, rank: Array, time: Array) -> Array:
+        """Return times of ranks' own clocks as times here."""
+        return align_times(rank, time, self.clocks) - self.base_ns
+
+    def to_own_clocks(self, rank: Array, time: Array) -> Array:
+        """Return times here by the ranks' own clocks."""
+        own: Array = time + self.base_ns
+        for each in np.unique(rank).tolist():
+            own[rank == each] = self.clocks[each].own(own[rank == each])
+        return own
+
+
+def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
+    """Return times of ranks' own clocks by the common one."""
+    moved: Array = time.copy()
+    for each in np.unique(rank).tolist():
+        clock = clocks.get(each, Clock())
+        if clock != Clock():
+            moved[rank == each] = clock.aligned(moved[rank == each])
+    return moved
 
 
 def read_recording(relations: Relations) -> Recording:
     """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
     tables = {name: relations[name] for name in ("gpu", "cpu", "syncs")}
     sources = _number_sources(tables)
-    offsets = _read_offsets(relations["collectives"])
-    chosen, left_out = _choose_sources(tables, sources, offsets)
+    clocks = _read_clocks(relations["collectives"])
+    chosen, left_out = _choose_sources(tables, sources, clocks)
     kept = {name: table.filter(pa.array(chosen[sources[name]])) for name, table in tables.items()}
-    aligned = {name: numbers(table, "start_ns") + _shifts(table, offsets) for name, table in kept.items()}
+    aligned = {name: _align(table, "start_ns", clocks) for name, table in kept.items()}
     starts = [aligned[name] for name in ("gpu", "cpu") if len(aligned[name])]
     base = int(min(each.min() for each in starts)) if starts else 0
     for name in ("gpu", "cpu"):
@@ -108,14 +152,15 @@ def read_recording(relations: Relations) -> Recording:
             aligned[name] = aligned[name][fits]
     processes = joint_numbers(*([numbers(kept[name], column) for column in ("rank", "pid")] for name in tables))
     place = dict(zip(tables, processes, strict=True))
-    gpu = _gpu_rows(kept["gpu"], place["gpu"], aligned["gpu"] - base)
-    cpu = _cpu_rows(kept["cpu"], place["cpu"], aligned["cpu"] - base)
+    ends = {name: _ends(kept[name], aligned[name], clocks) - base for name in ("gpu", "cpu")}
+    gpu = _gpu_rows(kept["gpu"], place["gpu"], aligned["gpu"] - base, ends["gpu"])
+    cpu = _cpu_rows(kept["cpu"], place["cpu"], aligned["cpu"] - base, ends["cpu"])
     ranks = {int(rank) for rank in np.union1d(gpu.rank, cpu.rank)}
     return Recording(
         gpu,
         cpu,
         _syncs(kept["syncs"], place["syncs"], aligned["syncs"] - base),
-        {rank: base - offsets.get(rank, 0) for rank in ranks},
+        {rank: clocks.get(rank, Clock()) for rank in ranks},
         int(max(gpu.end.max(initial=0), cpu.end.max(initial=0))),
         left_out,
         base,
@@ -133,20 +178,29 @@ def _number_sources(tables: Mapping[str, pa.Table]) -> dict[str, Array]:
     return dict(zip(tables, joint_numbers(*columns), strict=True))
 
 
-def _read_offsets(collectives: pa.Table) -> dict[int, int]:
-    """Return what to add to the times of each rank whose clock is known."""
-    ranks, applied = numbers(collectives, "rank"), numbers(collectives, "applied_ns")
+def _read_clocks(collectives: pa.Table) -> dict[int, Clock]:
+    """Return the clocks of the largest group of ranks whose clocks are known by each other."""
+    ranks, references = numbers(collectives, "rank"), numbers(collectives, "reference_rank")
+    offsets, moments = numbers(collectives, "offset_ns"), numbers(collectives, "offset_time_ns")
+    drifts = collectives.column("drift_ppb").to_numpy()
     first = np.unique(ranks, return_index=True)[1]
-    return {int(ranks[place]): int(applied[place]) for place in first if applied[place] != NONE}
+    known = first[(references[first] != NONE) & (offsets[first] != NONE)]
+    if not len(known):
+        return {}
+    values, counts = np.unique(references[known], return_counts=True)
+    group = known[references[known] == values[np.argmax(counts)]]
+    return {
+        int(ranks[each]): Clock(int(offsets[each]), float(drifts[each]) / 1e9, int(moments[each]))
+        for each in group.tolist()
+    }
 
 
-def _shifts(table: pa.Table, offsets: Mapping[int, int]) -> Array:
-    values, places = np.unique(numbers(table, "rank"), return_inverse=True)
-    return np.array([offsets.get(int(rank), 0) for rank in values], dtype=np.int64)[places]
+def _align(table: pa.Table, name: str, clocks: Mapping[int, Clock]) -> Array:
+    return align_times(numbers(table, "rank"), numbers(table, name), clocks)
 
 
 def _choose_sources(
-    tables: Mapping[str, pa.Table], sources: Mapping[str, Array], offsets: Mapping[int, int]
+    tables: Mapping[str, pa.Table], sources: Mapping[str, Array], clocks: Mapping[int, Clock]
 ) -> tuple[Array, int]:
     """Choose for each rank the source with the most GPU rows, and the ranks whose clocks agree.
 
@@ -164,7 +218,7 @@ def _choose_sources(
     for place in np.lexsort((-np.arange(count), weights[1], weights[0])):
         if weights[:, place].any():
             best[int(rank_of[place])] = int(place)
-    aligned = [rank for rank in best if rank in offsets]
+    aligned = [rank for rank in best if rank in clocks]
     if len(best) > 1 and not aligned:
         aligned = [max(best, key=lambda rank: (*weights[:, best[rank]], -rank))]
     ranks = aligned or list(best)
@@ -186,21 +240,22 @@ def _lanes(*columns: Array) -> Array:
     return np.append(np.zeros(min(1, len(columns[0])), dtype=np.int64), np.cumsum(changes))
 
 
-def _ends(table: pa.Table, start: Array) -> Array:
-    ends: Array = start + np.minimum(numbers(table, "end_ns") - numbers(table, "start_ns"), LONGEST_NS)
+def _ends(table: pa.Table, start: Array, clocks: Mapping[int, Clock]) -> Array:
+    ends: Array = start + np.clip(_align(table, "end_ns", clocks) - start, 0, LONGEST_NS)
     return ends
 
 
-def _gpu_rows(table: pa.Table, process: Array, start: Array) -> GpuRows:
+def _gpu_rows(table: pa.Table, process: Array, start: Array, end: Array) -> GpuRows:
     device, stream = numbers(table, "device"), numbers(table, "stream")
     name, names = codes(table, "name")
     row_class, classes = codes(table, "class")
+    collective, collectives = codes(table, "collective")
     return GpuRows(
         rank=numbers(table, "rank"),
         process=process,
         lane=_lanes(process, device, stream),
         start=start,
-        end=_ends(table, start),
+        end=end,
         key=_keys(process, numbers(table, "correlation")),
         name=name,
         names=names,
@@ -208,10 +263,12 @@ def _gpu_rows(table: pa.Table, process: Array, start: Array) -> GpuRows:
         stream=stream,
         classes=classes,
         row_class=row_class,
+        collectives=collectives,
+        collective=collective,
     )
 
 
-def _cpu_rows(table: pa.Table, process: Array, start: Array) -> CpuRows:
+def _cpu_rows(table: pa.Table, process: Array, start: Array, end: Array) -> CpuRows:
     tid = numbers(table, "tid")
     name, names = codes(table, "name")
     kind, kinds = codes(table, "kind")
@@ -220,7 +277,7 @@ def _cpu_rows(table: pa.Table, process: Array, start: Array) -> CpuRows:
         process=process,
         lane=_lanes(process, tid),
         start=start,
-        end=_ends(table, start),
+        end=end,
         key=_keys(process, numbers(table, "correlation")),
         name=name,
         names=names,

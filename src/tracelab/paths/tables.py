@@ -29,7 +29,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
             "step": _repeat(step, 1),
             "window_ns": [window.end - window.start],
             "unknown_ns": [int((path.end - path.start)[unknown].sum())],
-            "ranks": [len(graph.recording.shift_ns)],
+            "ranks": [len(graph.recording.clocks)],
             "ranks_left_out": [graph.recording.ranks_left_out],
             "clamped": [graph.clamped],
             "last_rank": [int(graph.rank[path.node[-1]])],
@@ -47,11 +47,10 @@ def step_window(graph: Graph, relations: Relations, step: int) -> Window | None:
     table, cpu, segments = relations["steps"], graph.recording.cpu, graph.segments
     some = numbers(table, "step") == step
     rank = numbers(table, "rank")[some]
-    shifts = np.array([graph.recording.shift_ns.get(int(each), NONE) for each in rank], dtype=np.int64)
-    known = shifts != NONE
-    start = numbers(table, "start_ns")[some][known] - shifts[known]
-    end = numbers(table, "end_ns")[some][known] - shifts[known]
+    known = np.isin(rank, list(graph.recording.clocks))
     rank = rank[known]
+    start = graph.recording.from_own_clocks(rank, numbers(table, "start_ns")[some][known])
+    end = graph.recording.from_own_clocks(rank, numbers(table, "end_ns")[some][known])
     if not len(start):
         return None
     last = int(np.argmax(end))
@@ -66,7 +65,6 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     node, gaps = path.node, path.gap > 0
     is_gpu, row, ranks = node >= first, graph.row[node], graph.rank[node]
-    own = np.array([graph.recording.shift_ns[int(rank)] for rank in ranks], dtype=np.int64)
     tid_of_thread = first_of(cpu.lane, cpu.tid)
     tid = np.full(len(node), NONE)
     tid[~is_gpu] = tid_of_thread[graph.segments.thread[node[~is_gpu]]]
@@ -87,7 +85,7 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
         "device": _nullable(_scatter(is_gpu, gpu.device[gpu_rows])),
         "stream": _nullable(_scatter(is_gpu, gpu.stream[gpu_rows])),
         "tid": _nullable(tid),
-        "start_ns": path.start + own,
+        "start_ns": graph.recording.to_own_clocks(ranks, path.start),
         "cause": [CAUSES[each] for each in path.cause.tolist()],
     }
     return pa.table(columns)

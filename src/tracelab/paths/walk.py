@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelab.paths.columns import NONE, Array, cells
-from tracelab.paths.graph import CAUSES, GAP, GAP_CLASSES, Graph
+from tracelab.paths.graph import GAP, GAP_CLASSES, Graph
 
 _CHECK_EVERY = 65_536
 
@@ -85,26 +85,26 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
     return Path(*columns)
 
 
+CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")
+
+
+def node_classes(graph: Graph) -> tuple[Array, list[str]]:
+    """Return a number for the class of each node's own time, and the class of each number."""
+    gpu, first = graph.recording.gpu, graph.gpu_from
+    names = [*CPU_CLASSES, *(name or "unclassified" for name in gpu.classes)]
+    unstarted = (graph.row[:first] < 0) & (graph.before[:first] < 0)
+    segments = np.select(
+        [graph.is_sync, graph.is_loader, graph.is_silent & unstarted, graph.is_silent], [3, 2, 4, 1], 0
+    )
+    rows = np.where(gpu.row_class < 0, len(gpu.classes) - 1, gpu.row_class) + len(CPU_CLASSES)
+    return np.concatenate([segments, rows]), names
+
+
 def classify(graph: Graph, path: Path) -> list[str]:
     """Return the class of each stretch of a path."""
-    gpu, first = graph.recording.gpu, graph.gpu_from
-    silent, sync, loader = (cells(each) for each in (graph.is_silent, graph.is_sync, graph.is_loader))
-    rows = graph.row
-    classes = []
-    for node, gap in zip(path.node.tolist(), path.gap.tolist(), strict=True):
-        if gap:
-            classes.append(GAP_CLASSES[gap])
-        elif node >= first:
-            classes.append(gpu.classes[gpu.row_class[node - first]] or "unclassified")
-        elif sync[node]:
-            classes.append("synchronization")
-        elif loader[node]:
-            classes.append("data_loader")
-        elif silent[node]:
-            classes.append("unknown" if rows[node] < 0 and graph.before[node] < 0 else "cpu_unrecorded")
-        else:
-            classes.append("cpu")
-    return classes
-
-
-__all__ = ["CAUSES", "Path", "Window", "classify", "walk_back", "whole_window"]
+    numbers, names = node_classes(graph)
+    nodes = numbers[path.node]
+    return [
+        GAP_CLASSES[gap] if gap else names[number]
+        for number, gap in zip(nodes.tolist(), path.gap.tolist(), strict=True)
+    ]

@@ -1,0 +1,340 @@
+"""Replay a run on its dependencies: when each row would start and end if durations or waits were different.
+
+Each row starts as soon as all that it waited for allows, later by what it was late in the recording.
+A collective ends on each rank when the last one has entered, plus that rank's transfer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracelab.paths.columns import NONE, Array, cells, last_at_most
+from tracelab.paths.graph import CAUSE, GAP, Graph
+
+_CHECK_EVERY = 65_536
+_TYPICAL_PERCENT = 5
+"""The lag of a kind of dependency is short: what one in twenty of the rows stays below that waited for it last."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a replay: a factor for each node's own time, or its new duration, and waits that fall away.
+
+    `duration` is NONE where the factor applies; of a collective both concern the transfer.
+    """
+
+    factor: Array
+    duration: Array
+    without_rank: int | None = None
+    without_launch_gaps: bool = False
+
+
+def no_change(graph: Graph) -> Change:
+    """Return the change of nothing."""
+    return Change(np.ones(len(graph.start)), np.full(len(graph.start), NONE))
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """Progress of threads: from one wait to the next, a thread's time advances with its own work."""
+
+    wait: Array
+    """Segments in which a thread waits, and the first segment of each thread, in order."""
+    is_wait: Array
+    base: Array
+    """For each segment the place in `wait` of the last one on its thread up to there."""
+    progress: Array
+    """Work of all threads before each segment."""
+    work: Array
+    """Work in each segment, behind its wait."""
+    own_wait: Array
+    """For each wait the one before it on its thread, -1 for a thread's beginning, and the work between them."""
+    own_work: Array
+    awaited_row: Array
+    """The row of a GPU that is waited for, else -1."""
+    other_wait: Array
+    """The last wait of the other thread that is waited for, else -1, and its work since."""
+    other_work: Array
+
+
+def replay(graph: Graph, change: Change, check: Callable[[], None]) -> Graph:
+    """Return the graph with the times that a change gives, and for each node what it then waits for last."""
+    return _Replay(graph, change).run(check)
+
+
+class _Replay:
+    """Times of one replay; all arrays of rows are in the order of the graph's rows of GPUs."""
+
+    def __init__(self, graph: Graph, change: Change) -> None:
+        self.graph, self.change = graph, change
+        first = graph.gpu_from
+        self.start, self.end = graph.start[first:], _clip_ends(graph)
+        self.meeting, self.meetings = _number_meetings(graph)
+        self.threads = _thread_progress(graph, change)
+        self.duration = self._durations()
+        self._place_launches()
+        self._set_lags()
+
+    def _durations(self) -> Array:
+        """Return the own time of each row: of a collective the transfer."""
+        graph, first = self.graph, self.graph.gpu_from
+        begin = np.where(self.meeting >= 0, np.minimum(graph.entered, self.end), self.start)
+        scaled = np.rint((self.end - begin) * self.change.factor[first:]).astype(np.int64)
+        new = self.change.duration[first:]
+        return np.where(new == NONE, scaled, new)
+
+    def _place_launches(self) -> None:
+        """Find for each launch the last wait of its thread before, and the thread's work since."""
+        graph, launches, segments, threads = self.graph, self.graph.launches, self.graph.segments, self.threads
+        known = launches.thread >= 0
+        self.launch_wait = np.full(len(self.start), -1)
+        self.launch_work = np.zeros(len(self.start), dtype=np.int64)
+        self.launch_before = np.full(len(self.start), -1)
+        if not len(segments.start):
+            return
+        time = np.where(known, np.minimum(launches.time, self.start), 0)
+        segment = segments.at(launches.thread, time)
+        outside = known & (segment < 0)  # at the end of the thread
+        segment = np.where(outside, segments.before(launches.thread, time), segment)
+        known &= segment >= 0
+        self.launch_before = np.where(known, segments.before(launches.thread, time), -1)
+        inside = np.clip(time - graph.since[segment], 0, None)
+        part = np.rint(inside * self.change.factor[segment]).astype(np.int64)
+        base = threads.base[segment]
+        since_wait = threads.progress[segment] - threads.progress[threads.wait[base]] + part
+        waits = threads.is_wait[base] & (threads.wait[base] == segment) & (time < graph.since[segment])
+        base, since_wait = (
+            np.where(waits, threads.own_wait[base], base),
+            np.where(waits, threads.own_work[base], since_wait),
+        )
+        self.launch_wait = np.where(known, base, -1)
+        self.launch_work = np.where(known, since_wait, 0)
+
+    def _set_lags(self) -> None:
+        """Divide the delay of each row behind what it waited for into a typical lag and the rest.
+
+        The lags are those that rows at least have behind rows of their stream, awaited rows and launches; where another
+        of these binds in the replay, its lag counts.
+        """
+        graph, first = self.graph, self.graph.gpu_from
+        self.waits = _sorted_waits(graph)
+        after, before = self.waits
+        cause, bound = graph.plain_cause[first:], graph.plain_bound[first:]
+        delay = self.start - bound
+        typical = {}
+        for name in ("stream", "event", "inferred_event", "launch"):
+            some = delay[(cause == CAUSE[name]) & (bound != NONE)]
+            typical[name] = int(np.percentile(some, _TYPICAL_PERCENT)) if len(some) else 0
+        stream = graph.stream_before
+        known = stream >= 0
+        free = self.start - np.where(known, self.end[stream], 0) if len(stream) else self.start
+        self.stream_lag = np.where(known, np.clip(typical["stream"], 0, np.maximum(free, 0)), 0)
+        latest = np.where(known, self.end[stream] + self.stream_lag, NONE) if len(stream) else self.start
+        self.event_lag = np.clip(typical["event"], 0, np.maximum(self.start[after] - self.end[before], 0))
+        np.maximum.at(latest, after, self.end[before] + self.event_lag)
+        launched = self.launch_wait >= 0
+        moment = np.minimum(graph.launches.time, self.start)
+        self.launch_lag = np.where(launched, np.clip(typical["launch"], 0, np.maximum(self.start - moment, 0)), 0)
+        is_late = launched & (moment + self.launch_lag > latest)
+        latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
+        self.rest = np.where(latest == NONE, 0, self.start - latest)
+        if self.change.without_launch_gaps:
+            self.launch_lag = np.zeros_like(self.launch_lag)
+            self.rest = np.where(is_late, 0, self.rest)
+
+    def run(self, check: Callable[[], None]) -> Graph:  # noqa: C901, PLR0912, PLR0915  one loop over millions of events
+        """Time all rows in the order of the recording, in which each comes after what it waited for."""
+        graph, threads = self.graph, self.threads
+        first = graph.gpu_from
+        rows, waits = len(self.start), len(threads.wait)
+        moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
+        event_time = np.concatenate([moments * 4, self.start * 4 + 1, self.meetings * 4 + 2])
+        order = cells(np.argsort(event_time, kind="stable"))
+        new_moments, new_start, new_end = moments.copy(), self.start.copy(), self.end.copy()
+        resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
+        new_cause, new_before = np.zeros(rows, dtype=np.int64), np.full(rows, -1)
+        causes, befores = cells(new_cause), cells(new_before)
+        after, awaited = self.waits
+        pointer = cells(np.searchsorted(after, np.arange(rows + 1)))
+        awaited_rows, event_lag = cells(awaited), cells(self.event_lag)
+        stream, stream_lag = cells(graph.stream_before), cells(self.stream_lag)
+        launch, work, launch_lag = cells(self.launch_wait), cells(self.launch_work), cells(self.launch_lag)
+        rest, duration, meeting = cells(self.rest), cells(self.duration), cells(self.meeting)
+        skipped = cells(graph.rank[first:] == self.change.without_rank)
+        entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
+        members = _members(self.meeting, len(self.meetings))
+        own_wait, own_work = cells(threads.own_wait), cells(threads.own_work)
+        awaited_row, other_wait = cells(threads.awaited_row), cells(threads.other_wait)
+        other_work, thread_begins = cells(threads.other_work), cells(graph.start[threads.wait])
+        for count in range(len(order)):
+            if not count % _CHECK_EVERY:
+                check()
+            event = order[count]
+            if event < waits:
+                near = own_wait[event]  # threads begin when they began
+                moment = resumed[near] + own_work[event] if near >= 0 else thread_begins[event]
+                if (near := awaited_row[event]) >= 0:
+                    moment = max(moment, ends[near])
+                elif (near := other_wait[event]) >= 0:
+                    moment = max(moment, resumed[near] + other_work[event])
+                resumed[event] = moment
+            elif event < waits + rows:
+                row = event - waits
+                moment, why, source = NONE, 0, -1
+                if (near := stream[row]) >= 0:
+                    moment, why, source = ends[near] + stream_lag[row], _STREAM, near
+                for place in range(pointer[row], pointer[row + 1]):
+                    near = awaited_rows[place]
+                    if (at := ends[near] + event_lag[place]) > moment:
+                        moment, why, source = at, _EVENT, near
+                near = launch[row]
+                if near >= 0 and (at := resumed[near] + work[row] + launch_lag[row]) > moment:
+                    moment, why, source = at, _LAUNCH, near
+                moment = moment + rest[row] if why else begins[row]
+                causes[row], befores[row] = why, source
+                begins[row] = moment
+                ends[row] = moment + duration[row]
+                number = meeting[row]
+                if number >= 0 and moment > entered[number] and not skipped[row]:
+                    entered[number], last[number] = moment, row
+            else:
+                number = event - waits - rows
+                for row in members[number]:
+                    ends[row] = max(begins[row], entered[number] + duration[row])
+        timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))
+        return self._rebuild(timed)
+
+    def _rebuild(self, timed: "_Times") -> Graph:
+        """Return the graph with new times, and for each node what it waited for last in the replay."""
+        graph, threads = self.graph, self.threads
+        first = graph.gpu_from
+        start, end, since = graph.start.copy(), graph.end.copy(), graph.since.copy()
+        before, bound = graph.before.copy(), graph.bound.copy()
+        gap, cause = graph.gap.copy(), graph.cause.copy()
+        plain_before, plain_bound = graph.plain_before.copy(), graph.plain_bound.copy()
+        plain_gap, plain_cause = graph.plain_gap.copy(), graph.plain_cause.copy()
+        if first:
+            position = threads.progress - threads.progress[threads.wait[threads.base]]
+            moment = timed.resumed[threads.base] + position
+            own = np.flatnonzero(threads.is_wait)
+            segment = threads.wait[own]
+            since[:first] = moment
+            start[:first] = moment
+            follows = threads.own_wait[own] >= 0
+            earlier = timed.resumed[threads.own_wait[own]] + threads.own_work[own]
+            start[segment] = np.where(follows, earlier, graph.start[segment])
+            end[:first] = since[:first] + threads.work
+            same = np.flatnonzero(graph.segments.thread[1:] == graph.segments.thread[:-1]) + 1
+            bound[same], plain_bound[same] = start[same], start[same]
+            bound[segment] = since[segment]
+            early = segment[since[segment] <= start[segment]]
+            before[early], cause[early] = early - 1, CAUSE["thread"]
+        start[first:], end[first:] = timed.start, timed.end
+        since[first:] = timed.start
+        name = np.array([0, CAUSE["stream"], CAUSE["event"], CAUSE["launch"]], dtype=np.int8)
+        kind = np.array([0, GAP["scheduling"], GAP["scheduling"], GAP["launch_latency"]], dtype=np.int8)
+        known = np.flatnonzero(timed.cause > 0)
+        why, source, node = timed.cause[known], timed.before[known], known + first
+        launched = why == _LAUNCH
+        moment = np.zeros(len(known), dtype=np.int64)
+        moment[~launched] = timed.end[source[~launched]]
+        moment[launched] = timed.resumed[source[launched]] + self.launch_work[known[launched]]
+        nodes = source + first
+        nodes[launched] = self.launch_before[known[launched]]
+        kept = (plain_cause[node] == name[why]) & (plain_gap[node] == GAP["unknown"])
+        plain_gap[node] = np.where(kept, GAP["unknown"], kind[why])
+        plain_cause[node], plain_before[node] = name[why], nodes
+        plain_bound[node] = np.minimum(moment, start[node])
+        rows = slice(first, None)
+        before[rows], bound[rows], gap[rows], cause[rows] = (
+            plain_before[rows], plain_bound[rows], plain_gap[rows], plain_cause[rows],
+        )  # fmt: skip
+        joined = np.flatnonzero(self.meeting >= 0)
+        if len(joined):
+            entered, last = timed.entered[self.meeting[joined]], timed.last[self.meeting[joined]]
+            late = (entered > timed.start[joined]) & (last >= 0)
+            node = joined[late] + first
+            since[node], before[node], bound[node] = entered[late], last[late] + first, entered[late]
+            gap[node], cause[node] = GAP[""], CAUSE["collective"]
+        return replace(
+            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause,
+            plain_before=plain_before, plain_bound=plain_bound, plain_gap=plain_gap, plain_cause=plain_cause,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What a replay computes; `cause` is _STREAM, _EVENT or _LAUNCH, and `before` a row, or behind a launch a wait."""
+
+    resumed: Array
+    start: Array
+    end: Array
+    cause: Array
+    before: Array
+    entered: Array
+    last: Array
+
+
+_STREAM, _EVENT, _LAUNCH = 1, 2, 3
+
+
+def _clip_ends(graph: Graph) -> Array:
+    """Return the ends of rows, cut where noise of the clocks has a follower start before."""
+    end, first = graph.end[graph.gpu_from :].copy(), graph.gpu_from
+    start = graph.start[first:]
+    known = np.flatnonzero(graph.stream_before >= 0)
+    np.minimum.at(end, graph.stream_before[known], np.maximum(start[known], start[graph.stream_before[known]]))
+    after, before = graph.waits.after, graph.waits.before
+    np.minimum.at(end, before, np.maximum(start[after], start[before]))
+    return end
+
+
+def _number_meetings(graph: Graph) -> tuple[Array, Array]:
+    """Return for each row the place of its collective, -1 without one, and when the last rank entered each."""
+    joined = np.flatnonzero(graph.meeting >= 0)
+    values, first, places = np.unique(graph.meeting[joined], return_index=True, return_inverse=True)
+    meeting = np.full(len(graph.meeting), -1)
+    meeting[joined] = places
+    return meeting, graph.entered[joined[first]] if len(values) else np.zeros(0, dtype=np.int64)
+
+
+def _members(meeting: Array, count: int) -> list[list[int]]:
+    """Return the rows of each collective."""
+    members: list[list[int]] = [[] for _ in range(count)]
+    rows = np.flatnonzero(meeting >= 0)
+    for row, number in zip(rows.tolist(), meeting[rows].tolist(), strict=True):
+        members[number].append(row)
+    return members
+
+
+def _sorted_waits(graph: Graph) -> tuple[Array, Array]:
+    order = np.argsort(graph.waits.after, kind="stable")
+    return graph.waits.after[order], graph.waits.before[order]
+
+
+def _thread_progress(graph: Graph, change: Change) -> _Threads:
+    """Divide the work of threads at their waits. While a thread waits it does no work."""
+    segments, first = graph.segments, graph.gpu_from
+    waiting = np.isin(graph.cause[:first], [CAUSE["sync"], CAUSE["handover"], CAUSE["backward"]])
+    since = np.where(waiting, graph.since[:first], segments.start)
+    own = segments.end - since
+    new = change.duration[:first]
+    scaled = np.where(waiting, own, np.rint(own * change.factor[:first]).astype(np.int64))
+    work = np.where((new == NONE) | waiting, scaled, new)
+    progress = np.cumsum(work) - work
+    is_first = np.ones(first, dtype=bool)
+    is_first[1:] = segments.thread[1:] != segments.thread[:-1]
+    wait = np.concatenate([np.flatnonzero(waiting), np.flatnonzero(is_first & ~waiting)])
+    wait.sort()
+    base = last_at_most(wait, np.arange(first))
+    is_wait = waiting[wait]
+    near = np.where(is_wait & ~is_first[wait], wait - 1, -1)
+    own_wait = np.where(near >= 0, base[near], -1)
+    own_work = np.where(near >= 0, progress[wait] - progress[wait[own_wait]], 0)
+    source = graph.before[wait]
+    awaited_row = np.where(is_wait & (source >= first), source - first, -1)
+    other = np.where(is_wait & (source >= 0) & (source < first), source, -1)
+    other_wait = np.where(other >= 0, base[other], -1)
+    other_work = np.where(other >= 0, progress[other] + work[other] - progress[wait[other_wait]], 0)
+    return _Threads(wait, is_wait, base, progress, work, own_wait, own_work, awaited_row, other_wait, other_work)
