@@ -1,0 +1,222 @@
+-- Why a rank comes late to a collective: what it did since it was last together with a rank that waits for it, compared with
+-- what that rank did meanwhile.
+
+-- wait_pairs(waits): each wait of wait_times() as a pair of ranks: `rank` waits for last_rank for wait_ns, from `entry_ns` to
+-- `last_entry_ns`. `id` is a number of its own. `meeting` is the collective in which the two were last together: the latest
+-- earlier one that synchronized both, maybe with others; NULL where the recording has none. Pairs of ranks that are in the
+-- same groups have the same meetings: so there are few lists of them, not one for each pair. `counts` is false for sends and
+-- receives: the stages of a pipeline wait for each other by design, but one that waits may then come late itself. Waits for
+-- a receiver that began later than its sender had ended are left out.
+create or replace macro wait_pairs(waits) as table
+with _known as materialized (
+    select
+        run, number, rank, last_rank, wait_ns, source, device, is_p2p,
+        start_ns as entry_ns,
+        last_start_ns as last_entry_ns
+    from query_table(waits)
+    where last_rank is not null
+),
+_collectives as materialized (
+    select run, number, list(rank order by rank) as members from _known where not is_p2p group by run, number
+),
+_teams as materialized (
+    select run, members, row_number() over (order by run, members) as team
+    from (select distinct run, members from _collectives)
+),
+_members as materialized (
+    select run, team, unnest(members) as rank from _teams
+),
+_pairs as (
+    select p.run, p.last_rank, p.rank, list(l.team order by l.team) as teams
+    from (select distinct run, last_rank, rank from _known where wait_ns > 0) as p
+    join _members as l on p.run = l.run and p.last_rank = l.rank
+    join _members as m on l.run = m.run and l.team = m.team and p.rank = m.rank
+    group by p.run, p.last_rank, p.rank
+),
+_circles as materialized (
+    select *, dense_rank() over (order by run, teams) as circle from _pairs
+),
+_meetings as (
+    select c.circle, c.rank, k.number, k.last_entry_ns as at_ns
+    from (select distinct circle, run, rank, unnest(teams) as team from _circles) as c
+    join _teams as t on c.run = t.run and c.team = t.team
+    join _collectives as m on t.run = m.run and t.members = m.members
+    join _known as k on m.run = k.run and m.number = k.number and c.rank = k.rank
+),
+_waiting as (
+    select k.*, c.circle
+    from _known as k
+    left join _circles as c on k.run = c.run and k.last_rank = c.last_rank and k.rank = c.rank
+    where k.wait_ns > 0 and k.rank <> k.last_rank and k.entry_ns + k.wait_ns = k.last_entry_ns
+)
+select
+    row_number() over () as id,
+    w.run, w.number, w.rank, w.last_rank, w.wait_ns, w.entry_ns, w.last_entry_ns,
+    not w.is_p2p as counts,
+    m.number as meeting
+from _waiting as w
+asof left join _meetings as m on w.circle = m.circle and w.rank = m.rank and w.entry_ns > m.at_ns;
+
+-- approaches(pairs, waits, lanes): what lies between the last meeting of a pair of wait_pairs() and their entries into the
+-- collective, for the last rank with `sign` 1 and for the one that waits with -1: from `begin_ns` to `entry_ns`, by the
+-- rank's own clock, on the lane of its kernel. They begin when the last rank entered the meeting; without one, at the first
+-- row of either lane. So the two lengths, each times its sign, add up to the wait (where clocks drift, up to the drift).
+-- Lanes have lane, run, source, rank, device and first_ns.
+create or replace macro approaches(pairs, waits, lanes) as table
+with _sides as (
+    select id, run, number, last_rank, rank, -1 as sign, meeting from query_table(pairs)
+    union all
+    select id, run, number, last_rank, last_rank, 1, meeting from query_table(pairs)
+),
+_placed as materialized (
+    select
+        s.id, s.run, s.last_rank, s.rank, s.sign, s.meeting, l.lane,
+        w.start_ns as entry_ns,
+        w.last_start_ns as last_entry_ns,
+        max(w.last_start_ns - l.first_ns) over (partition by s.id) as recorded_ns
+    from _sides as s
+    join query_table(waits) as w on s.run = w.run and s.number = w.number and s.rank = w.rank
+    join query_table(lanes) as l
+        on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
+)
+select
+    p.id, p.run, p.last_rank, p.sign, p.lane, p.entry_ns,
+    case when p.meeting is null then p.last_entry_ns - p.recorded_ns else m.last_start_ns end as begin_ns
+from _placed as p
+left join query_table(waits) as m on p.run = m.run and p.meeting = m.number and p.rank = m.rank;
+
+-- states(rows, cuts): what each lane does between some instants. Rows have lane, layer (0: compute, 1: communication, 2:
+-- copies), code (a number from 1 to 4095), start_ns, end_ns and launched_ns, the end of the call that launched them (NULL:
+-- not recorded). Cuts have lane, at_ns and cell, a number from 1 that grows with the lane and falls with the time; a cell is
+-- the time from the cut before. A row is one stretch of time of a lane and cell in which nothing changes: `layer` is the
+-- lowest of a row that runs, 3 where none does, `code` that row's. Of several rows of one layer the one that began first
+-- counts until it ends, then the next one. An idle stretch has the launched_ns of the row that ends it: of several that
+-- begin together the earliest.
+-- The pieces of a layer that remain follow each other, so one running sum holds the codes of all layers, 12 bits each. The
+-- events run backward in time, because an idle stretch takes its cause from the row that ends it: the number of the latest
+-- start so far and that row's launched_ns are one number, too.
+create or replace macro states(rows, cuts) as table
+with _ordered as (
+    select
+        lane, layer, code, start_ns, end_ns, launched_ns,
+        ((4 * lane + layer)::hugeint << 64) as base,
+        max(base + end_ns) over (rows between unbounded preceding and current row) as latest
+    from (
+        select lane, layer, code, start_ns, end_ns, launched_ns
+        from query_table(rows)
+        order by 4 * lane + layer, start_ns, end_ns desc, launched_ns nulls last, code
+    )
+),
+_covered as (
+    select
+        lane, layer, code, start_ns, end_ns, launched_ns,
+        greatest(lag(latest) over () - base, -4611686018427387904)::bigint as covered_ns
+    from _ordered
+),
+_pieces as materialized (
+    select
+        lane,
+        greatest(start_ns, coalesce(covered_ns, start_ns)) as start_ns,
+        end_ns,
+        code::bigint << (12 * layer) as step,
+        case when coalesce(covered_ns <= start_ns, true) then coalesce(launched_ns + 4611686018427387905, 0) end as launched
+    from _covered
+    where coalesce(end_ns > covered_ns or end_ns = start_ns and start_ns = covered_ns, true)
+),
+_events as (
+    select lane, start_ns as at_ns, -step as step, launched, null::bigint as cell from _pieces
+    union all
+    select lane, end_ns, step, null, null from _pieces
+    union all
+    select lane, at_ns, 0, null, cell from hint_small(cuts)
+),
+_sums as (
+    select
+        lane, at_ns,
+        lead(lane) over () as next_lane,
+        lead(at_ns) over () as next_ns,
+        sum(step) over (rows between unbounded preceding and current row) as codes,
+        max(cell) over (rows between unbounded preceding and current row) as cell,
+        max((place::hugeint << 64) + launched) over (rows between unbounded preceding and current row) as launched
+    from (
+        select *, row_number() over () as place
+        from (select lane, at_ns, step, launched, cell from _events order by lane, at_ns desc, launched desc nulls first)
+    )
+)
+select
+    lane, cell,
+    next_ns as start_ns,
+    at_ns as end_ns,
+    case
+        when codes & 4095 > 0 then 0
+        when (codes >> 12) & 4095 > 0 then 1
+        when codes > 0 then 2
+        else 3
+    end as layer,
+    case layer when 0 then codes & 4095 when 1 then (codes >> 12) & 4095 when 2 then codes >> 24 end::integer as code,
+    case when layer = 3 then nullif(launched & 18446744073709551615, 0) - 4611686018427387905 end::bigint as launched_ns
+from _sums
+where lane = next_lane and next_ns < at_ns;
+
+-- inherited_waits(pairs, approaches, cells): the waits of wait_pairs() that delayed their rank: it did not compute when they
+-- ended. Of waits that overlap on a lane, the one that ends last counts. `place` numbers them on their lane. Cells are the
+-- rows of states(), with all entries and ends of waits among the cuts; those of one cell and layer may be one row.
+create or replace macro inherited_waits(pairs, approaches, cells) as table
+with _computing as (
+    select e.lane, e.end_ns as at_ns
+    from query_table(cells) as e
+    join query_table(cells) as s on e.lane = s.lane and e.end_ns = s.start_ns
+    where e.layer = 0 and s.layer = 0
+),
+_ended as (
+    select p.id, a.lane, p.entry_ns, p.last_entry_ns, p.wait_ns
+    from query_table(pairs) as p
+    join query_table(approaches) as a on p.id = a.id and a.sign = -1
+    anti join _computing as c on a.lane = c.lane and p.last_entry_ns = c.at_ns
+),
+_followed as (
+    select
+        *,
+        min(entry_ns) over (
+            partition by lane order by last_entry_ns, entry_ns, id rows between 1 following and unbounded following
+        ) as next_entry_ns
+    from _ended
+)
+select id, lane, entry_ns, last_entry_ns, wait_ns, row_number() over (partition by lane order by last_entry_ns, id) as place
+from _followed
+where coalesce(next_entry_ns >= last_entry_ns, true);
+
+-- inheritances(approaches, inherited): which inherited waits lie wholly in which approaches of their rank. A row is `id` and
+-- sign of an approach, and the id of the pair that waited, `from_id`, with its wait_ns.
+create or replace macro inheritances(approaches, inherited) as table
+with _reach as (
+    select a.id, a.sign, a.last_rank, a.run, a.lane, f.place as first_place, l.place as last_place
+    from query_table(approaches) as a
+    asof join query_table(inherited) as f on a.lane = f.lane and a.begin_ns <= f.entry_ns
+    asof join query_table(inherited) as l on a.lane = l.lane and a.entry_ns >= l.last_entry_ns
+)
+select r.id, r.sign, r.run, r.last_rank, i.id as from_id, i.wait_ns
+from (
+    select id, sign, run, last_rank, lane, unnest(range(first_place, last_place + 1)) as place
+    from _reach
+    where first_place <= last_place
+) as r
+join query_table(inherited) as i on r.lane = i.lane and r.place = i.place;
+
+-- delay_weights(pairs, inheritances, most_hops): how often the approaches of each pair count as delay. Each wait that `counts`
+-- does once. A wait within an approach is no delay of its own rank but of the one that it waited for: in its place, with the
+-- sign of the approach and as often, count the approaches to the collective of that wait, and so on, back to where the ranks
+-- were together. A row is one pair and hop, 0 for the wait itself.
+-- The times of all approaches, each times its sign and weights and without the waits carried back, add up to all waits.
+create or replace macro delay_weights(pairs, inheritances, most_hops) as table
+with recursive _waits(hop, id, weight) as (
+    select 0, id, 1::hugeint from query_table(pairs) where counts
+    union all
+    select any_value(w.hop) + 1, i.from_id, sum(w.weight * i.sign)
+    from _waits as w
+    join query_table(inheritances) as i on w.id = i.id
+    where w.hop < most_hops
+    group by i.from_id
+    having sum(w.weight * i.sign) <> 0
+)
+select hop, id, weight from _waits;

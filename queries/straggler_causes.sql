@@ -1,0 +1,267 @@
+-- Why ranks come late to collectives, and how much waiting of other ranks each cause costs.
+-- A row is one run, late rank, cause and detail. Each wait of collective_wait is explained by a comparison: what the last
+-- rank did since it was last together with the rank that waits, less what that rank did, so that the differences add up to the
+-- wait. They were together when the last rank entered the latest collective that synchronized both. Each nanosecond counts
+-- once: compute, then communication, then copies, else idle with its cause as in idle_causes (of a gap that a meeting cuts
+-- each part by itself). A wait of the late rank in another collective, or for a send or receive, is no cause of its own: it is
+-- carried back to the rank that it waited for, and so on. So cost_ns of all rows of a run add up to wait_ns of stragglers.
+-- Below 0 the rank spent less time on it than those that waited. A delay that a greater one of another rank hides costs next
+-- to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
+-- /// query
+-- title = "Causes of late ranks"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
+-- [params]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
+-- min_gap_ns = { default = 30000, about = "a longer gap before work that was launched in time is a dependency, not overhead" }
+-- [columns]
+-- run = "common"
+-- rank = "common"
+-- cause = "compute, communication, copies; if idle host, dependency, overhead, unknown; start: not yet recorded; wait: not carried back."
+-- detail = "Class of the kernels, kind of collective, memcpy or memset; NULL for idle time."
+-- cost_ns = "Waits of other ranks because of it, added up."
+-- direct_ns = "The part of it in collectives that this rank entered last."
+-- inherited_ns = "The part that reached collectives through the lateness of other ranks."
+-- of_rank_time_ratio = "cost_ns / rank_time_ns."
+-- rank_time_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
+-- [report]
+-- section = "communication"
+-- order = 4
+-- show_if = "cost_ns > 0"
+-- without = "no rank waits for another one in a collective found on both: ingest the traces of all ranks as one run"
+-- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."
+-- unknown = "Why ranks are late is not known: no collective was found on several ranks."
+-- [[report.findings]]
+-- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause = 'compute'"
+-- by = "cost_ns"
+-- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- advice = "Compare the rank's clocks, power and temperature, and its share of the work, with those of another one."
+-- [[report.findings]]
+-- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause = 'host'"
+-- by = "cost_ns"
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- advice = "See what its CPU threads do meanwhile: data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
+-- [[report.findings]]
+-- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause not in ('compute', 'host')"
+-- by = "cost_ns"
+-- text = "{where} is late because of {cause}, which takes longer than on the others; they wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('executions')
+),
+matched as materialized (
+    from match_ranks('communication')
+),
+offsets as materialized (
+    from rank_offsets('matched')
+),
+waits as materialized (
+    from wait_times('matched', 'offsets')
+),
+activity as not materialized (
+    select run, source, rank, pid, device, kind, name, start_ns, end_ns, dur_ns, correlation, stream
+    from gpu_activity
+    where matches(run, $run) and has_valid_interval(start_ns, end_ns)
+),
+calls as not materialized (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where api in ('runtime', 'driver') and matches(run, $run)
+),
+launched as (
+    select
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'kind': kind, 'call_end_ns': call_end_ns} as part
+    from with_calls('activity', 'calls')
+),
+devices as materialized (  -- those whose waits are known
+    select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
+    from (select distinct run, source, rank, device from waits where last_rank is not null)
+),
+lanes as materialized (
+    select d.lane, d.run, d.source, d.rank, d.device, w.first_ns, w.last_ns
+    from devices as d
+    join (
+        select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
+        from activity
+        group by run, source, rank, device
+    ) as w
+        on d.run = w.run and d.source = w.source and d.rank = w.rank and d.device is not distinct from w.device
+),
+work as (
+    select
+        d.lane,
+        case
+            when w.part.kind in ('memcpy', 'memset') then 2
+            when w.class = 'communication' then 1
+            else 0
+        end::tinyint as layer,
+        case when w.part.kind = 'kernel' then coalesce(w.collective, w.class) else w.part.kind end as detail,
+        w.start_ns, w.end_ns,
+        w.part.call_end_ns as launched_ns
+    from with_class('launched') as w
+    join hint_small('devices') as d
+        on w.run = d.run and w.source = d.source and w.rank = d.rank and w.device is not distinct from d.device
+),
+codes as materialized (
+    select detail, (row_number() over (order by detail))::integer as code
+    from (
+        select class as detail from kernel_rules
+        union
+        select collective from kernel_rules where collective is not null
+        union
+        select unnest(['unclassified', 'unknown', 'graph', 'memcpy', 'memset'])
+    )
+),
+coded as (
+    select w.lane, w.layer, c.code, w.start_ns, w.end_ns, w.launched_ns
+    from work as w
+    join hint_small('codes') as c on w.detail = c.detail
+),
+pairs as materialized (
+    from wait_pairs('waits')
+),
+ways as materialized (
+    from approaches('pairs', 'waits', 'lanes')
+),
+cuts as materialized (
+    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
+    from (
+        select lane, begin_ns as at_ns from ways
+        union
+        select lane, entry_ns from ways
+        union
+        select w.lane, p.last_entry_ns from ways as w join pairs as p on w.id = p.id where w.sign = -1
+    )
+),
+cells as materialized (
+    select
+        s.lane, s.cell, s.layer, s.code,
+        case
+            when s.layer < 3 then null
+            when s.end_ns <= l.first_ns then 'start'
+            when s.launched_ns is null then 'unknown'
+            when s.launched_ns > s.start_ns then 'host'
+            when s.end_ns - s.start_ns > $min_gap_ns then 'dependency'
+            else 'overhead'
+        end as idle_cause,
+        sum(s.end_ns - s.start_ns) as dur_ns,
+        min(s.start_ns) as start_ns,
+        max(s.end_ns) as end_ns
+    from states('coded', 'cuts') as s
+    join hint_small('lanes') as l on s.lane = l.lane
+    group by s.lane, s.cell, s.layer, s.code, idle_cause
+),
+inherited as materialized (
+    from inherited_waits('pairs', 'ways', 'cells')
+),
+inside as materialized (
+    from inheritances('ways', 'inherited')
+),
+weights as materialized (
+    select
+        id,
+        sum(weight) as weight,
+        coalesce(sum(weight) filter (hop = 0), 0) as direct_weight,
+        coalesce(sum(weight) filter (hop < 100), 0) as carried_weight
+    from delay_weights('pairs', 'inside', 100)
+    group by id
+),
+spans as materialized (
+    select
+        a.run, a.last_rank, a.lane, a.begin_ns, a.entry_ns,
+        sum(a.sign * w.weight) as weight,
+        sum(a.sign * w.direct_weight) as direct_weight
+    from ways as a
+    join weights as w on a.id = w.id
+    group by a.run, a.last_rank, a.lane, a.begin_ns, a.entry_ns
+),
+-- one cut at a time, for cuts joined with each other by lane alone would be millions of rows
+entries as materialized (
+    select s.run, s.last_rank, s.lane, s.begin_ns, s.weight, s.direct_weight, c.cell as entry_cell
+    from spans as s
+    join cuts as c on s.lane = c.lane and s.entry_ns = c.at_ns
+),
+weighted as (
+    select s.run, s.last_rank, unnest(range(s.entry_cell, c.cell)) as cell, s.weight, s.direct_weight
+    from entries as s
+    join cuts as c on s.lane = c.lane and s.begin_ns = c.at_ns
+),
+wait_ends as materialized (
+    select i.lane, i.entry_ns, c.cell as end_cell
+    from inherited as i
+    join cuts as c on i.lane = c.lane and i.last_entry_ns = c.at_ns
+),
+waiting as materialized (
+    select unnest(range(w.end_cell, c.cell)) as cell
+    from wait_ends as w
+    join cuts as c on w.lane = c.lane and w.entry_ns = c.at_ns
+),
+charges as (
+    select
+        w.run, w.last_rank as rank,
+        case when i.cell is null then c.layer else 4 end as layer,
+        case when i.cell is null then c.code end as code,
+        case when i.cell is null then c.idle_cause end as idle_cause,
+        sum(w.weight * c.dur_ns) as cost_ns,
+        sum(w.direct_weight * c.dur_ns) as direct_ns
+    from (
+        select run, last_rank, cell, sum(weight) as weight, sum(direct_weight) as direct_weight
+        from weighted
+        group by run, last_rank, cell
+    ) as w
+    join cells as c on w.cell = c.cell
+    left join waiting as i on c.cell = i.cell
+    group by all
+    union all
+    select
+        i.run, i.last_rank, 4, null, null,
+        -sum(i.sign * w.carried_weight * i.wait_ns), -sum(i.sign * w.direct_weight * i.wait_ns)
+    from inside as i
+    join weights as w on i.id = w.id
+    group by i.run, i.last_rank
+),
+rank_times as (
+    select run, sum(last_ns - first_ns) as rank_time_ns from lanes group by run
+),
+costs as (
+    select
+        c.run, c.rank,
+        case c.layer
+            when 0 then 'compute'
+            when 1 then 'communication'
+            when 2 then 'copies'
+            when 3 then c.idle_cause
+            else 'wait'
+        end as cause,
+        k.detail,
+        sum(c.cost_ns) as cost_ns,
+        sum(c.direct_ns) as direct_ns
+    from charges as c
+    left join codes as k on c.code = k.code
+    group by c.run, c.rank, cause, k.detail
+    having sum(c.cost_ns) <> 0 or sum(c.direct_ns) <> 0
+),
+ranks as (
+    select m.run, m.rank, r.rank_time_ns
+    from (select distinct run, rank from matched) as m
+    left join rank_times as r on m.run = r.run
+)
+select
+    r.run, r.rank, c.cause, c.detail,
+    case when r.rank_time_ns is not null then as_bigint(coalesce(c.cost_ns, 0)) end as cost_ns,
+    case when r.rank_time_ns is not null then as_bigint(coalesce(c.direct_ns, 0)) end as direct_ns,
+    case when r.rank_time_ns is not null then as_bigint(coalesce(c.cost_ns - c.direct_ns, 0)) end as inherited_ns,
+    coalesce(c.cost_ns, 0) / nullif(r.rank_time_ns, 0) as of_rank_time_ratio,
+    as_bigint(r.rank_time_ns) as rank_time_ns
+from ranks as r
+left join costs as c on r.run = c.run and r.rank = c.rank
+where matches(r.rank, $rank)
+order by r.run, c.cost_ns desc nulls last, r.rank, c.cause, c.detail

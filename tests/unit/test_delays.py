@@ -1,0 +1,241 @@
+"""Why a rank comes late to a collective: an exact sum over what it did, compared with a brute-force oracle."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from tests.memory import MemoryStore
+from tests.properties import examples
+from tests.ranks import kernel, note
+
+GROUPS = ((0, 1, 2, 3), (0, 1), (2, 3), (0, 2), (1, 3))
+NAMES = {"gemm": "volta_sgemm_128x32_nt", "attention": "flash_fwd_kernel", "norm": "layer_norm_kernel"}
+MIN_GAP_NS = 5
+Charges = Counter[tuple[int, str, str | None]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a device: compute (layer 0), communication (1) or copies (2)."""
+
+    start: int
+    end: int
+    layer: int
+    detail: str
+    launched: int | None
+
+
+@dataclass
+class Job:
+    """Ranks whose clocks agree: what each device runs, and the collectives with each rank's entry."""
+
+    rows: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    collectives: list[dict[int, int]] = field(default_factory=list)
+    kernels: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    known: dict[tuple[int, int], Charges] = field(default_factory=dict)
+    states: dict[tuple[int, int], tuple[str, str | None]] = field(default_factory=dict)
+
+    def add(
+        self, rank: int, start: int, end: int, detail: str, launched: int | None, stream: int = 7
+    ) -> dict[str, Any]:
+        """Add a row, with the call that launched it, and return it as a row of its table."""
+        correlation = len(self.kernels) + len(self.copies)
+        layer = {"memcpy": 2, "all_reduce": 1}.get(detail, 0)
+        self.rows[rank].append(Row(start, end, layer, detail, launched))
+        placed = {"pid": rank, "correlation": correlation, "stream": stream}
+        if launched is not None:
+            call = {"rank": rank, "pid": rank, "tid": 1, "api": "runtime", "correlation": correlation}
+            self.calls.append(call | {"name": "cudaLaunchKernel", "start_ns": launched - 3, "dur_ns": 3})
+        if detail == "memcpy":
+            self.copies.append(
+                {"rank": rank, "device": 0, "start_ns": start, "dur_ns": end - start, "direction": "HtoD"} | placed
+            )
+            return self.copies[-1]
+        name = {"name": NAMES[detail]} if detail in NAMES else {}
+        self.kernels.append(kernel(rank, start, end) | placed | name)
+        return self.kernels[-1]
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        return {"kernels": self.kernels, "collectives": self.notes, "api_calls": self.calls, "memcpys": self.copies}
+
+    @cached_property
+    def last(self) -> list[int]:
+        return [min(rank for rank, at in each.items() if at == max(each.values())) for each in self.collectives]
+
+    def begin(self, number: int, waiter: int) -> int:
+        """When the waiting rank and the last one were together; without a meeting, the first row of either."""
+        pair = {waiter, self.last[number]}
+        met = [
+            max(other.values())
+            for other in self.collectives
+            if pair <= set(other) and max(other.values()) < self.collectives[number][waiter]
+        ]
+        return max(met, default=min(row.start for rank in pair for row in self.rows[rank]))
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return all waits, as collective and waiting rank."""
+        return [
+            (number, rank)
+            for number, each in enumerate(self.collectives)
+            for rank, entry in each.items()
+            if entry < max(each.values())
+        ]
+
+    @cached_property
+    def all_cuts(self) -> dict[int, set[int]]:
+        cuts: dict[int, set[int]] = {rank: set() for rank in range(4)}
+        for number, waiter in self.pairs:
+            entries = self.collectives[number]
+            for rank in (waiter, self.last[number]):
+                cuts[rank] |= {self.begin(number, waiter), entries[rank]}
+            cuts[waiter].add(max(entries.values()))
+        return cuts
+
+    def state(self, rank: int, at: int) -> tuple[str, str | None]:
+        """Return what the rank does in the nanosecond from `at` on."""
+        if (rank, at) not in self.states:
+            self.states[rank, at] = self._state(rank, at)
+        return self.states[rank, at]
+
+    def _state(self, rank: int, at: int) -> tuple[str, str | None]:
+        order = sorted(self.rows[rank], key=lambda row: (row.layer, row.start, -row.end))
+        running = [row for row in order if row.start <= at < row.end]
+        if running:
+            layer = running[0].layer
+            return ("compute", "communication", "copies")[layer], running[0].detail
+        coming = min(row.start for row in order if row.start > at)
+        edges = self.all_cuts[rank] | {row.end for row in order}
+        start, end = max(edge for edge in edges if edge <= at), min({coming, *(edge for edge in edges if edge > at)})
+        if end <= min(row.start for row in order):
+            return "start", None
+        launches = [row.launched for row in order if row.start == coming and row.launched is not None]
+        if not launches:
+            return "unknown", None
+        if min(launches) > start:
+            return "host", None
+        return ("dependency" if end - start > MIN_GAP_NS else "overhead"), None
+
+    def computes_across(self, rank: int, at: int) -> bool:
+        return {self.state(rank, at - 1)[0], self.state(rank, at)[0]} == {"compute"}
+
+    @cached_property
+    def inherited(self) -> dict[int, list[tuple[int, int, int]]]:
+        """Return the waits that delayed each rank: entry, end and collective."""
+        kept: dict[int, list[tuple[int, int, int]]] = {}
+        for rank in range(4):
+            ended = sorted(
+                (max(each.values()), each[rank], number)
+                for number, each in enumerate(self.collectives)
+                if rank in each and self.last[number] != rank and each[rank] < max(each.values())
+            )
+            open_waits = [
+                wait for wait in ended if wait[0] == max(self.all_cuts[rank]) or not self.computes_across(rank, wait[0])
+            ]
+            kept[rank] = [
+                (entry, end, number)
+                for place, (end, entry, number) in enumerate(open_waits)
+                if all(later[1] >= end for later in open_waits[place + 1 :])
+            ]
+        return kept
+
+    def charges(self, number: int, waiter: int) -> Charges:
+        """Return what one rank's wait is charged to, back through the waits that it inherited."""
+        if (number, waiter) in self.known:
+            return self.known[number, waiter]
+        charges: Charges = Counter()
+        for rank, weight in ((self.last[number], 1), (waiter, -1)):
+            begin, end = self.begin(number, waiter), self.collectives[number][rank]
+            carried = [wait for wait in self.inherited[rank] if begin <= wait[0] and wait[1] <= end]
+            for at in range(begin, end):
+                if any(entry <= at < until for entry, until, _ in carried):
+                    continue
+                inside = any(entry <= at < until for entry, until, _ in self.inherited[rank])
+                cause, detail = ("wait", None) if inside else self.state(rank, at)
+                charges[self.last[number], cause, detail] += weight
+            for _, _, source in carried:
+                for key, value in self.charges(source, rank).items():
+                    charges[key] += weight * value
+        self.known[number, waiter] = charges
+        return charges
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    job = Job()
+    now, busy = [draw(st.integers(100, 104)) for _ in range(4)], Counter[tuple[int, ...]]()
+    for number in range(draw(st.integers(2, 6))):
+        members = draw(st.sampled_from(GROUPS))
+        for rank in members:
+            for _ in range(draw(st.integers(0, 2))):
+                start = now[rank] + draw(st.sampled_from((0, 0, 3, 8)))
+                now[rank] = start + draw(st.integers(1, 9))
+                launched = draw(st.sampled_from((None, start - 2, start - 40)))
+                job.add(rank, start, now[rank], draw(st.sampled_from((*NAMES, "memcpy"))), launched)
+        _enter(job, members, now, busy, number, computes=draw(st.booleans()))
+    _enter(job, GROUPS[0], now, busy, 99, computes=False)
+    return job
+
+
+def _enter(
+    job: Job, members: tuple[int, ...], now: list[int], busy: Counter[tuple[int, ...]], seq: int, *, computes: bool
+) -> None:
+    """Add a collective; with `computes`, the ranks go on meanwhile."""
+    entries = {rank: max(now[rank], busy[members]) for rank in members}
+    busy[members] = max(entries.values()) + 4
+    job.collectives.append(entries)
+    for rank, entry in entries.items():
+        row = job.add(rank, entry, busy[members], "all_reduce", entry - 30, 20 + GROUPS.index(members))
+        noted = {"group_name": str(GROUPS.index(members)), "group_ranks": list(members), "pid": rank}
+        job.notes.append(note(row, seq, len(members), **noted))
+        if not computes:
+            now[rank] = busy[members]
+
+
+def answers(memory: MemoryStore, job: Job) -> list[dict[str, Any]]:
+    return memory.filled(job.tables()).query("straggler_causes", min_gap_ns=MIN_GAP_NS).to_pylist()
+
+
+def charged(rows: Sequence[dict[str, Any]]) -> Charges:
+    return Counter({(row["rank"], row["cause"], row["detail"]): row["cost_ns"] for row in rows if row["cost_ns"]})
+
+
+@given(jobs())
+@examples(8)
+def test_causes_are_those_of_a_walk_through_every_nanosecond(memory: MemoryStore, job: Job) -> None:
+    expected: Charges = Counter()
+    for number, rank in job.pairs:
+        for key, value in job.charges(number, rank).items():
+            expected[key] += value
+    rows = answers(memory, job)
+    assert charged(rows) == {key: value for key, value in expected.items() if value}
+    waits = sum(max(each.values()) - entry for each in job.collectives for entry in each.values())
+    assert sum(row["cost_ns"] for row in rows) == waits
+
+
+def test_a_wait_in_another_group_is_charged_to_the_rank_that_caused_it(memory: MemoryStore) -> None:
+    """Rank 1 computes 50 ns longer, rank 0 waits for it, and ranks 2 and 3 wait for both: all because of rank 1."""
+    job = Job()
+    now, busy = [0, 0, 0, 0], Counter[tuple[int, ...]]()
+    for seq in (1, 2):
+        for rank in range(4):
+            long = 50 if rank == 1 and seq == 2 else 0
+            job.add(rank, now[rank], now[rank] + 100 + long, "gemm", now[rank] - 60)
+            now[rank] += 100 + long
+        for members in GROUPS[1:3]:
+            _enter(job, members, now, busy, seq, computes=False)
+        for rank in range(4):
+            job.add(rank, now[rank], now[rank] + 20, "norm", now[rank] - 60)
+            now[rank] += 20
+        _enter(job, GROUPS[0], now, busy, seq, computes=False)
+    row = answers(memory, job)[0]
+    assert (row["rank"], row["cause"], row["detail"], row["cost_ns"]) == (1, "compute", "gemm", 3 * 50)
+    assert (row["direct_ns"], row["inherited_ns"]) == (50, 100)
