@@ -67,8 +67,8 @@ def nvprof_text(data: bytes) -> None:
     build_diagnostics(printed.diagnostics, OF_NVPROF)
 
 
-def kineto_clean(data: bytes) -> None:
-    """A damaged piece of a trace, event by event; the parser takes all that became of it."""
+def kineto_recovery(data: bytes) -> None:
+    """Recover the events of a damaged chunk; the parser takes every rewritten one."""
     diagnostics = DiagnosticCounts()
     lines, _ = rewrite_chunk(data, 1_700_000_000_000_000_000, diagnostics)
     for parsed in _parser().parse_repaired(lines, lambda shapes: [0] * len(shapes)):
@@ -215,7 +215,7 @@ TARGETS = {
             tuple(text.encode() for text in _PIECES),
             ('{"ph":', '"args":{', '"ts":', "},", "NaN", "\\u00", "]"),
         )
-        for name, run in (("kineto_clean", kineto_clean), ("kineto_parser", kineto_parser))
+        for name, run in (("kineto_recovery", kineto_recovery), ("kineto_parser", kineto_parser))
     },
 }
 """One line for each parser."""
