@@ -61,7 +61,7 @@ def rewrite_chunk(data: bytes, base_ns: int, diagnostics: DiagnosticCounts) -> t
     """Return the events of a whole array as JSON lines, and the number of those that are skipped."""
     reader = LineCollector()
     chunk = Chunk(0, 0, memoryview(data), len(data), is_last=True)
-    rows, _ = recovery.recover(CLEAN, chunk, Trace(array_form=True), reader, base_ns)
+    rows, _ = recovery.recover(CLEAN, chunk, Trace(array_form=True), reader, base_ns, lambda: None)
     diagnostics.merge(rows.diagnostics)
     return reader.lines, rows.events_skipped
 

@@ -92,14 +92,52 @@ def test_a_second_list_of_events_in_one_document_is_counted(tmp_path: Path) -> N
     assert (lab.kernels, lab.counts, lab.diagnostics()) == (["one"], (2, 1, 1), {"events_twice"})
 
 
-@pytest.mark.parametrize("is_damaged", [False, True])
-def test_objects_inside_a_large_event_are_not_taken_for_events(tmp_path: Path, is_damaged: bool) -> None:
-    kids = ",".join([f'{{"ph":"X","name":"kid","ts":1,"note":"]}}{"x" * 20}"}}'] * 300_000)
-    large = f'{{"ph":"X","cat":"cpu_op","args":{{"a":[{kids}]}},"ts":1,"name":{"nan" if is_damaged else 1}}}'
-    lab = ingest_bytes(tmp_path, document(GOOD, large, GOOD))
-    assert lab.counts == ((3, 2, 1) if is_damaged else (3, 3, 0))
+def write_large_event(kids: int, name: str = '"large"') -> str:
+    """Write an event whose arguments hold objects that look like events, of 62 bytes each."""
+    listed = ",".join([f'{{"ph":"X","name":"kid","ts":1,"note":"]}}{"x" * 20}"}}'] * kids)
+    return f'{{"ph":"X","cat":"cpu_op","name":{name},"args":{{"a":[{listed}]}},"ts":1}}'
+
+
+@pytest.mark.parametrize(
+    ("damaged", "code"),
+    [("none", None), ("at its end", "event_lost"), ("nan", "event_lost"), ('"a"b"', "event_too_large")],
+)
+def test_objects_inside_a_large_event_are_not_taken_for_events(tmp_path: Path, damaged: str, code: str | None) -> None:
+    large = write_large_event(300_000, damaged if damaged in ("nan", '"a"b"') else '"large"')
+    lab = ingest_bytes(tmp_path, document(GOOD, large[:-1] + ',"dur":nan}' if damaged == "at its end" else large, GOOD))
+    assert lab.counts == ((3, 2, 1) if code else (3, 3, 0))
     assert lab.rows("other_events") == []
-    assert lab.diagnostics() == ({"event_lost"} if is_damaged else set())
+    assert lab.diagnostics() == ({code} if code else set())
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("kids", [100, 1_000], ids=["over chunks", "too large"])
+@pytest.mark.parametrize("name", ['"large"', "nan", '"a"b"'])
+@pytest.mark.parametrize("is_cut", [False, True], ids=["", "cut off"])
+def test_objects_inside_an_event_over_many_chunks_are_not_taken_for_events(
+    tmp_path: Path, kids: int, name: str, *, is_cut: bool
+) -> None:
+    large = write_large_event(kids, name)
+    text = document(GOOD, GOOD, large)[:-100] if is_cut else document(GOOD, GOOD, large, GOOD)
+    lab = ingest_bytes(tmp_path, text)
+    assert lab.rows("other_events") == []
+    is_kept = kids == 100 and name != '"a"b"' and not is_cut
+    assert lab.counts == ((3, 2, 1) if is_cut else (4, 4, 0) if is_kept else (4, 3, 1))
+
+
+def test_a_damaged_event_is_one_whatever_objects_it_holds(tmp_path: Path) -> None:
+    damaged = QUOTED[:-1] + ',"args":{"kids":[{"ph":"X","ts":1},{"ph":"X","ts":2}],"inner":{"ph":"X"}}}'
+    lab = ingest_bytes(tmp_path, document(GOOD, *[damaged] * 500, GOOD))
+    assert lab.counts == (502, 2, 500)
+
+
+def test_events_joined_by_damage_are_each_counted(tmp_path: Path) -> None:
+    joined = [
+        '{"ph":"X","name":"a,{"ph":"X","name":"b"}',
+        '{"ph":"X","args":{"a":1,"ph":"X","name":"b"}',
+        '{"ph":"X","pid": {"ph":"X","name":"b"}',
+    ]
+    assert ingest_bytes(tmp_path, document(GOOD, *joined, GOOD)).counts == (8, 3, 5)
 
 
 def test_a_million_open_brackets_are_skipped_at_once(tmp_path: Path) -> None:
@@ -237,6 +275,15 @@ def test_time_grows_with_the_damage_and_not_with_its_square(tmp_path: Path, dama
     small = seconds(tmp_path / "small", document(*[damaged] * count))
     large = seconds(tmp_path / "large", document(*[damaged] * (count * 8)))
     assert large < max(24 * small, 1)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ['"', "[1,", '{"ph":"X","args":{"kids":[{"ph":"X"},{"ph":"X"},{"ph":"X"},', "}]", '\\"', "[{", ",{", "1,"],
+)
+def test_two_megabytes_of_any_token_take_at_most_seconds(tmp_path: Path, damaged: str) -> None:
+    ingest_bytes(tmp_path / "warm", document(GOOD))
+    assert seconds(tmp_path, document(GOOD, damaged * (2_000_000 // len(damaged)) + GOOD, GOOD)) < 2.5
 
 
 def test_a_million_keys_before_the_events_cost_little(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ events; from there on all events take the same path.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -37,13 +37,21 @@ class ChunkReader:
     """Reads chunks of one file, one after another; each thread has a reader of its own."""
 
     def __init__(
-        self, connection: Connection, parser: Parser, queue: "EventQueue", mapper: Mapper, *, base_ns: int
+        self,
+        connection: Connection,
+        parser: Parser,
+        queue: "EventQueue",
+        mapper: Mapper,
+        *,
+        base_ns: int,
+        check_stop: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._parser = parser
         self._queue = queue
         self._mapper = mapper
         self._base_ns = base_ns
+        self._check_stop = check_stop
 
     def parse_chunk(self, events: memoryview) -> ParsedChunk | None:
         """Parse events that are undamaged; None where they are not."""
@@ -81,7 +89,7 @@ class ChunkReader:
         """Return the rows of a damaged chunk, and what its end means for the next chunk."""
         from tracelab.readers.kineto import recovery
 
-        return recovery.recover(border, chunk, trace, self, self._base_ns)
+        return recovery.recover(border, chunk, trace, self, self._base_ns, self._check_stop)
 
     def finish(self) -> None:
         """Announce that this reader gets no more chunks."""

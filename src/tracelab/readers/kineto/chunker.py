@@ -225,7 +225,9 @@ class Border:
     rest: bytes = b""
     """The bytes of an event that is not over, to be read with the next chunk."""
     is_lost: bool = False
-    """Whether events begin again only at the next place that looks like one."""
+    """Whether the chunk begins in an event that is skipped."""
+    opened: str = ""
+    """The brackets that are open in the skipped event, for `EventScan`."""
     is_ended: bool = False
     """Whether the array of events is over; the rest is then the beginning of the keys behind it."""
 
@@ -307,6 +309,8 @@ def _find_end_of_events(text: str, trace: Trace) -> int | None:
     decode, end = json.JSONDecoder(strict=False).raw_decode, 0
     try:
         while (match := BETWEEN_EVENTS.match(text, end)) and (text[match.end() : match.end() + 1] or "]") != "]":
+            if match.end() == end > 0:  # nothing separates two elements
+                return None
             _, end = decode(text, match.end())
     except (ValueError, RecursionError):
         return None

@@ -34,7 +34,8 @@ def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress
         summary.diagnostics.note("parsed_in_python", problem)
     with decompress.open_decompressed(path, trace.diagnostics, progress) as stream:
         try:
-            _read_chunks(stream, trace, sink, summary, assumptions, min(workers, _count_useful_threads(path)))
+            threads = min(workers, _count_useful_threads(path))
+            _read_chunks(stream, trace, sink, summary, assumptions, threads=threads, progress=progress)
         except ParserError as error:
             problem = str(error).splitlines()[0]
             raise SourceError(path, f"the parser failed ({problem}); free some memory, or report this file") from error
@@ -65,7 +66,14 @@ def _count_useful_threads(path: Path) -> int:
 
 
 def _read_chunks(
-    stream: io.RawIOBase, trace: Trace, sink: Sink, summary: TraceSummary, assumptions: Assumptions, threads: int
+    stream: io.RawIOBase,
+    trace: Trace,
+    sink: Sink,
+    summary: TraceSummary,
+    assumptions: Assumptions,
+    *,
+    threads: int,
+    progress: Callable[[int], None],
 ) -> None:
     """Read the chunks on several threads; parser, DuckDB and Arrow release the interpreter while they work."""
     pool = ReaderThreads(stream, trace, sink, summary)
@@ -81,7 +89,16 @@ def _read_chunks(
             connection = stack.enter_context(borrow_connection())
             mapper = Mapper(connection, assumptions.gpu_pid, cut_groups)
             chunk_parser = stack.enter_context(borrow_parser())
-            readers.append(ChunkReader(connection, chunk_parser, queue, mapper, base_ns=assumptions.base_ns))
+            readers.append(
+                ChunkReader(
+                    connection,
+                    chunk_parser,
+                    queue,
+                    mapper,
+                    base_ns=assumptions.base_ns,
+                    check_stop=lambda: progress(0),
+                )
+            )
         pool.run(readers)
 
 

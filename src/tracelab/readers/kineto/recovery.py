@@ -1,13 +1,12 @@
 """Recover the events of chunks that the parser refuses, in a time that is linear in their size.
 
-Damage costs the event that it is in, and reading goes on at the next place that looks like the beginning of an event:
-an object that follows a comma or another object, and begins with a key. Runs of undamaged events go to the compiled
-parser, so that only the neighborhood of the damage is read in Python.
+Damage costs the event that it is in, and reading goes on at the next border between events. Runs of undamaged events go
+to the compiled parser, so that only the neighborhood of the damage is read in Python.
 """
 
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Protocol
 
 from tracelab.readers.kineto.chunker import (
@@ -21,6 +20,7 @@ from tracelab.readers.kineto.chunker import (
     read_trailer,
 )
 from tracelab.readers.kineto.damage_text import describe_damage
+from tracelab.readers.kineto.event_scan import OBJECT_START, EventScan
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.repair import EventRepair, is_affordable
 
@@ -29,24 +29,29 @@ _MAX_PENDING_BYTES = 1 << 18
 _MAX_ELEMENT_BYTES = 1 << 16
 """An element that is no object may not be longer: the bracket of a list that never ends would hide all events."""
 _MAX_CARRIED_BYTES = 1 << 20
-"""A damaged event at the end of a chunk waits for the next chunk up to this size."""
-_BOUNDARY_BYTES = 1 << 9
+"""An uncertain bracket waits for the next chunk where at most so much follows it."""
+_START_BYTES = 1 << 9
 _FIRST_BYTES = 1 << 11
-_WASTE_FACTOR = 4
-"""How often, on average, a byte may be parsed in vain before only `_FIRST_BYTES` are tried of each event."""
+_WASTE_FACTOR = 2
+"""How often, on average, a byte may be scanned in vain before lists are no longer trusted to end."""
 _MAX_TRAILERS_TRIED = 20
-_MAX_BOUNDARIES_TRIED = 8
 _INNER_BYTES = 1 << 12
 """Where the phase of an event is searched from its beginning."""
+_MAX_BRACKETS = 8
+"""More closing brackets in a row are skipped at once, but for the last list's, which may be that of the events."""
+_CHECK_EVERY = 500
+"""After so many elements recovery checks whether the ingest is stopping."""
 
-_EVENT_START = re.compile(r'[,}][ \t\r\n]*(?=\{[ \t\r\n]*"(?:[^"\\]|\\.){0,200}"[ \t\r\n]*:)')
-_WHITE = re.compile(r"[ \t\r\n]*")
-_LIST_ENDS = re.compile(r"[ \t\r\n]*(?:[],]|$)")
-_NEXT_KEY = re.compile(r',[ \t\r\n]*"')
-_TRAILER = re.compile(r'\}[ \t\r\n]*(?=\][ \t\r\n]*(?:$|,[ \t\r\n]*"|\}))')
-
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[][{}]', re.DOTALL)
-_OPEN_BRACKETS = re.compile(r"(?:\[[ \t\r\n]*+){100,}+")
+_EVENT_START = re.compile(rf"[,}}][ \t\r\n]*+(?={OBJECT_START})", re.DOTALL)
+_WHITE = re.compile(r"[ \t\r\n]*+")
+_LIST_ENDS = re.compile(r"[ \t\r\n]*+(?:[],]|\Z)")
+_NEXT_KEY = re.compile(r',[ \t\r\n]*+"')
+_TRAILER = re.compile(r'\}[ \t\r\n]*+(?=\][ \t\r\n]*+(?:\Z|,[ \t\r\n]*+"|\}))')
+_SCALAR = r'(?:"(?:[^"\\]++|\\.)*+"|-?\d[-+.eE\d]*+|null|true|false|NaN|-?Infinity)[ \t\r\n]*+(?:,[ \t\r\n,]*+|(?=\]))'
+_ONE_SCALAR = re.compile(_SCALAR, re.DOTALL)
+_SCALARS = re.compile(f"(?:{_SCALAR})++", re.DOTALL)
+_OPEN_LISTS = re.compile(r"(?:\[[ \t\r\n]*+)++")
+_CLOSING_BRACKETS = re.compile(r"(?:[]}][ \t\r\n,]*+)++")
 
 _decode = json.JSONDecoder(strict=False).raw_decode
 
@@ -61,26 +66,12 @@ class EventReader(Protocol):
         """Parse events that `repair` has written as JSON lines."""
 
 
-class _OpenElementError(Exception):
-    """The text ends before the element does."""
-
-
-class _DamagedElementError(Exception):
-    """The element is not valid JSON."""
-
-
-class _LargeElementError(Exception):
-    """The element is too long, or has too many values for Python; `end` is where it ends, if it does."""
-
-    def __init__(self, end: int | None) -> None:
-        super().__init__(end)
-        self.end = end
-
-
-def recover(border: Border, chunk: Chunk, trace: Trace, reader: EventReader, base_ns: int) -> tuple[Rows, Border]:
+def recover(
+    border: Border, chunk: Chunk, trace: Trace, reader: EventReader, base_ns: int, check_stop: Callable[[], None]
+) -> tuple[Rows, Border]:
     """Return the rows of a damaged chunk, and what its end means for the next chunk.
 
-    The last chunk also completes `trace`.
+    The last chunk also completes `trace`. `check_stop` raises an exception to stop.
     """
     rows = Rows()
     data = border.rest + bytes(chunk.data)
@@ -89,7 +80,7 @@ def recover(border: Border, chunk: Chunk, trace: Trace, reader: EventReader, bas
             read_trailer(data, trace)
         return rows, Border(data[:MAX_EVENT_BYTES], is_ended=True)
     repair = EventRepair(base_ns, rows.diagnostics)
-    recovery = _Recovery(data, chunk, reader, repair, rows, array_form=trace.array_form)
+    recovery = _Recovery(data, chunk, reader, repair, rows, check_stop, array_form=trace.array_form)
     after = recovery.read(border)
     if chunk.is_last:
         trace.cut_off |= recovery.is_cut_off
@@ -97,55 +88,35 @@ def recover(border: Border, chunk: Chunk, trace: Trace, reader: EventReader, bas
     return rows, after
 
 
-@dataclass
-class _Pending:
-    """Undamaged events that are not parsed yet: where each starts and ends."""
-
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    size: int = 0
-    uncertain: int | None = None
-    """How many come before the last damage, if any: those behind it may be objects inside the damaged event."""
-
-    def add(self, start: int, end: int) -> None:
-        """Add an event."""
-        self.spans.append((start, end))
-        self.size += end - start
-
-    def doubt(self) -> None:
-        """Mark what follows as uncertain."""
-        self.uncertain = len(self.spans)
-
-    def uncertain_start(self) -> int | None:
-        """Return where the first uncertain event starts."""
-        return next((start for start, _ in self.spans[self.uncertain :]), None)
-
-    def drop_uncertain(self) -> None:
-        """Forget the uncertain events."""
-        del self.spans[self.uncertain :]
-
-    def take(self) -> list[tuple[int, int]]:
-        """Return all events, and forget them."""
-        spans, self.spans = self.spans, []
-        self.size, self.uncertain = 0, None
-        return spans
-
-
 class _Recovery:
     """Reads one damaged chunk."""
 
     def __init__(
-        self, data: bytes, chunk: Chunk, reader: EventReader, repair: EventRepair, rows: Rows, *, array_form: bool
+        self,
+        data: bytes,
+        chunk: Chunk,
+        reader: EventReader,
+        repair: EventRepair,
+        rows: Rows,
+        check_stop: Callable[[], None],
+        *,
+        array_form: bool,
     ) -> None:
         self._data, self._reader, self._repair, self._rows = data, reader, repair, rows
         self._text = data.decode("latin-1")  # one character a byte: positions in the text are positions in the data
         self._end = len(data)
         self._offset = chunk.offset + len(chunk.data) - len(data)
         self._is_last, self._array_form = chunk.is_last, array_form
-        self._pending = _Pending()
+        self._check_stop = check_stop
+        self._pending: list[tuple[int, int]] = []
+        self._pending_bytes = 0
+        self._is_uncertain = False
+        """Whether the brackets of a damaged event shortly before do not match: those that follow may be inside it."""
         self._lines: list[bytes] = []
         self._waste = _WASTE_FACTOR * len(data)
         self._run = len(data)
         self._python_end = 0
+        self._endless: set[int] = set()
         self._trailer: int | None = None
         self._ends_tried = 0
         self._found: tuple[int, re.Match[str] | None] = (self._end + 1, None)
@@ -153,10 +124,15 @@ class _Recovery:
 
     def read(self, border: Border) -> Border:
         """Read all events; return what the end means for the next chunk."""
+        self._is_uncertain = border.rest[:1] == b"]"
         if not border.rest:
             self._run //= 8  # the parser has refused all of it already
-        after = self._resume(0) if border.is_lost else 0
+        after = self._resume_lost(border.opened) if border.is_lost else 0
+        elements = 0
         while isinstance(after, int):
+            elements += 1
+            if elements % _CHECK_EVERY == 0:
+                self._check_stop()
             at = self._skip(after)
             if at >= self._end:
                 after = Border()
@@ -180,12 +156,13 @@ class _Recovery:
 
         The run is shorter where a longer one was damaged, and doubles where it was not.
         """
-        while self._pending.uncertain is None and at >= self._python_end:
+        while at >= self._python_end:
             end = self._find_boundary(at + self._run) or self._events_end(at)
             if end - at <= 2 * max(self._run, _MAX_ELEMENT_BYTES):
                 self._flush()
                 if self._reader.add_events(memoryview(self._data)[at:end], self._rows):
                     self._run *= 2
+                    self._is_uncertain = False
                     return end
             if self._run <= _SMALLEST_RUN_BYTES:
                 self._python_end = end
@@ -194,117 +171,157 @@ class _Recovery:
 
     def _read_element(self, at: int) -> int | Border:
         """Read one element of the array."""
-        try:
-            end = self._find_end(at)
-        except _OpenElementError:
-            return self._read_open(at)
-        except _LargeElementError as error:
-            if error.end is None:
-                return self._lose(at, "event_too_large")
-            self._rows.events_skipped += 1
-            self._note("event_too_large", at, error.end)
-            return error.end
-        except _DamagedElementError:
-            return self._read_damaged(at)
-        if self._text[at] == "[" and _LIST_ENDS.match(self._text, end) is None:
-            return self._read_damaged(at)  # the bracket that closes it is that of the events
-        if self._text[at] != "{":
-            self._count_skipped(at, end, "not_an_object")
-        else:
-            self._pending.add(at, end)
-            if self._pending.size > _MAX_PENDING_BYTES:
-                self._flush()
-        return end
-
-    def _find_end(self, at: int) -> int:
-        """Return where the element ends; raises one of the errors above where it does not.
-
-        The text up to the next place that looks like the beginning of an event is parsed first, then, if the element
-        is longer, at least twice as much each time.
-        """
-        limit = at
-        while limit < self._end:
-            most = max(_FIRST_BYTES, 4 * (limit - at))
-            limit = min(self._find_boundary(max(at + 1, 2 * limit - at)) or self._end, at + most)
-            piece = self._text[at:limit]
-            if len(piece) > _FIRST_BYTES and self._waste < 0:
-                raise _DamagedElementError
-            if len(piece) > _MAX_ELEMENT_BYTES and piece[0] != "{":
-                raise _DamagedElementError
-            if len(piece) > MAX_EVENT_BYTES or not is_affordable(piece):
-                return self._find_large_end(at)
-            try:
-                _, length = _decode(piece)
-            except RecursionError:
-                self._waste -= len(piece)
-                raise _DamagedElementError from None
-            except json.JSONDecodeError as error:
-                self._waste -= len(piece)
-                if not _is_cut(error, piece):
-                    raise _DamagedElementError from None
-            else:
-                if at + length == self._end and piece[0] not in '{["' and not self._is_last:
-                    break  # a number may go on
-                return at + length
-        raise _OpenElementError
-
-    def _find_large_end(self, at: int) -> int:
-        """Return where an element ends that the compiled parser may take, though it is too large for Python."""
-        try:
-            end = _find_closing_bracket(self._text, at)
-        except _DamagedElementError:
-            raise _LargeElementError(None) from None
-        except _OpenElementError:
-            if self._is_last or self._end - at > MAX_EVENT_BYTES:
-                raise _LargeElementError(None) from None
-            raise
-        if end - at > MAX_EVENT_BYTES:
-            raise _LargeElementError(end)
-        return end
-
-    def _read_open(self, at: int) -> int | Border:
-        """Handle an element that is not over at the end of the chunk."""
-        if not self._is_last:
-            if self._end - at <= MAX_EVENT_BYTES:
-                return Border(self._data[at:])
-            return self._lose(at, "event_too_large", self._end)
-        if self._find_trailer(at, is_certain=True) is not None:
-            return self._read_damaged(at)
-        self._rows.events_skipped += 1
-        self.is_cut_off = True
-        return self._end
-
-    def _read_damaged(self, at: int) -> int | Border:
-        """Repair a damaged element, or skip it."""
         if self._text[at] == "[":
-            run = _OPEN_BRACKETS.match(self._text, at)  # to decode a text from each of them would take long
-            behind = self._text.rindex("[", at, run.end()) if run else at + 1
-            self._note("stray_bracket", at, behind, self._text.count("[", at, behind))
+            return self._read_list(at)
+        if self._text[at] != "{" and (scalars := _SCALARS.match(self._text, at)):
+            count = sum(1 for _ in _ONE_SCALAR.finditer(self._text, at, scalars.end() + 1))
+            return self._skip_events(at, scalars.end(), "not_an_object", count)
+        if self._waste <= 0:
+            return self._read_hastily(at)
+        scan = EventScan(self._text, at, endless=self._endless)
+        end = scan.find_end() if self._text[at] == "{" else None
+        if end is not None and scan.is_closed:
+            if end - at > MAX_EVENT_BYTES:
+                return self._skip_events(at, end, "event_too_large")
+            end = self._find_valid_end(at, end)
+            if end is not None:
+                return self._keep(at, end)
+        return self._read_damaged(at, scan)
+
+    def _read_hastily(self, at: int) -> int:
+        """Read an object up to the next place where one may begin, as too much has been scanned in vain."""
+        end = min(self._find_boundary(at + 1) or self._end, at + _MAX_ELEMENT_BYTES)
+        if end - at <= _FIRST_BYTES and (valid_end := self._find_valid_end(at, end)) is not None:
+            return self._keep(at, valid_end)
+        return self._skip_events(at, end, "event_lost")
+
+    def _find_valid_end(self, at: int, end: int) -> int | None:
+        """Return where an object ends that is closed at `end`, None where it is damaged.
+
+        The parser judges objects that are too large or too deep for Python.
+        """
+        piece = self._text[at:end]
+        if not is_affordable(piece):
+            return end
+        try:
+            return at + _decode(piece)[1]
+        except RecursionError:
+            return end
+        except json.JSONDecodeError:
+            return None
+
+    def _read_list(self, at: int) -> int | Border:
+        """Skip a list among the events, or only the brackets that open it where it does not end soon."""
+        piece = self._text[at : at + _MAX_ELEMENT_BYTES] if self._waste > 0 else ""
+        try:
+            end = at + _decode(piece)[1]
+            if _LIST_ENDS.match(self._text, end):
+                return self._skip_events(at, end, "not_an_object")
+        except RecursionError:
+            pass
+        except json.JSONDecodeError as error:
+            if not self._is_last and at + len(piece) == self._end and _is_cut(error, piece):
+                return Border(self._data[at:])
+        self._waste -= len(piece)
+        run = _OPEN_LISTS.match(self._text, at)
+        behind = run.end() if run else at + 1
+        self._note("stray_bracket", at, behind, self._text.count("[", at, behind))
+        if behind >= self._end or self._text[behind] in "{]}":
             return behind
-        end = self._find_damage_end(at)
-        if end is None and self._is_last:
-            end = self._find_trailer(at) or self._end
+        return self._read_damaged(behind, EventScan(self._text, behind, endless=self._endless))
+
+    def _read_damaged(self, at: int, scan: EventScan) -> int | Border:
+        """Repair a damaged element, or skip it."""
+        end = scan.find_border()
         if end is None:
-            is_short = self._end - at <= _MAX_CARRIED_BYTES
-            return Border(self._data[at:]) if is_short else self._lose(at, "event_lost", self._end)
-        # a bracket that is added may not make one event of two
-        is_complete = end < self._end and len(PHASE_KEY.findall(self._text, at, end)) <= 1
-        line = self._repair.rewrite_damaged(self._data[at:end].rstrip(b" \t\r\n,"), is_complete=is_complete)
-        if line is None:
-            return self._lose(at, "event_lost", end)
-        self._lines.append(line)
+            return self._read_open(at, scan)
+        self._is_uncertain |= not scan.is_sound
+        if self._text[at] == "{":
+            missing = scan.missing_brackets
+            # a bracket that is added may not make one event of two
+            is_complete = missing in ("}", "}}") and scan.events == 1
+            event = self._data[at:end].rstrip(b" \t\r\n,")
+            line = self._repair.rewrite_damaged(event, missing if is_complete else "")
+            if line is not None:
+                self._lines.append(line)
+                return end
+        return self._skip_events(at, end, "event_lost", scan.events)
+
+    def _read_open(self, at: int, scan: EventScan) -> int | Border:
+        """Handle an element of which no end is found."""
+        if not self._is_last and not scan.is_too_deep and self._end - at <= MAX_EVENT_BYTES:
+            return Border(self._data[at:])
+        error_at = self._find_error(at)
+        if not scan.is_too_deep and _is_part_of_event(scan, error_at):
+            if not self._is_last:
+                self._skip_events(at, self._end, "event_too_large")
+                return self._make_lost_border(scan)
+            if self._find_trailer(at, is_certain=True) is None:
+                self._rows.events_skipped += 1
+                self.is_cut_off = True
+                return self._end
+        self._waste -= scan.position - at
+        self._endless.update(scan.open_positions)
+        self._is_uncertain = True
+        damage_at = at + len(self._text[at:error_at].rstrip(" \t\r\n,")) if error_at else at
+        end = self._find_border(max(damage_at, at + 1))
+        if end is None or end > self._events_end(at):
+            end = self._find_trailer(damage_at) if self._is_last else None
+        self._skip_events(at, end or self._end, "event_lost", _count_events(self._text[at:end]))
+        if end is None:
+            return self._end if self._is_last else self._make_lost_border(scan)
         return end
 
-    def _find_damage_end(self, at: int) -> int | None:
-        """Return where the damaged event at `at` ends: before another event, but not inside a list of objects."""
-        first = end = self._find_boundary(at + 1)
-        for _ in range(_MAX_BOUNDARIES_TRIED):
-            if end is None:
-                break
-            if self._text.count("[", at, end) <= self._text.count("]", at, end):
-                return end
-            end = self._find_boundary(end + 1)
-        return first
+    def _find_border(self, at: int) -> int | None:
+        """Return the next border between events from a damaged place on."""
+        scan = EventScan(self._text, at, endless=self._endless)
+        end = scan.find_border()
+        if end is None:
+            self._waste -= scan.position - at
+            end = self._find_boundary(at)
+        return end
+
+    def _find_error(self, at: int) -> int | None:
+        """Return where the element that is open at the end is damaged; None where it may only be cut off."""
+        if self._text[at] != "{":
+            return at
+        size = _FIRST_BYTES
+        while self._waste > 0:
+            piece = self._text[at : at + size]
+            self._waste -= len(piece)
+            if not is_affordable(piece):
+                return None
+            try:
+                return at + _decode(piece)[1]
+            except RecursionError:
+                return at
+            except json.JSONDecodeError as error:
+                if not _is_cut(error, piece):
+                    return at + error.pos
+            if at + size >= self._end:
+                return None
+            size *= 8
+        return at
+
+    def _make_lost_border(self, scan: EventScan) -> Border:
+        """Return what the next chunk begins with where events do not begin again in this one."""
+        opened = scan.open_brackets()
+        start = max(scan.position, self._end - _START_BYTES)
+        if opened.endswith('"'):
+            backslashes = self._end - len(self._text.rstrip("\\"))
+            start = self._end - backslashes % 2
+        return Border(self._data[start:], is_lost=True, opened=opened)
+
+    def _resume_lost(self, opened: str) -> int | Border:
+        """Return where events begin again after an event that the chunk before has skipped."""
+        scan = EventScan(self._text, 0, opened)
+        end = scan.find_border()
+        self._is_uncertain |= not scan.is_sound
+        if end is not None:
+            return end
+        if self._is_last:
+            return self._find_trailer(0) or self._end
+        return self._make_lost_border(scan)
 
     def _find_boundary(self, start: int) -> int | None:
         """Return the first place from `start` on that looks like the end of an event before another one."""
@@ -337,41 +354,25 @@ class _Recovery:
                     self._trailer = end
         return max(self._trailer, at)
 
-    def _lose(self, at: int, code: str, end: int | None = None) -> int | Border:
-        """Count what is skipped from `at` on, up to `end` if that is known, and resume behind it."""
-        if end is None:
-            end = self._find_boundary(at + 1) or self._end
-        self._count_skipped(at, end, code)
-        return self._resume(end)
-
-    def _resume(self, at: int) -> int | Border:
-        """Return where events begin again; if not in this chunk, what the next one begins with."""
-        self._pending.doubt()
-        match = self._find_start(max(0, at - 1))
-        if match:
-            return match.end()
-        if not self._is_last:
-            near = max(at, self._end - _BOUNDARY_BYTES)
-            start = max(self._text.rfind(",", near), self._text.rfind("}", near))
-            return Border(self._data[start:] if start >= 0 else b"", is_lost=True)
-        return self._find_trailer(max(0, at - 1)) or self._end
-
     def _read_bracket(self, at: int) -> int | Border:
         """Handle a closing bracket: the end of the events, of an event that was lost, or a stray one."""
+        run = _CLOSING_BRACKETS.match(self._text, at)
+        last = self._text.rfind("]", at, run.end()) if run else at
+        if last - at > _MAX_BRACKETS:
+            self._note("stray_bracket", at, last, self._text.count("]", at, last) + self._text.count("}", at, last))
+            return last
         following = _WHITE.match(self._text, at + 1)
         then = following.end() if following else at + 1
         if self._text[at] == "]":
             if then >= self._end:
                 return Border(self._data[at:], is_ended=self._is_last)
-            is_uncertain = self._pending.uncertain is not None
-            if is_uncertain and not self._is_last and self._end - at <= _MAX_CARRIED_BYTES:
-                return self._postpone(at)
+            if self._is_uncertain and not self._is_last and at > 0 and self._end - at <= _MAX_CARRIED_BYTES:
+                return Border(self._data[at:])  # the next chunk shows whether more events follow
             if self._ends_events(at, then):
                 self._flush()
                 return Border(self._data[at:], is_ended=True)
-            if is_uncertain and self._is_inner(then):
-                self._pending.drop_uncertain()  # objects inside the damaged event, which is counted already
-                return self._resume(then)
+            if self._is_uncertain and self._is_inner(then) and (border := self._find_border(then)):
+                return border  # behind the rest of the damaged event, which is counted already
         self._note("stray_bracket", at, at + 40)
         return then + 1 if self._text[at] == "]" and self._text[then] == "[" else at + 1
 
@@ -383,9 +384,7 @@ class _Recovery:
             self._ends_tried += 1
             if are_trailing_keys(self._text[at + 1 :]):
                 return True
-        return _NEXT_KEY.match(self._text, then) is not None and (
-            self._pending.uncertain is None or not self._is_inner(then)
-        )
+        return _NEXT_KEY.match(self._text, then) is not None and not (self._is_uncertain and self._is_inner(then))
 
     def _is_inner(self, then: int) -> bool:
         """Whether the bracket before `then` closes a list inside an event, for more events follow."""
@@ -393,12 +392,6 @@ class _Recovery:
             return False
         match = self._find_start(then)
         return match is not None and PHASE_KEY.search(self._text, match.end(), match.end() + _INNER_BYTES) is not None
-
-    def _postpone(self, at: int) -> Border:
-        """Leave what is pending to the next chunk, which shows whether more events follow the bracket at `at`."""
-        start = self._pending.uncertain_start()
-        self._pending.drop_uncertain()
-        return Border(self._data[at:]) if start is None else Border(b"," + self._data[start:], is_lost=True)
 
     def _find_trailer(self, at: int, *, is_certain: bool = False) -> int | None:
         """Return where the events end if the last of them is damaged: before a bracket with only whole keys behind it.
@@ -415,9 +408,18 @@ class _Recovery:
                 break
         return None if is_certain else first
 
+    def _keep(self, start: int, end: int) -> int:
+        """Add an undamaged event to those that wait for the parser; return its end."""
+        self._pending.append((start, end))
+        self._pending_bytes += end - start
+        if self._pending_bytes > _MAX_PENDING_BYTES:
+            self._flush()
+        return end
+
     def _flush(self) -> None:
         """Parse the pending events, which are events."""
-        spans, data = self._pending.take(), self._data
+        spans, data = self._pending, self._data
+        self._pending, self._pending_bytes = [], 0
         if not spans or self._reader.add_events(memoryview(b",".join(data[s:e] for s, e in spans)), self._rows):
             return
         for start, end in spans:
@@ -428,15 +430,18 @@ class _Recovery:
             else:
                 self._lines.append(line)
 
-    def _count_skipped(self, start: int, end: int, code: str) -> None:
-        """Count a skipped text: every phase in it is one of an event."""
-        count = max(1, sum(1 for _ in PHASE_KEY.finditer(self._text, start, end)))
+    def _skip_events(self, start: int, end: int, code: str, count: int = 1) -> int:
+        """Count events that are skipped; return where they end."""
         self._rows.events_skipped += count
         self._note(code, start, end, count)
+        return end
 
     def _note(self, code: str, start: int, end: int, count: int = 1) -> None:
-        text = "" if code == "stray_bracket" else f", {describe_damage(self._data, start, end)}"
-        self._rows.diagnostics.note(code, f"byte {self._offset + start:,}{text}", count)
+        sample = ""
+        if not self._rows.diagnostics.counts[code]:  # only the first is described
+            text = "" if code == "stray_bracket" else f", {describe_damage(self._data, start, end)}"
+            sample = f"byte {self._offset + start:,}{text}"
+        self._rows.diagnostics.note(code, sample, count)
 
 
 def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:
@@ -444,19 +449,18 @@ def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:
     return error.msg.startswith("Unterminated") or error.pos >= len(piece) - len('"\\u12345678"')
 
 
-def _find_closing_bracket(text: str, at: int) -> int:
-    """Return where the object or list at `at` ends, by its brackets outside strings.
+def _count_events(text: str) -> int:
+    """Count the events in a text that damage joins; objects in lists whose brackets match are none."""
+    scan = EventScan(text, 0)
+    while scan.find_end() is not None:
+        pass
+    scan.is_sound = False
+    return scan.events
 
-    Raises _DamagedElementError where they do not match, _OpenElementError where the text ends before.
+
+def _is_part_of_event(scan: EventScan, error_at: int | None) -> bool:
+    """Whether the objects in an open list belong to the event: the list begins behind the damage, if there is any.
+
+    A list that is open where the damage is may have lost its end.
     """
-    opened = []
-    for match in _TOKEN.finditer(text, at):
-        bracket = match[0]
-        if bracket in "{[":
-            opened.append("}" if bracket == "{" else "]")
-        elif bracket in "]}":
-            if not opened or opened.pop() != bracket:
-                raise _DamagedElementError
-            if not opened:
-                return match.end()
-    raise _OpenElementError
+    return error_at is None or (scan.list_at is not None and error_at < scan.list_at)

@@ -24,8 +24,8 @@ _MAX_PYTHON_VALUES = 500_000
 """A larger event may not have more values: each takes some hundred bytes of memory in Python."""
 
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_BARE_WORD = re.compile(r"([:\[,]\s*)[-+]?(?:nan|inf(?:inity)?|none|undefined)\b", re.IGNORECASE)
-_BARE_RANKS = re.compile(r'("Process Group Ranks"\s*:\s*)([^"{}]*?)(\s*,\s*"|\s*\})')
+_BARE_WORD = re.compile(r"([:\[,]\s*+)[-+]?(?:nan|inf(?:inity)?|none|undefined)\b", re.IGNORECASE)
+_BARE_RANKS = re.compile(r'("Process Group Ranks"\s*+:\s*+)([^"{}]*+)(?=(["}]))')
 
 _TEXT_KEYS = ("ph", "cat", "name", "pid", "tid")
 _OWN_KEYS = {*_TEXT_KEYS, "ts", "dur", "args"}
@@ -68,15 +68,22 @@ class EventRepair:
         value = self._decode(self._decode_utf8(event))
         return self._write_line(value) if isinstance(value, dict) else None
 
-    def rewrite_damaged(self, event: bytes, *, is_complete: bool) -> bytes | None:
+    def rewrite_damaged(self, event: bytes, missing: str) -> bytes | None:
         """Return the line of an object that is no valid JSON, where a simple repair completes it.
 
-        Unless `is_complete`, the object may be cut off: a bracket behind a number could complete half a number.
+        `missing` are the brackets that the object lacks at its end; empty where it may be cut off: a bracket behind
+        a number could complete half a number.
         """
         damaged = event.decode(errors="replace")
-        candidate = _BARE_RANKS.sub(r'\1"\2"\3', _BARE_WORD.sub(r"\1NaN", _BAD_ESCAPE.sub(r"\\\\", damaged)))
-        for repaired in (candidate, candidate + "}", candidate + "}}") if is_complete else (candidate,):
-            value = self._decode(repaired)
+        if not is_affordable(damaged):
+            return None
+        candidate = _BARE_WORD.sub(r"\1NaN", damaged)
+        if "\\" in candidate:
+            candidate = _BAD_ESCAPE.sub(r"\\\\", candidate)
+        if "Process Group Ranks" in candidate:
+            candidate = _BARE_RANKS.sub(_quote_ranks, candidate)
+        for repaired in dict.fromkeys((candidate, candidate + missing)):
+            value = self._decode(repaired) if repaired != damaged else None
             if isinstance(value, dict):
                 self._decode_utf8(event)
                 self._diagnostics.note("event_repaired", describe_damage(event))
@@ -151,6 +158,17 @@ class EventRepair:
 def is_affordable(text: str) -> bool:
     """Whether the values of a JSON text fit into a bounded part of memory."""
     return len(text) <= _MAX_PYTHON_BYTES or sum(map(text.count, ",[{")) <= _MAX_PYTHON_VALUES
+
+
+def _quote_ranks(match: re.Match[str]) -> str:
+    """Return the ranks as a string: up to the next key, or to the end of the object."""
+    key, ranks, following = match.groups()
+    comma = ""
+    if following == '"':
+        ranks, comma, _ = ranks.rpartition(",")
+        if not comma:
+            return match[0]
+    return f'{key}"{ranks.rstrip()}"{comma}'
 
 
 def _round_ns(us: object, base_ns: int) -> int:
