@@ -9,12 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from pathlib import Path
 
 Row = dict[str, object]
 
 INT64 = range(-(2**63), 2**63)
+_EXACT = Context(prec=400)
 SENTINELS = (-1, 4294967295)
 
 ALIASES = {
@@ -101,15 +102,13 @@ def to_ns(value: object) -> int | None:
     """Microseconds, as number or text, to the nearest nanosecond; None where that is no int64."""
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
-    with localcontext() as context:
-        context.prec = 400
-        try:
-            decimal = Decimal(value)
-        except InvalidOperation:
-            return None
-        if not decimal.is_finite() or decimal.adjusted() > 20:
-            return None
-        whole = int((decimal * 1000).to_integral_value(ROUND_HALF_EVEN))
+    try:
+        decimal = Decimal(value)
+    except InvalidOperation:
+        return None
+    if not decimal.is_finite() or decimal.adjusted() > 20:
+        return None
+    whole = int(_EXACT.multiply(decimal, 1000).to_integral_value(ROUND_HALF_EVEN, _EXACT))
     return whole if whole in INT64 else None
 
 

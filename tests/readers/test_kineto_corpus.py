@@ -111,6 +111,8 @@ def case(
 
 def plain(value: object) -> object:
     """A value that can be counted and compared: lists as tuples, numbers at nine digits, Unknown as absent."""
+    if type(value) is int:  # nearly all
+        return value
     if isinstance(value, list):
         return tuple(value)
     if isinstance(value, float):
@@ -153,10 +155,8 @@ def test_rows_equal_the_oracles(case: Case) -> None:
     for table, columns in COLUMNS.items():
         quoted = ", ".join(f'"{column}"' for column in columns)
         rows = case.db.sql(f"select {quoted} from {table}").fetchall()
-        stored = Counter(tuple(plain(value) for value in row) for row in rows)
-        expected = Counter(
-            tuple(plain(row.get(column)) for column in columns) for row in case.expected.tables.get(table, [])
-        )
+        stored = Counter(tuple(map(plain, row)) for row in rows)
+        expected = Counter(tuple(map(plain, map(row.get, columns))) for row in case.expected.tables.get(table, []))
         if stored != expected:
             different[table] = differences(expected, stored)
     assert different == {}
