@@ -9,9 +9,12 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
+from job_simulator import Job as SimulatedJob
+from job_simulator import LoaderStall, SlowCompute, simulate
 from tests.memory import MemoryStore
 from tests.properties import examples
 from tests.ranks import kernel, note
+from tests.simulated import stored_tables
 
 GROUPS = ((0, 1, 2, 3), (0, 1), (2, 3), (0, 2), (1, 3))
 NAMES = {"gemm": "volta_sgemm_128x32_nt", "attention": "flash_fwd_kernel", "norm": "layer_norm_kernel"}
@@ -239,3 +242,23 @@ def test_a_wait_in_another_group_is_charged_to_the_rank_that_caused_it(memory: M
     row = answers(memory, job)[0]
     assert (row["rank"], row["cause"], row["detail"], row["cost_ns"]) == (1, "compute", "gemm", 3 * 50)
     assert (row["direct_ns"], row["inherited_ns"]) == (50, 100)
+
+
+def test_causes_of_a_simulated_job_are_those_that_the_simulator_accounts_for(memory: MemoryStore) -> None:
+    """Without subgroups no wait is inherited. What is before a rank's first row is the host's in the simulator."""
+    simulation = simulate(
+        SimulatedJob(ranks=4, steps=2, layers=1, seed=3, delays=(SlowCompute(2, 130), LoaderStall(1, 1, 10**7)))
+    )
+    expected = Counter[tuple[int, str]]()
+    for collective in simulation.collectives:
+        approaches = simulation.approaches(collective)
+        for rank, wait_ns in collective.waits_ns.items():
+            for cause in ("compute", "communication", "copies", "host", "dependency", "overhead") if wait_ns else ():
+                late, waiting = (getattr(approaches[each], f"{cause}_ns") for each in (collective.last_rank, rank))
+                expected[collective.last_rank, cause] += late - waiting
+    answer = Counter[tuple[int, str]]()
+    for row in memory.filled(stored_tables(simulation)).query("straggler_causes").to_pylist():
+        if row["cause"]:
+            answer[row["rank"], "host" if row["cause"] == "start" else row["cause"]] += row["cost_ns"]
+    assert +answer == +expected
+    assert -answer == -expected
