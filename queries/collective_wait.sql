@@ -32,6 +32,10 @@
 -- reason = "Why it is not matched."
 -- src_rank = "Rank that sends, of a send and its receive."
 -- dst_rank = "Rank that receives."
+-- exposed_wait_ns = "Time of wait_ns in which no kernel of the rank and no whole graph computed."
+-- exposed_transfer_ns = "Time of transfer_ns in which none did."
+-- lateness_ns = "Its entry less the median entry of the other ranks; below 0 where it is early."
+-- root_wait_ns = "Of a broadcast or reduction with a known root: waiting for a late root, or of an early root for the last other rank."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -46,19 +50,45 @@ matched as materialized (
 ),
 offsets as materialized (
     from rank_offsets('matched')
+),
+waits as materialized (
+    from wait_times('matched', 'offsets')
+),
+parts as (
+    select run, source, rank, device, start_ns, start_ns + wait_ns as end_ns, number as part from waits where wait_ns > 0
+    union all
+    select run, source, rank, device, start_ns + wait_ns, end_ns, -number from waits where transfer_ns > 0
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from with_class('executions') where class <> 'communication'
+    union all
+    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
+exposed as (
+    select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,
+        sum(busy_ns - inside_ns) filter (part < 0) as transfer_ns
+    from clip_to('parts', 'compute')
+    group by run, abs(part), rank
 )
 select
-    run, number, rank, device, collective, state, matched_by, ranks,
-    members::bigint as group_size,
-    start_ns,
-    as_bigint(end_ns - start_ns) as dur_ns,
-    as_bigint(wait_ns) as wait_ns,
-    as_bigint(transfer_ns) as transfer_ns,
-    as_bigint(duration_wait_ns) as duration_wait_ns,
-    last_rank::bigint as last_rank,
-    reason,
-    src_rank::bigint as src_rank,
-    dst_rank::bigint as dst_rank
-from wait_times('matched', 'offsets')
-where matches(rank, $rank)
-order by run, number, rank
+    w.run, w.number, w.rank, w.device, w.collective, w.state, w.matched_by, w.ranks,
+    w.members::bigint as group_size,
+    w.start_ns,
+    as_bigint(w.end_ns - w.start_ns) as dur_ns,
+    as_bigint(w.wait_ns) as wait_ns,
+    as_bigint(w.transfer_ns) as transfer_ns,
+    as_bigint(w.duration_wait_ns) as duration_wait_ns,
+    w.last_rank::bigint as last_rank,
+    w.reason,
+    w.src_rank::bigint as src_rank,
+    w.dst_rank::bigint as dst_rank,
+    case when w.wait_ns is not null then as_bigint(coalesce(e.wait_ns, 0)) end as exposed_wait_ns,
+    case when w.wait_ns is not null then as_bigint(coalesce(e.transfer_ns, 0)) end as exposed_transfer_ns,
+    as_bigint(l.lateness_ns) as lateness_ns,
+    as_bigint(r.root_wait_ns) as root_wait_ns
+from waits as w
+left join exposed as e on w.run = e.run and w.number = e.number and w.rank = e.rank
+left join latenesses('waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
+left join root_waits('matched', 'offsets') as r on w.run = r.run and w.number = r.number and w.rank = r.rank
+where matches(w.rank, $rank)
+order by w.run, w.number, w.rank

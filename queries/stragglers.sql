@@ -3,7 +3,9 @@
 -- collective_wait); alone it could remove only what lies between its start and that of the last but one. The rank that waits
 -- least is the one that comes late. Exposed waiting is the part in which none of the rank's kernels computes: only that costs
 -- time. `chance` is the probability that a rank is last at least so often if each rank of a collective is equally likely:
--- 0.001 means that this is hardly chance.
+-- 0.001 means that this is hardly chance. A rank is persistent if it is last in more than half, and in more than three times
+-- its share (at most 90 %), of the collectives in at least two thirds of five steps or more; else changing. A collective
+-- belongs to the step that contains its start on the last rank.
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels"]
@@ -11,6 +13,7 @@
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }
+-- step_name = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- collectives = "Matched collectives that no rank can leave before all have entered."
@@ -25,6 +28,12 @@
 -- caused_wait_ns = "Waits of the other ranks in the collectives that this rank started last."
 -- removable_ns = "What those would be shorter by if this rank came with the last but one: that much of each, once."
 -- unmatched = "Collectives of the rank that are not counted: partial, mismatched, cut, refused, or of another kind."
+-- exposed_transfer_ns = "Time of transfer_ns in which no kernel of the rank and no whole graph computed."
+-- lateness_ns = "Sum over the collectives of its entry less the median entry of the other ranks."
+-- steps = "Steps in which it took part in such a collective."
+-- steps_last = "Those in which it was last as often as a persistent rank is."
+-- longest_steps = "The longest run of them in a row."
+-- persistence = "persistent or changing, of a rank that is last in some step; NULL with fewer than five steps."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -36,7 +45,7 @@
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
 -- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
--- advice = "If it came with the last rank but one, {removable_ns} would go. See what it does before its collectives: compare its step_breakdown and idle_causes with those of another rank."
+-- advice = "If it came with the last rank but one, {removable_ns} would go. See what it does before its collectives: straggler_causes."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -71,6 +80,8 @@ caused as (
 ),
 spans as (
     select run, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
+    union all
+    select run, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
 ),
 kinds as (
     select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
@@ -81,7 +92,45 @@ compute as (
     select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
 ),
 exposed as (
-    select run, rank, sum(busy_ns - inside_ns) as exposed_wait_ns from clip_to('spans', 'compute') group by run, rank
+    select
+        run, rank,
+        sum(busy_ns - inside_ns) filter (part = 'wait') as exposed_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns
+    from clip_to('spans', 'compute')
+    group by run, rank
+),
+late as (
+    select run, rank, sum(lateness_ns) as lateness_ns from latenesses('waits') group by run, rank
+),
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
+),
+steps as materialized (
+    from steps_of('marked', $step_name)
+),
+last_in_steps as (
+    select
+        w.run, w.rank, s.step,
+        count(*) filter (w.rank = w.last_rank) > greatest(0.5, least(0.9, 3 * avg(1 / w.ranks))) * count(*) as is_last
+    from waits as w
+    join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
+    group by w.run, w.rank, s.step
+),
+stretches as (  -- of steps in a row with the same answer
+    select
+        *,
+        row_number() over (partition by run, rank order by step)
+            - row_number() over (partition by run, rank, is_last order by step) as stretch
+    from last_in_steps
+),
+persistences as (
+    select
+        run, rank,
+        sum(steps)::bigint as steps,
+        coalesce(sum(steps) filter (is_last), 0)::bigint as steps_last,
+        coalesce(max(steps) filter (is_last), 0) as longest_steps
+    from (select run, rank, is_last, stretch, count(*) as steps from stretches group by run, rank, is_last, stretch)
+    group by run, rank
 ),
 sums as (
     select
@@ -98,6 +147,7 @@ answers as (
     select
         s.run, s.rank, s.collectives, s.dur_ns, s.wait_ns, s.share, s.unmatched,
         coalesce(e.exposed_wait_ns, 0) as exposed_wait_ns,
+        coalesce(e.exposed_transfer_ns, 0) as exposed_transfer_ns,
         coalesce(c.times_last, 0) as times_last,
         coalesce(c.caused_wait_ns, 0) as caused_wait_ns,
         coalesce(c.removable_ns, 0) as removable_ns
@@ -127,8 +177,18 @@ select
     case when a.collectives > 0 then least(1, coalesce(c.chance, 1)) end as chance,
     as_bigint(a.caused_wait_ns) as caused_wait_ns,
     as_bigint(a.removable_ns) as removable_ns,
-    a.unmatched
+    a.unmatched,
+    as_bigint(a.exposed_transfer_ns) as exposed_transfer_ns,
+    as_bigint(l.lateness_ns) as lateness_ns,
+    p.steps, p.steps_last, p.longest_steps,
+    case
+        when p.steps < 5 or a.times_last = 0 then null
+        when 3 * p.steps_last >= 2 * p.steps then 'persistent'
+        when p.steps is not null then 'changing'
+    end as persistence
 from answers as a
+left join late as l on a.run = l.run and a.rank = l.rank
+left join persistences as p on a.run = p.run and a.rank = p.rank
 left join chances as c on a.run = c.run and a.rank = c.rank
 where matches(a.rank, $rank)
 order by a.run, a.caused_wait_ns desc, a.rank

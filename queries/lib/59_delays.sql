@@ -220,3 +220,71 @@ with recursive _waits(hop, id, weight) as (
     having sum(w.weight * i.sign) <> 0
 )
 select hop, id, weight from _waits;
+
+-- latenesses(waits): how much later than the others each rank enters each collective of wait_times() whose waits are known:
+-- its entry less the median of the entries of the other ranks (the mean of the middle two, rounded down), below 0 where it
+-- is early. A row is one run, collective and rank.
+create or replace macro latenesses(waits) as table
+with _collectives as (
+    select run, number, list_sort(list(wait_ns)) as sorted_ns
+    from query_table(waits)
+    where last_rank is not null
+    group by run, number
+),
+_placed as (  -- `own` is the rank's place among the waits: without it, all behind move up
+    select w.run, w.number, w.rank, w.wait_ns, c.sorted_ns, list_position(c.sorted_ns, w.wait_ns) as own, len(c.sorted_ns) - 1 as others
+    from query_table(waits) as w
+    join _collectives as c on w.run = c.run and w.number = c.number
+    where w.last_rank is not null
+),
+_medians as (
+    select
+        *,
+        sorted_ns[(others + 1) // 2 + ((others + 1) // 2 >= own)::integer] as lower_ns,
+        sorted_ns[(others + 2) // 2 + ((others + 2) // 2 >= own)::integer] as upper_ns
+    from _placed
+    where others > 0
+)
+select run, number, rank, floor((lower_ns::hugeint + upper_ns) / 2)::bigint - wait_ns as lateness_ns
+from _medians;
+
+-- root_waits(matched, offsets): waits of matched broadcasts and reductions whose root is known. In a broadcast each rank waits
+-- for a root that enters later; in a reduction the root waits for the last of the others. A row is one run, collective and
+-- rank; those that need not wait have 0.
+create or replace macro root_waits(matched, offsets) as table
+with _aligned as materialized (
+    select m.run, m.number, m.rank, m.root, m.collective, on_reference_clock(m.start_ns, o) as aligned_ns
+    from query_table(matched) as m
+    join query_table(offsets) as o on m.run = o.run and m.rank = o.rank
+    where m.state = 'matched' and m.root is not null and m.collective in ('broadcast', 'reduce')
+),
+_entries as (
+    select
+        run, number,
+        min(aligned_ns) filter (rank = root) as root_ns,
+        max(aligned_ns) filter (rank <> root) as others_ns
+    from _aligned
+    group by run, number
+)
+select
+    a.run, a.number, a.rank,
+    greatest(
+        0,
+        case
+            when (a.collective = 'broadcast') = (a.rank = a.root) then 0
+            when a.collective = 'broadcast' then e.root_ns - a.aligned_ns
+            else e.others_ns - a.aligned_ns
+        end
+    ) as root_wait_ns
+from _aligned as a
+join _entries as e on a.run = e.run and a.number = e.number;
+
+-- entered_steps(waits, steps): the step of steps_of() in which each collective of wait_times() whose waits are known is
+-- entered: the one that contains the start of its kernel on the last rank, by that rank's marks. A row is one run and
+-- collective; those before the first or after the last step are left out.
+create or replace macro entered_steps(waits, steps) as table
+select w.run, w.number, s.step
+from (from query_table(waits) where rank = last_rank) as w
+asof join (from query_table(steps) where step is not null) as s
+    on w.run = s.run and w.source = s.source and w.rank = s.rank and w.start_ns >= s.start_ns
+where w.start_ns < s.end_ns;

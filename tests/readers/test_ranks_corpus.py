@@ -33,6 +33,18 @@ def test_waits_and_stragglers_of_dlrm(dlrm: Lab) -> None:
     assert sum(row["caused_wait_ns"] for row in answer) == sum(row["wait_ns"] for row in answer) == 46_843_000
 
 
+def test_causes_of_dlrm_add_up_to_its_waits(dlrm: Lab) -> None:
+    """Rank 7 is late for the first collective, most of all because it is recorded later; rank 5 because of its host."""
+    answer = dlrm.query("straggler_causes").arrow().to_pylist()
+    assert sum(row["cost_ns"] for row in answer) == 46_843_000
+    assert [(row["rank"], row["cause"], row["cost_ns"] // 1000) for row in answer[:4]] == [
+        (7, "start", 28_403),
+        (7, "host", 7_511),
+        (5, "host", 5_750),
+        (4, "host", 3_676),
+    ]
+
+
 def test_clocks_of_dlrm_are_one(dlrm: Lab) -> None:
     answer = dlrm.query("clock_offsets").arrow().to_pylist()
     assert {row["verdict"] for row in answer} == {"same_clock"}

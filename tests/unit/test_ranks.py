@@ -129,3 +129,39 @@ def test_offsets_come_back_and_waits_are_those_of_a_loop(
         assert {rank: row["wait_ns"] for rank, row in answer.items()} == {rank: waits[rank] for rank in answer}
         assert {rank: row["times_last"] for rank, row in answer.items()} == {rank: last[rank] for rank in answer}
         assert {rank: row["caused_wait_ns"] for rank, row in answer.items()} == {rank: caused[rank] for rank in answer}
+
+
+def test_a_rank_is_persistent_if_it_is_last_in_two_thirds_of_the_steps(memory: MemoryStore) -> None:
+    late = {0: 2, 1: 2, 2: 0, 3: 2, 4: 2, 5: 2}  # the last rank of each step
+    kernels = [
+        kernel(rank, 1000 * step + 50 * (rank == late[step]), 1000 * step + 90) for step in late for rank in range(4)
+    ]
+    marks = [
+        {"rank": rank, "scope": "cpu", "name": f"ProfilerStep#{step + 7}", "start_ns": 1000 * step - 5, "dur_ns": 900}
+        for step in late
+        for rank in range(4)
+    ]
+    answer = memory.filled({"kernels": kernels, "annotations": marks}).query("stragglers").to_pylist()
+    figures = {
+        row["rank"]: (row["steps"], row["steps_last"], row["longest_steps"], row["persistence"]) for row in answer
+    }
+    assert figures == {2: (6, 5, 3, "persistent"), 0: (6, 1, 1, "changing"), 1: (6, 0, 0, None), 3: (6, 0, 0, None)}
+    assert {row["rank"]: row["lateness_ns"] for row in answer} == {0: 50, 1: 0, 2: 250, 3: 0}
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("broadcast", [20, 0, 30]), ("reduce", [0, 15, 0])])
+def test_ranks_wait_for_a_late_root_and_an_early_root_for_the_others(
+    memory: MemoryStore, kind: str, waits: list[int]
+) -> None:
+    """The root of all is rank 1: the broadcast begins there at 40, the reduction at 5."""
+    entries = {"broadcast": [20, 40, 10], "reduce": [20, 5, 10]}[kind]
+    kernels = [
+        kernel(rank, 1000 * at + (entries[rank] if at == 5 else 0), 1000 * at + 90, correlation=at)
+        for at in range(6)
+        for rank in range(3)
+    ]
+    notes = [note(each, each["correlation"], 3) for each in kernels]
+    notes = [each | ({"collective": kind, "root": 1} if each["seq"] == 5 else {}) for each in notes]
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
+    assert [row["root_wait_ns"] for row in answer if row["number"] == 6] == waits
+    assert {row["wait_ns"] for row in answer if row["number"] == 6} == {None}
