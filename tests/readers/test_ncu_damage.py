@@ -230,3 +230,10 @@ def test_a_short_row_may_lack_any_column_after_the_value():
     rows, report = read(",".join(names) + "\n0,1,axpy(),a__b.sum,byte,7\n")
     assert [(row["value"], row["section"]) for row in rows] == [(7.0, None)]
     assert report.skipped == 0
+
+
+def test_rows_with_more_cells_than_the_header_are_lost_instead_of_shifted(tmp_path):
+    rows = [(Kernel("k"), Cell("Duration", "ns", "7000")), (Kernel("k", id=1), Cell("Duration", "ns", "7001"))]
+    lab = ingest_bytes(tmp_path, details_csv(rows).replace('"Device","CC"', '"DeviceCC"'), "details.csv")
+    assert lab.file.status == "not_profiler_data"
+    assert "has rows of ncu, but none is readable" in lab.file.message

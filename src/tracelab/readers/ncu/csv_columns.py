@@ -145,6 +145,8 @@ class ColumnLayout:
     def _checked_fields(self, fields: list[str] | None, known_launches: Container[tuple[str, ...]]) -> list[str] | None:
         if fields is None or not self.min_fields <= len(fields) <= len(self.header) + 1:
             return None
+        if len(fields) > len(self.header) and fields[-1].strip():  # one column more than in the header is empty
+            return None
         if self.nvtx_in_every_row and self.launch_key(fields) in known_launches:
             return fields
         if not fields[self.positions["id"]].strip().isdecimal():
