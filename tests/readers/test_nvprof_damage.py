@@ -102,6 +102,14 @@ def test_output_within_a_row_costs_that_row_and_is_reported(tmp_path: Path) -> N
     assert row["message"].endswith("the first is line 7.")
 
 
+def test_a_command_line_that_damage_puts_into_a_row_names_nothing(tmp_path: Path) -> None:
+    text = OLD_SUMMARY.replace("scale(float*)", "a command: ./train.py --token hunter2")
+    lab = ingest_bytes(tmp_path, text, "log.txt")
+    assert "hunter2" not in lab.texts()
+    assert [row["name"] for row in lab.rows("summaries")] == [None, "cudaMalloc"]
+    assert "value_unfit" in lab.diagnostics()
+
+
 def test_bad_number_costs_that_number_only(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, GPU_TRACE.replace("30.250000,8,4", "30.250000,eight,4"), "log.csv")
     row = lab.one("kernels")

@@ -100,6 +100,9 @@ def parse_count(text: str, most: int = _MOST) -> int | None:
     return int(parsed.number)
 
 
+_NAMES = ("Name", "Kernel")
+
+
 @dataclass
 class RowCells:
     """One row: the non-empty cells by column name."""
@@ -109,8 +112,11 @@ class RowCells:
     cells: dict[str, str] = field(default_factory=dict)
 
     def replace_row(self, columns: tuple[str, ...], fields: list[str]) -> None:
-        """Replace the current row."""
+        """Replace the current row, without a name that is a command line: damage can join lines."""
         self.cells = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
+        for name in _NAMES:
+            if (text := self.cells.get(name)) and (" --" in text or "command: " in text):
+                self._note_unfit(name, self.cells.pop(name))
 
     def text(self, name: str, fallback: str = "") -> str | None:
         """Return a cell, or another if it is empty."""
