@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,10 @@ SECRET = "hunter2" * 2
 NO_LOSS = ("rank_assumed", "session_start_unknown", "no_events", "row_repaired", "decimal_comma", "ranks_by_pid")
 """Diagnostics that report no loss."""
 
+TABLE_LOST = "table_lost"
+"""The diagnostic that counts tables, since nothing shows how many rows they have."""
+
+GZIP_MAGIC = b"\x1f\x8b"
 Tables = Mapping[str, Sequence[pa.Table]]
 Lost = Callable[[Path, Tables], list[object]]
 ROWS = 40
@@ -36,12 +42,27 @@ class Target:
     lost: Lost
     intact_bytes: Mapping[str, int]
     """By path, bytes at the beginning that are never damaged: without them the file is another one."""
+    is_text: bool = False
+    """Whether the oracle reads the file with `read_lines`, so that it may be compressed."""
 
 
 def target(name: str, content: bytes | str, lost: Lost, intact_bytes: int = 0) -> Target:
     """A source that is one file."""
+    is_text = isinstance(content, str)
     data = content.encode() if isinstance(content, str) else content
-    return Target(name, {name: data}, lost, {name: intact_bytes})
+    return Target(name, {name: data}, lost, {name: intact_bytes}, is_text)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text; of a damaged gzip file, those that zlib decompresses byte by byte."""
+    content = path.read_bytes()
+    if content.startswith(GZIP_MAGIC):
+        unpacker, text = zlib.decompressobj(wbits=31), b""
+        with suppress(zlib.error):
+            for byte in content:
+                text += unpacker.decompress(bytes([byte]))
+        content = text
+    return content.decode("latin-1").split("\n")
 
 
 def values(tables: Tables, table: str, column: str) -> set[object]:
@@ -58,7 +79,7 @@ def lines_lost(known: Mapping[str, object], table: str, column: str) -> Lost:
     """Build the oracle of a text: the values of the lines that are in the healthy file, too, and not in the table."""
 
     def lost(path: Path, tables: Tables) -> list[object]:
-        lines = path.read_bytes().decode("latin-1").split("\n")
+        lines = read_lines(path)
         return sorted({known[line] for line in lines if line in known} - values(tables, table, column), key=str)
 
     return lost
@@ -147,7 +168,7 @@ def _json_lines(kind: str, key: str, rows: Sequence[Mapping[str, object]], name:
     content = run_folder.lines(kind, *rows, rank=0)
     first, *lines = content.decode().splitlines()
     known = {line: json.loads(line)[key] for line in lines}
-    return target(name, content, lines_lost(known, kind, key), len(first) + 1)
+    return target(name, content.decode(), lines_lost(known, kind, key), len(first) + 1)
 
 
 def run_steps() -> Target:
@@ -199,7 +220,7 @@ def kineto() -> Target:
     content = small.trace(*events, environment={"TOKEN": SECRET})
 
     def lost(path: Path, tables: Tables) -> list[object]:
-        lines = path.read_bytes().decode("latin-1").split("\n")
+        lines = read_lines(path)
         names = values(tables, "kernels", "name") | values(tables, "ops", "name")
         return sorted({known[line] for line in lines if line in known} - names, key=str)
 

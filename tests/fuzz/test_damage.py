@@ -8,10 +8,10 @@ import pytest
 from tests.fuzz import damage, healthy
 
 INPUTS = 200
+KINETO_INPUTS = 50
+"""Fewer, since `test_fuzz` damages traces, too."""
 
 
 @pytest.mark.parametrize("name", healthy.TEXTS)
 def test_damaged_files_are_read_or_refused(name: str) -> None:
-    outcomes = dict(damage.run(name, range(INPUTS)))
-    assert {seed: outcome for seed, outcome in outcomes.items() if outcome not in ("read", "refused")} == {}
-    assert len(outcomes) == INPUTS
+    assert damage.find_failures(name, KINETO_INPUTS if name == "kineto" else INPUTS) == []
