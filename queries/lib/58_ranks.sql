@@ -8,7 +8,7 @@ create or replace macro synchronizes(collective) as
 -- match_ranks(operations): which rows of collective_kernels() are one collective on all ranks of its group. A row is one run,
 -- collective and rank, from the first start to the last end of its kernels; `number` is the collective's place in the run by
 -- its first start, `id` the first of its kernels, `src_rank` and `dst_rank` the two sides of a send and its receive.
--- `matched_by` is comms_id (the operation's own id), seq (members of the group and sequence number), or order: the n-th
+-- `matched_by` is comms_id (the operation's own id), seq (group and sequence number), or order: the n-th
 -- collective of the group on each rank, moved by the shift that makes kinds and sizes agree for at least 95 % of the pairs
 -- with the lowest rank; of several such shifts the one whose ends agree best, unless the order as it is does nearly as well
 -- (four times the scatter, or 10 us), with as many on both ranks. Sends and receives are matched by order, sender by receiver: each rank counts its own.
@@ -29,13 +29,24 @@ with _styles as (  -- what names a group on a rank
 _worlds as (
     select run, count(*) as ranks, min(style) <> max(style) as is_mixed from _styles group by run
 ),
+_names as (  -- names distinguish several groups of the same members
+    select run, members, max(names) > 1 as are_several
+    from (
+        select run, rank, list_sort(group_ranks) as members, count(distinct group_name) as names
+        from query_table(operations)
+        where group_ranks is not null
+        group by run, rank, members
+    )
+    group by run, members
+),
 _groups as materialized (  -- a number for each group as it is written, and for its members
     select
         g.run, g.written,
         dense_rank() over (
             order by g.run, case
                 when w.is_mixed then ''
-                when g.written.ranks is not null then list_sort(g.written.ranks)::varchar
+                when g.written.ranks is not null
+                    then concat_ws(' ', list_sort(g.written.ranks)::varchar, case when n.are_several then g.written.name end)
                 when g.written.stride > 0 and g.written.size > 1
                     then concat_ws(' ', g.written.start, g.written.stride, g.written.size)
                 else coalesce(g.written.comm_id, g.written.name, '')
@@ -57,6 +68,7 @@ _groups as materialized (  -- a number for each group as it is written, and for 
         from query_table(operations)
     ) as g
     join _worlds as w on g.run = w.run
+    left join _names as n on g.run = n.run and list_sort(g.written.ranks) = n.members
 ),
 _windows as (
     select
@@ -250,6 +262,11 @@ _joined as materialized (  -- several kernels of one collective on a rank are on
     join _keyed as k on v.id = k.id
     group by v.run, v.team, k.queue, k.place, v.rank, v.is_pair
 ),
+_crowded as (  -- streams without groups: several groups that look like one
+    select distinct team, queue
+    from (select team, queue, place, count(*) as ranks, max(members) as members from _joined group by team, queue, place)
+    where ranks > members
+),
 _whole as (
     select
         j.run, j.team, j.queue, j.place,
@@ -257,16 +274,19 @@ _whole as (
         count(*) as ranks,
         max(j.members) as members,
         case
-            when any_value(f.team) is not null then 'refused'
+            when any_value(f.team) is not null or any_value(c.team) is not null then 'refused'
             when min(j.kind) <> max(j.kind) or min(j.dtype) <> max(j.dtype) then 'mismatched'
             when min(j.kind) in ('all_reduce', 'send_recv') and min(j.elements) <> max(j.elements) then 'mismatched'
             when count(*) < coalesce(max(j.members), 2) then 'partial'
             when bool_or(j.is_cut) then 'cut'
             else 'matched'
         end as state,
-        any_value(f.reason) as refusal
+        coalesce(
+            any_value(f.reason), case when any_value(c.team) is not null then 'found on more ranks than the group has' end
+        ) as refusal
     from _joined as j
     left join _refused as f on j.team = f.team and j.queue > 0
+    left join _crowded as c on j.team = c.team and j.queue = c.queue
     group by j.run, j.team, j.queue, j.place
 )
 select

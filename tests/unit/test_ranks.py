@@ -65,6 +65,44 @@ def test_a_rank_that_is_not_recorded_leaves_its_group_partial(memory: MemoryStor
     ] * 2
 
 
+def test_groups_of_the_same_members_are_distinguished_by_their_names(memory: MemoryStore) -> None:
+    """Each group counts for itself: in a job of data parallelism alone its group and the default one are alike."""
+    kernels, notes = [], []
+    for name, collective, at_ns in (("0", "all_reduce", 0), ("1", "all_gather", 100)):
+        for rank in (0, 1):
+            each = kernel(rank, at_ns + 10 * rank, at_ns + 50, collective, pid=1, correlation=at_ns)
+            kernels.append(each)
+            notes.append(note(each, 1, 2, group_name=name, group_ranks=[0, 1], collective=collective, pid=1))
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
+    assert [(row["collective"], row["state"], row["rank"], row["wait_ns"]) for row in answer] == [
+        ("all_reduce", "matched", 0, 10),
+        ("all_reduce", "matched", 1, 0),
+        ("all_gather", "matched", 0, 10),
+        ("all_gather", "matched", 1, 0),
+    ]
+
+
+def test_a_group_that_is_named_otherwise_on_each_rank_is_one_group(memory: MemoryStore) -> None:
+    kernels = [kernel(rank, 10 * rank, 50, pid=1, correlation=7) for rank in (0, 1)]
+    notes = [note(each, 1, 2, group_name=str(each["rank"]), group_ranks=[0, 1], pid=1) for each in kernels]
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
+    assert [(row["state"], row["wait_ns"]) for row in answer] == [("matched", 10), ("matched", 0)]
+
+
+def test_groups_without_names_that_look_like_one_are_refused(memory: MemoryStore) -> None:
+    """Ranks 0 and 1, and ranks 2 and 3, reduce at the same time on the same stream."""
+    kernels = [
+        kernel(rank, 1000 * at + rank, 1000 * at + 50 + rank // 2, pid=1, correlation=at)
+        for at in range(6)
+        for rank in range(4)
+    ]
+    notes = [note(each, 0, 2, group_name=None, pid=1) | {"seq": None} for each in kernels]
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
+    assert {(row["state"], row["reason"], row["wait_ns"]) for row in answer} == {
+        ("refused", "found on more ranks than the group has", None)
+    }
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 12])
 def test_of_as_many_collectives_on_each_rank_the_order_stays_as_it_is(memory: MemoryStore, count: int) -> None:
     """Steps take the same time, so that every shift of them fits, and some fit to the nanosecond."""

@@ -1,6 +1,6 @@
-"""Clock offsets in 200 simulated jobs, whose true ones are known."""
+"""Matched collectives and clock offsets in 200 simulated jobs, whose true ones are known."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -18,12 +18,40 @@ def jobs() -> dict[str, Simulation]:
 
 
 @pytest.fixture(scope="module")
-def offsets(memory: MemoryStore, jobs: dict[str, Simulation]) -> list[dict[str, Any]]:
+def answers(memory: MemoryStore, jobs: dict[str, Simulation]) -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, list[Any]] = defaultdict(list)
     for simulation in jobs.values():
         for name, rows in communication(simulation).items():
             tables[name] += rows
-    return memory.filled(tables).query("clock_offsets").to_pylist()
+    memory.filled(tables)
+    return {name: memory.query(name).to_pylist() for name in ("clock_offsets", "collective_wait")}
+
+
+@pytest.fixture(scope="module")
+def offsets(answers: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return answers["clock_offsets"]
+
+
+def test_what_is_matched_is_one_collective_of_the_job(
+    jobs: dict[str, Simulation], answers: dict[str, list[dict[str, Any]]]
+) -> None:
+    numbers = {}
+    for name, simulation in jobs.items():
+        for each in simulation.collectives:
+            for rank, start_ns in each.starts_ns.items():
+                clock = simulation.job.clock(rank)
+                at_ns = clock.reading_ns(start_ns)
+                numbers[name, rank, at_ns, clock.reading_ns(each.ends_ns[rank]) - at_ns] = each.number
+    matched: dict[tuple[str, int], set[int]] = defaultdict(set)
+    states: Counter[str] = Counter()
+    for row in answers["collective_wait"]:
+        states[row["state"]] += 1
+        if row["state"] == "matched":
+            collective = numbers[row["run"], row["rank"], row["start_ns"], row["dur_ns"]]
+            matched[row["run"], row["number"]].add(collective)
+    assert [key for key, collectives in matched.items() if len(collectives) > 1] == []
+    assert states["matched"] > 0.8 * states.total()
+    assert states["mismatched"] == 0
 
 
 def true_offsets_ns(simulation: Simulation, rank: int, reference: int) -> tuple[int, int]:
