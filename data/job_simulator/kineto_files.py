@@ -81,6 +81,7 @@ class _Trace:
         return self.true_starts_ns[number] >= self.cut_ns
 
     def _top(self) -> dict[str, object]:
+        host = self.job.host(self.rank)
         groups = [group for group in self.job.groups if self.rank in group.ranks]
         return {
             "schemaVersion": 1,
@@ -105,6 +106,7 @@ class _Trace:
                 ],
                 "nccl_version": "2.27.5",
             },
+            **({"host_name": host} if host else {}),
             "record_shapes": 0,
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": BASE_NS,

@@ -145,6 +145,13 @@ class Job:
         """Return the device of a rank on its host."""
         return rank % self.gpus_per_host
 
+    def host(self, rank: int) -> str | None:
+        """Return the name of a rank's host, where the ranks of each host have one clock; else None."""
+        hosts = [self.clocks[at : at + self.gpus_per_host] for at in range(0, self.ranks, self.gpus_per_host)]
+        if any(len(set(clocks)) > 1 for clocks in hosts):
+            return None
+        return f"node{rank // self.gpus_per_host}"
+
     def stage(self, rank: int) -> int:
         """Return the pipeline stage of a rank."""
         return rank // (self.tensor * self.data)
