@@ -1,15 +1,25 @@
 """Matched collectives and clock offsets in 200 simulated jobs, whose true ones are known."""
 
+import dataclasses
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from job_simulator import START_NS, Simulation, simulate
 from tests.memory import MemoryStore
-from tests.simulated import communication, random_job
+from tests.simulated import GROUP_ARGUMENTS, communication, random_job
 
 JOBS = 200
+
+
+def collect(simulations: Iterable[Simulation]) -> dict[str, list[Any]]:
+    tables: dict[str, list[Any]] = defaultdict(list)
+    for simulation in simulations:
+        for name, rows in communication(simulation).items():
+            tables[name] += rows
+    return tables
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +29,7 @@ def jobs() -> dict[str, Simulation]:
 
 @pytest.fixture(scope="module")
 def answers(memory: MemoryStore, jobs: dict[str, Simulation]) -> dict[str, list[dict[str, Any]]]:
-    tables: dict[str, list[Any]] = defaultdict(list)
-    for simulation in jobs.values():
-        for name, rows in communication(simulation).items():
-            tables[name] += rows
-    memory.filled(tables)
+    memory.filled(collect(jobs.values()))
     return {name: memory.query(name).to_pylist() for name in ("clock_offsets", "collective_wait")}
 
 
@@ -93,3 +99,15 @@ def test_only_jobs_without_sequence_numbers_are_refused(
     refused = {row["run"] for row in offsets if row["verdict"] == "refused"}
     assert refused <= {name for name, simulation in jobs.items() if "Seq" in simulation.job.omitted}
     assert len(refused) < JOBS / 5
+
+
+def test_waits_are_the_true_ones_to_the_nanosecond_where_all_clocks_are_exact(memory: MemoryStore) -> None:
+    jobs = [random_job(seed) for seed in range(40)]
+    exact = [dataclasses.replace(job, clocks=(), cuts=(), end_jitter_ns=min(job.end_jitter_ns, 1_500)) for job in jobs]
+    simulations = {job.name: simulate(job) for job in exact if not set(GROUP_ARGUMENTS) & set(job.omitted)}
+    answers = memory.filled(collect(simulations.values())).query("stragglers").to_pylist()
+    assert len(answers) == sum(simulation.job.ranks for simulation in simulations.values())
+    totals = {name: simulation.totals() for name, simulation in simulations.items()}
+    for row in answers:
+        true = dataclasses.asdict(totals[row["run"]][row["rank"]])
+        assert {name: row[name] for name in true} == true, row["run"]
