@@ -237,3 +237,16 @@ def test_rows_with_more_cells_than_the_header_are_lost_instead_of_shifted(tmp_pa
     lab = ingest_bytes(tmp_path, details_csv(rows).replace('"Device","CC"', '"DeviceCC"'), "details.csv")
     assert lab.file.status == "not_profiler_data"
     assert "has rows of ncu, but none is readable" in lab.file.message
+
+
+@pytest.mark.parametrize("text", ["x==PROF== Connected to process 7 (train hunter2)", "= --token hunter2)"])
+def test_parts_of_command_lines_that_damage_makes_values_are_withheld(tmp_path, text):
+    rows = [(Kernel("k"), Cell("Function Cache", "", value)) for value in (text, "PreferNone", "7")]
+    lab = ingest_bytes(tmp_path, details_csv(rows), "details.csv")
+    assert [(row["value"], row["text"]) for row in lab.rows("kernel_metrics")] == [
+        (None, None),
+        (None, "PreferNone"),
+        (7.0, None),
+    ]
+    assert "hunter2" not in lab.texts()
+    assert "text_withheld" in lab.diagnostics()

@@ -22,6 +22,9 @@ _PATH = r"(?<!\S)(?!https?://)(?:\S*[/\\]\S*(?:[/\\]|\.\w)|[\"'(]*[/\\]\S)|(?:\.
 _PRIVATE = re.compile(rf"(?:{_PATH}).*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
 """A path with all that follows it up to a colon, as it may be a command line; or `NAME=value`."""
 
+_OPTION = re.compile(r"(\s--?[A-Za-z][\w-]*[ =])\S+")
+"""An option and its value: of a command line whose path is damaged."""
+
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Messages = Mapping[str, tuple[str, str, str | None]]
@@ -107,8 +110,8 @@ def resembles_any(name: str, originals: Sequence[str]) -> bool:
 
 
 def redact_message(text: str) -> str:
-    """Return the first line of a tool's message without paths, command lines, and settings."""
-    return _PRIVATE.sub("…", text.strip().split("\n", 1)[0])
+    """Return the first line of a tool's message without paths, command lines, settings, and values of options."""
+    return _OPTION.sub(r"\1…", _PRIVATE.sub("…", text.strip().split("\n", 1)[0]))
 
 
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:

@@ -58,6 +58,11 @@ MESSAGES: Messages = {
         "{sample}",
         "Export with LC_ALL=C.",
     ),
+    "text_withheld": (
+        "warning",
+        "{n} [value was|values were] stored as NULL, since [it|they] can be part of a command line.",
+        "Copy or export the report again.",
+    ),
     "decimal_comma": ("info", "The file writes numbers with a decimal comma; they were parsed accordingly.", None),
     "not_utf8": (
         "info",

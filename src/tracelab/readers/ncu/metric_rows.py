@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,6 +18,9 @@ from tracelab.readers.ncu.metric_names import current_name
 from tracelab.readers.units import Scale, apply_scale, parse_unit
 
 _BLOCK_ROWS = 50_000
+_COMMAND_LINE = re.compile(r"\s--[A-Za-z]|==(?:PROF|ERROR|WARNING)==")
+"""Part of a command line or of a message with one, which damage can join to a value."""
+
 Shape = tuple[int | None, int | None, int | None]
 _NO_SHAPE: Shape = (None, None, None)
 
@@ -134,6 +138,9 @@ class MetricRows:
         if plain is None:
             if looks_like_number(text):
                 self.diagnostics.note("number_unreadable", f"{metric.written}: {text}")
+            if _COMMAND_LINE.search(text):
+                self.diagnostics.note("text_withheld")
+                return None, None
             return None, text or None
         if metric.shift is not None and "e" not in plain and "E" not in plain:
             value = float(plain + metric.shift)
