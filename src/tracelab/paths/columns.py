@@ -15,7 +15,11 @@ NONE = -(2**62)
 
 def numbers(table: pa.Table, name: str) -> Array:
     """Return a column of whole numbers, NULL as NONE."""
-    column = pc.fill_null(table.column(name).cast(pa.int64()), NONE)
+    column = table.column(name)
+    if column.type != pa.int64():
+        column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, NONE)
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -41,10 +45,27 @@ def group_numbers(*columns: Array) -> tuple[Array, int]:
 
 
 def joint_numbers(*relations: Sequence[Array]) -> list[Array]:
-    """Number combinations of columns alike in several relations, so that equal combinations have equal numbers."""
-    lengths = np.cumsum([len(relation[0]) for relation in relations])[:-1]
-    combined, _ = group_numbers(*(np.concatenate(parts) for parts in zip(*relations, strict=True)))
-    return np.split(combined, lengths)
+    """Number combinations of columns alike in several relations, so that equal combinations have equal numbers.
+
+    Of rows that follow each other with equal values only the first is compared.
+    """
+    heads = [run_starts(*relation) for relation in relations]
+    columns = zip(
+        *([column[head] for column in relation] for relation, head in zip(relations, heads, strict=True)), strict=True
+    )
+    combined, _ = group_numbers(*(np.concatenate(parts) for parts in columns))
+    parts = np.split(combined, np.cumsum([len(head) for head in heads])[:-1])
+    lengths = (np.diff(head, append=len(relation[0])) for head, relation in zip(heads, relations, strict=True))
+    return [np.repeat(part, length) for part, length in zip(parts, lengths, strict=True)]
+
+
+def run_starts(*columns: Array) -> Array:
+    """Return the first row of each run of rows with equal values in all columns."""
+    changes = np.ones(len(columns[0]), dtype=bool)
+    changes[1:] = False
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
 
 
 def cells(array: Array) -> "memoryview[int]":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, codes, joint_numbers, numbers
+from tracelab.paths.columns import NONE, Array, codes, joint_numbers, numbers, run_starts
 
 Relations = Mapping[str, pa.Table]
 
@@ -120,16 +120,16 @@ class Recording:
     def to_own_clocks(self, rank: Array, time: Array) -> Array:
         """Return times here by the ranks' own clocks."""
         own: Array = time + self.base_ns
-        for each in np.unique(rank).tolist():
-            own[rank == each] = self.clocks[each].own(own[rank == each])
+        for each, clock in self.clocks.items():
+            if clock != Clock():
+                own[rank == each] = clock.own(own[rank == each])
         return own
 
 
 def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
     """Return times of ranks' own clocks by the common one."""
     moved: Array = time.copy()
-    for each in np.unique(rank).tolist():
-        clock = clocks.get(each, Clock())
+    for each, clock in clocks.items():
         if clock != Clock():
             moved[rank == each] = clock.aligned(moved[rank == each])
     return moved
@@ -155,7 +155,7 @@ def read_recording(relations: Relations) -> Recording:
     ends = {name: _ends(kept[name], aligned[name], clocks) - base for name in ("gpu", "cpu")}
     gpu = _gpu_rows(kept["gpu"], place["gpu"], aligned["gpu"] - base, ends["gpu"])
     cpu = _cpu_rows(kept["cpu"], place["cpu"], aligned["cpu"] - base, ends["cpu"])
-    ranks = {int(rank) for rank in np.union1d(gpu.rank, cpu.rank)}
+    ranks = {int(rank) for rows in (gpu, cpu) for rank in rows.rank[run_starts(rows.rank)]}
     return Recording(
         gpu,
         cpu,
@@ -234,10 +234,8 @@ def _keys(process: Array, correlation: Array) -> Array:
 
 def _lanes(*columns: Array) -> Array:
     """Number runs of equal combinations: rows are sorted by these columns."""
-    changes = np.zeros(max(0, len(columns[0]) - 1), dtype=bool)
-    for column in columns:
-        changes |= column[1:] != column[:-1]
-    return np.append(np.zeros(min(1, len(columns[0])), dtype=np.int64), np.cumsum(changes))
+    starts = run_starts(*columns)
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=len(columns[0])))
 
 
 def _ends(table: pa.Table, start: Array, clocks: Mapping[int, Clock]) -> Array:

@@ -27,8 +27,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     window = whole_window(graph)
     if window.node < 0 or window.end <= 0:
         return {}
-    unchanged = replay(graph, no_change(graph), check)
-    replayed_ns = whole_window(unchanged).end
+    replayed_ns = whole_window(replay(graph, no_change(graph), check)).end
     chosen = choose_nodes(graph, params)
     reason = _refuse(params, chosen, window.end, replayed_ns)
     before = path_totals(graph, check)
