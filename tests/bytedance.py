@@ -1,7 +1,6 @@
 """Read the published traces of ByteDance's study of stragglers: one row an operation of a worker in a step."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,9 +39,8 @@ def read_trace(name: str) -> tuple[list[int], Schedule, Array]:
     own[:, [kind in BETWEEN_STAGES for kind in types]] = _without_negative(
         own[:, [kind in BETWEEN_STAGES for kind in types]]
     )
-    names = [
-        kind.replace("send", "pp-comm").replace("recv", "pp-comm") if kind in BETWEEN_STAGES else kind for kind in types
-    ]
+    joined = {kind: kind.replace("send", "pp-comm").replace("recv", "pp-comm") for kind in BETWEEN_STAGES}
+    names = [joined.get(kind, kind) for kind in types]
     slots = _slots((start - start.min(1, keepdims=True)).mean(0), dp_rank, stage)
     return steps, Schedule(slots, group, names, dp_rank, stage, own), recorded
 
@@ -66,7 +64,7 @@ def _group(number: int, kind: str, dp_rank: int, stage: int, seq: int) -> tuple[
 
 
 def _slots(start: Array, dp_rank: Array, stage: Array) -> dict[tuple[int, int], list[list[int]]]:
-    """Return what each worker runs one after the other, by the mean start; operations that start at once are one slot."""
+    """Return what each worker runs one after the other, by the mean start; what starts at once is one slot."""
     slots: dict[tuple[int, int], list[list[int]]] = {}
     for number in np.argsort(start, kind="stable").tolist():
         listed = slots.setdefault((int(dp_rank[number]), int(stage[number])), [])
@@ -79,7 +77,5 @@ def _slots(start: Array, dp_rank: Array, stage: Array) -> dict[tuple[int, int], 
 
 def published(name: str) -> tuple[dict[str, Any], float, float]:
     """Return the published results of a job, its M_W and its M_S."""
-    results, worst, last = (
-        json.loads(Path(FOLDER / f"{kind}-{name}.json").read_text()) for kind in ("result", "mw", "ms")
-    )
+    results, worst, last = (json.loads((FOLDER / f"{kind}-{name}.json").read_text()) for kind in ("result", "mw", "ms"))
     return results, worst["Mw"], last["Ms"]

@@ -2,6 +2,10 @@
 create temp table exported (
     run varchar, source varchar, shift_ns bigint, from_ns bigint, to_ns bigint, ranks integer[]
 );
+create temp table exported_path_rows (
+    run varchar, rank integer, source varchar, start_ns bigint, dur_ns bigint, class varchar, name varchar, op varchar,
+    cause varchar
+);
 create temp table placed_tracks (
     run varchar, place varchar, track varchar, rank integer, pid bigint, tid bigint, device integer, context bigint,
     stream bigint, number integer, flat boolean, head varchar

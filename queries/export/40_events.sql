@@ -12,6 +12,7 @@ with _all as (
     union all by name from exported_ranges
     union all by name from exported_steps
     union all by name from exported_others
+    union all by name from exported_path
 )
 select a.*, e.shift_ns
 from _all as a

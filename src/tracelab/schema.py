@@ -704,6 +704,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                     ("step", "int64", "The step whose window it is; NULL for all of the recording."),
                     ("number", "int64", "Place on the path, from 1."),
                     ("rank", "int32", "Rank that the stretch is charged to."),
+                    ("source", "text", "The source that the row is of."),
                     ("at_ns", "int64", "Start, since the start of the window."),
                     ("dur_ns", "int64", "Length."),
                     (

@@ -289,3 +289,21 @@ def test_processes_of_runs_and_ranks_that_were_not_requested_are_none(tmp_path):
 def test_a_rank_without_events_is_reported(tmp_path):
     with pytest.raises(NoDataError, match="nothing was recorded of that rank and time"):
         exported(tmp_path, {"kernels": [kernel(0, 1)]}, ranks=(7,))
+
+
+def test_the_critical_path_is_a_track_of_its_rank_where_it_is_wanted(tmp_path):
+    tables = {"kernels": [kernel(UNIX + 10, 90), kernel(UNIX + 104, 46)], "sources": SOURCE}
+    trace, _ = exported(tmp_path, tables, critical_path=True)
+    path = of_phase(trace, "X", "critical_path")
+    assert [(event["name"], event["ts"], event["dur"]) for event in path] == [
+        ("gemm: gemm", "0.000", "0.090"),
+        ("scheduling: gemm", "0.090", "0.004"),
+        ("gemm: gemm", "0.094", "0.046"),
+    ]
+    place = {(event["pid"], event["tid"]) for event in path}
+    assert [names(trace, "thread_name")[each] for each in place] == ["critical path"]
+
+
+def test_without_the_wish_an_export_has_no_critical_path(tmp_path):
+    trace, _ = exported(tmp_path, {"kernels": [kernel(UNIX, 90)], "sources": SOURCE})
+    assert of_phase(trace, "X", "critical_path") == []

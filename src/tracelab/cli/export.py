@@ -50,16 +50,19 @@ def selection_options() -> list[click.Parameter]:
             ["--from", "from_ns"], type=Time(), metavar="TIME", help="Start of the export: 1.5s, 20ms, 300us, or in ns."
         ),
         click.Option(["--to", "to_ns"], type=Time(), metavar="TIME", help="End of the export."),
+        click.Option(["--critical-path"], is_flag=True, help="Add the critical path, as a track of each of its ranks."),
     ]
 
 
-def build_request(runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None) -> Request:
+def build_request(
+    runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None, *, critical_path: bool
+) -> Request:
     """Build the selection. Raises UsageError if the end is before the start."""
     from tracelab.export import Request
 
     if to_ns is not None and to_ns <= (from_ns or 0):
         raise UsageError("--to must be later than --from")
-    return Request(runs, ranks, from_ns, to_ns)
+    return Request(runs, ranks, from_ns, to_ns, critical_path)
 
 
 def write_trace(store: Path | None, request: Request, path: Path, stream: BinaryIO) -> ExportResult:
@@ -96,13 +99,14 @@ def summary_lines(done: ExportResult) -> list[str]:
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
     ],
 )
-def command(
+def command(  # noqa: PLR0913  one for each option
     *,
     store: Path | None,
     runs: tuple[str, ...],
     ranks: tuple[int, ...],
     from_ns: int | None,
     to_ns: int | None,
+    critical_path: bool,
     output: Path,
     force: bool,
 ) -> None:
@@ -116,7 +120,7 @@ def command(
 
     from tracelab.cli.output import check_writable, write_atomically
 
-    request = build_request(runs, ranks, from_ns, to_ns)
+    request = build_request(runs, ranks, from_ns, to_ns, critical_path=critical_path)
     if output == Path("-"):
         done = write_trace(store, request, output, sys.stdout.buffer)
     else:

@@ -35,13 +35,14 @@ Examples:
         click.Option(["--no-browser"], is_flag=True, help="Print the address without opening a browser."),
     ],
 )
-def command(
+def command(  # noqa: PLR0913  one for each option
     *,
     store: Path | None,
     runs: tuple[str, ...],
     ranks: tuple[int, ...],
     from_ns: int | None,
     to_ns: int | None,
+    critical_path: bool,
     port: int,
     no_browser: bool,
 ) -> None:
@@ -54,7 +55,7 @@ def command(
     from tracelab.export.viewer import Server, interface_folder, served_files
 
     interface_folder()  # before the work
-    request = build_request(runs, ranks, from_ns, to_ns)
+    request = build_request(runs, ranks, from_ns, to_ns, critical_path=critical_path)
     for number in (signal.SIGINT, signal.SIGTERM):  # a script's job in the background starts with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:

@@ -31,6 +31,7 @@ class Request:
     ranks: tuple[int, ...] = ()
     from_ns: int | None = None
     to_ns: int | None = None
+    critical_path: bool = False
 
 
 @dataclass
@@ -54,6 +55,8 @@ def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
         spans = read_spans(con, runs)
         clocks = arrange_clocks(spans)
         _create_relations(con, clocks, spans, request)
+        if request.critical_path:
+            _add_critical_path(con, runs)
         plan = _layout(con)
         done = ExportResult(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
         stream.write(_head(clocks, runs, request))
@@ -94,7 +97,7 @@ def _create_relations(
     Notes of a run folder count as far as the profiler's recording reaches.
 
     """
-    for name in ("05_selection", "10_texts", "20_gpu", "30_host", "40_events", "50_counters", "60_left_out"):
+    for name in ("05_selection", "10_texts", "20_gpu", "30_host", "35_path", "40_events", "50_counters", "60_left_out"):
         _run_script(con, name)
     profiled = {(span.run, span.source) for span in spans if span.profiled}
     for clock in clocks:
@@ -106,6 +109,17 @@ def _create_relations(
         for source in clock.sources:
             row = [clock.run, source, clock.shift_ns, start, end, list(request.ranks) or None]
             con.execute("insert into exported values (?, ?, ?, ?, ?, ?)", row).fetchall()
+
+
+def _add_critical_path(con: duckdb.DuckDBPyConnection, runs: Sequence[str]) -> None:
+    """Pass the stretches of the critical path to SQL as `exported_path_rows`."""
+    from tracelab.store import computed_tables
+
+    computed_tables.provide(con, "path_rows", runs=runs)
+    con.execute(
+        "insert into exported_path_rows by name "
+        "select run, rank, source, start_ns, dur_ns, class, name, op, cause from path_rows"
+    ).fetchall()
 
 
 def _layout(con: duckdb.DuckDBPyConnection) -> Layout:

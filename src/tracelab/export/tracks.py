@@ -122,7 +122,7 @@ def _with_several_contexts(keys: Iterable[Key]) -> set[tuple[Process, int | None
     return {stream for stream, of_stream in contexts.items() if len(of_stream) > 1}
 
 
-_PLACES = ("steps", "cpu", "other", "range", "gpu", "sync")
+_PLACES = ("steps", "path", "cpu", "other", "range", "gpu", "sync")
 
 
 def _order(key: Key) -> tuple[object, ...]:
@@ -143,6 +143,8 @@ def _track_name(key: Key, *, several: bool) -> str:
     match key.place:
         case "steps":
             return "steps"
+        case "path":
+            return "critical path"
         case "range":
             return f"{stream}: ranges"
         case "sync":

@@ -108,6 +108,8 @@ class Recording:
     cpu: CpuRows
     syncs: Syncs
     clocks: dict[int, Clock]
+    sources: dict[int, str | None]
+    """By rank, the source that its rows are of."""
     window_ns: int
     ranks_left_out: int
     """Ranks whose clocks are not known."""
@@ -138,7 +140,7 @@ def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
 def read_recording(relations: Relations) -> Recording:
     """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
     tables = {name: relations[name] for name in ("gpu", "cpu", "syncs")}
-    sources = _number_sources(tables)
+    sources, names = _number_sources(tables)
     clocks = _read_clocks(relations["collectives"])
     chosen, left_out = _choose_sources(tables, sources, clocks)
     kept = {name: table.filter(pa.array(chosen[sources[name]])) for name, table in tables.items()}
@@ -161,21 +163,28 @@ def read_recording(relations: Relations) -> Recording:
         cpu,
         _syncs(kept["syncs"], place["syncs"], aligned["syncs"] - base),
         {rank: clocks.get(rank, Clock()) for rank in ranks},
+        {rank: name for place, (rank, name) in names.items() if chosen[place]},
         int(max(gpu.end.max(initial=0), cpu.end.max(initial=0))),
         left_out,
         base,
     )
 
 
-def _number_sources(tables: Mapping[str, pa.Table]) -> dict[str, Array]:
-    """Number the combinations of rank and source alike in all tables."""
+def _number_sources(tables: Mapping[str, pa.Table]) -> tuple[dict[str, Array], dict[int, tuple[int, str | None]]]:
+    """Number the combinations of rank and source alike in all tables; return the numbers, and what each is."""
     names: dict[str | None, int] = {}
     columns = []
     for table in tables.values():
         place, texts = codes(table, "source")
-        numbered = np.array([names.setdefault(text, len(names)) for text in texts])
-        columns.append([numbers(table, "rank"), numbered[place]])
-    return dict(zip(tables, joint_numbers(*columns), strict=True))
+        known = np.array([names.setdefault(text, len(names)) for text in texts])
+        columns.append([numbers(table, "rank"), known[place]])
+    numbered = joint_numbers(*columns)
+    texts = list(names)
+    of_number = {}
+    for (rank, source), places in zip(columns, numbered, strict=True):
+        for first in run_starts(places).tolist():
+            of_number[int(places[first])] = (int(rank[first]), texts[int(source[first])])
+    return dict(zip(tables, numbered, strict=True)), of_number
 
 
 def _read_clocks(collectives: pa.Table) -> dict[int, Clock]:

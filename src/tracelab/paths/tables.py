@@ -73,6 +73,7 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     columns: dict[str, object] = {
         "number": np.arange(1, len(node) + 1),
         "rank": ranks,
+        "source": [graph.recording.sources.get(rank) for rank in ranks.tolist()],
         "at_ns": path.start - window.start,
         "dur_ns": path.end - path.start,
         "class": classify(graph, path),

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -23,8 +23,10 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 _computing = threading.RLock()
 
 
-def provide(con: duckdb.DuckDBPyConnection, text: str, values: Params | None = None) -> None:
-    """Make the computed tables that a text names readable: of the run that `values` name, else of all runs.
+def provide(
+    con: duckdb.DuckDBPyConnection, text: str, values: Params | None = None, runs: Sequence[str] | None = None
+) -> None:
+    """Make the computed tables that a text names readable: of `runs`, of the run that `values` name, else of all runs.
 
     `values` are parameters of a query; a computation takes those that it has from them. Tables in memory, which count
     towards the memory limit, keep the rows until the session ends. Raises TracelabError where memory does not suffice.
@@ -32,9 +34,9 @@ def provide(con: duckdb.DuckDBPyConnection, text: str, values: Params | None = N
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         run = (values or {}).get("run")
-        runs = [str(run)] if run is not None else _stored_runs(con)
+        wanted = runs if runs is not None else [str(run)] if run is not None else _stored_runs(con)
         with _computing:
-            stored = [_compute_once(con, computation, each, params) for each in runs]
+            stored = [_compute_once(con, computation, each, params) for each in wanted]
         for table in computation.tables:
             parts = [f'from {_SCHEMA}."{names[table.name]}"' for names in stored]
             con.execute(
