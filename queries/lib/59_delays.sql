@@ -288,3 +288,30 @@ from (from query_table(waits) where rank = last_rank) as w
 asof join (from query_table(steps) where step is not null) as s
     on w.run = s.run and w.source = s.source and w.rank = s.rank and w.start_ns >= s.start_ns
 where w.start_ns < s.end_ns;
+
+-- layer_rows(executions, lanes): the kernels, copies, memsets and graphs of some lanes (lane, run, source, rank, device) as
+-- states() takes them: layer 0 is compute, 1 communication, 2 copies and memsets; without codes and calls. `executions` are
+-- rows of gpu_activity with their kind as `part`.
+create or replace macro layer_rows(executions, lanes) as table
+select
+    l.lane,
+    case when w.part in ('memcpy', 'memset') then 2 when w.class = 'communication' then 1 else 0 end::tinyint as layer,
+    1 as code,
+    w.start_ns, w.end_ns,
+    null::bigint as launched_ns
+from with_class(executions) as w
+join hint_small(lanes) as l
+    on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
+where has_valid_interval(w.start_ns, w.end_ns);
+
+-- layer_times(rows, cuts): of each lane and cell of states() the time in each layer: compute_ns, exposed_comm_ns,
+-- exposed_memory_ns and idle_ns, which add up to the cell.
+create or replace macro layer_times(rows, cuts) as table
+select
+    lane, cell,
+    coalesce(sum(end_ns - start_ns) filter (layer = 0), 0) as compute_ns,
+    coalesce(sum(end_ns - start_ns) filter (layer = 1), 0) as exposed_comm_ns,
+    coalesce(sum(end_ns - start_ns) filter (layer = 2), 0) as exposed_memory_ns,
+    coalesce(sum(end_ns - start_ns) filter (layer = 3), 0) as idle_ns
+from states(rows, cuts)
+group by lane, cell;

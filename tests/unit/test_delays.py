@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -262,3 +263,28 @@ def test_causes_of_a_simulated_job_are_those_that_the_simulator_accounts_for(mem
             answer[row["rank"], "host" if row["cause"] == "start" else row["cause"]] += row["cost_ns"]
     assert +answer == +expected
     assert -answer == -expected
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 30)] * 4), min_size=1, max_size=4))
+@examples(8)
+def test_what_stages_add_to_the_frontier_adds_up_to_the_step(
+    memory: MemoryStore, ranks: list[tuple[int, int, int, int]]
+) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {"kernels": [], "memcpys": [], "annotations": []}
+    for rank, (idle, copies, compute, communication) in enumerate(ranks):
+        at = [1000 * rank + sum((idle + 1, copies, compute, communication)[:stage]) for stage in range(1, 5)]
+        placed = {"rank": rank, "device": 0, "stream": 7}
+        tables["memcpys"].append(placed | {"start_ns": at[0], "dur_ns": copies, "direction": "HtoD"})
+        tables["kernels"] += [kernel(rank, at[1], at[2], name=NAMES["gemm"]), kernel(rank, at[2], at[3])]
+        step = {"scope": "cpu", "name": "ProfilerStep#3", "start_ns": 1000 * rank, "dur_ns": at[3] - 1000 * rank}
+        tables["annotations"].append({"rank": rank} | step)
+    so_far = [
+        [idle + 1, idle + 1 + copies, idle + 1 + copies + compute, 1 + sum(ranks[rank])]
+        for rank, (idle, copies, compute, _) in enumerate(ranks)
+    ]
+    frontier = [0, *(max(each[stage] for each in so_far) for stage in range(4))]
+    answer = memory.filled(tables).query("step_frontier").to_pylist()
+    assert [row["exposed_ns"] for row in answer] == [later - before for before, later in pairwise(frontier)]
+    leaders = [max(range(len(ranks)), key=lambda rank: (so_far[rank][stage], -rank)) for stage in range(4)]
+    assert [row["leader"] for row in answer] == leaders
+    assert {row["step_ns"] for row in answer} == {frontier[-1]}
