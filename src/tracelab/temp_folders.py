@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import uuid
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,8 +24,7 @@ _created: list[Path] = []
 def process_folder() -> Path:
     """Return this process's folder for temporary files, which is deleted when the process exits."""
     _delete_abandoned()
-    _created.append(_create_locked())  # two threads may be here
-    return _created[-1]
+    return _create_locked()
 
 
 @atexit.register
@@ -51,15 +51,19 @@ def new_path(purpose: str) -> Path:
 def _create_locked() -> Path:
     """Create a folder with a lock that holds until the process ends, however that happens.
 
-    The folder gets its name after it is locked: one that others find under such a name is locked, or abandoned.
+    The folder gets its name after it is locked: one that others find under such a name is locked, or abandoned. Both
+    names are noted before they exist, so that a signal at any moment leaves nothing.
     """
-    unlocked = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{uuid.uuid4().hex}"
+    unlocked = folder.with_name(f".{folder.name}")
+    _created.extend((folder, unlocked))
+    unlocked.mkdir(mode=0o700)
     handle = os.open(unlocked, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # a file system without locks: the folder keeps a name that no process looks for
         return unlocked
-    return unlocked.rename(unlocked.with_name(unlocked.name[1:]))
+    return unlocked.rename(folder)
 
 
 def _delete_abandoned() -> None:

@@ -62,6 +62,9 @@ def run() -> None:
         main(prog_name="tracelab")
     except SystemExit as exit_request:
         if isinstance(exit_request.code, str) or "torch" in sys.modules or threading.active_count() > 1:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is _exit_process:  # Python prints what is raised while it exits
+                    signal.signal(number, _exit_at_once)
             raise
         sys.stderr.flush()
         delete_process_folder()
@@ -69,17 +72,40 @@ def run() -> None:
 
 
 def _exit_on_signals() -> None:
-    """Exit as at an error on SIGTERM and on a closed terminal, so that temporary files are deleted.
+    """Exit as at an error on Ctrl-C, SIGTERM and on a closed terminal, so that temporary files are deleted.
 
     An ignored signal stays ignored, as `nohup` wants it for a closed terminal.
     """
-
-    def exit_process(number: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, exit_process)
+            signal.signal(number, _exit_process)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _exit_process(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        _exit_at_once(number, frame)
+    sys.exit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        os.write(sys.stderr.fileno(), b"tracelab: interrupted\n")
+        _exit_at_once(number, frame)
+    raise KeyboardInterrupt
+
+
+def _exit_at_once(number: int, _frame: FrameType | None) -> None:
+    """Exit without an exception: an import may abort on one, or replace it by another with a traceback."""
+    delete_process_folder()
+    os._exit(128 + number)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 class ExpectedError(click.ClickException):
