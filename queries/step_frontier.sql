@@ -3,7 +3,7 @@
 -- each rank only durations count. The frontier after a stage is the longest time that any rank has spent in the stages up to
 -- it; what the stage adds to the frontier is exposed, so the four add up to the step's longest time over the ranks. The
 -- leader is the rank at the frontier. Where it leads by less than 1 % of the step, or was not itself the longest in a stage
--- that is exposed, lead and cause cannot be told apart: the verdict is ambiguous. Each nanosecond of a step counts once:
+-- that is exposed, the cause is not certain: the verdict is ambiguous. Each nanosecond of a step counts once:
 -- compute, then communication, then copies and memsets, else idle. A GPU is a rank of its own where a rank has several.
 -- /// query
 -- title = "Frontier of steps over ranks"

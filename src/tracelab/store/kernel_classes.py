@@ -1,4 +1,4 @@
-"""Kernel classification: read the rules of classes.csv and render them as SQL."""
+"""Classification of kernels and process groups: read the rules of two CSV files and render them as SQL."""
 
 import csv
 import io
@@ -14,6 +14,7 @@ from tracelab.errors import StoreError
 from tracelab.resources import QUERIES
 
 SHIPPED = QUERIES / "classes.csv"
+SHIPPED_ROLES = QUERIES / "group_roles.csv"
 COLLECTIVES = frozenset(
     ["broadcast", "all_reduce", "all_gather", "reduce_scatter", "reduce", "all_to_all", "send_recv", "other", "unknown"]
 )
@@ -29,6 +30,14 @@ class Rule:
     kernel_class: str
     collective: str | None
     note: str | None
+
+
+@dataclass(frozen=True)
+class RoleRule:
+    """One line of group_roles.csv: a process group whose description contains a match of `pattern` (RE2) has `role`."""
+
+    pattern: str
+    role: str
 
 
 def load_rules(store: Path) -> tuple[Rule, ...]:
@@ -82,32 +91,76 @@ def _render_match(pattern: str) -> str:
     return f"regexp_matches(name, {_sql_literal(pattern)})"
 
 
+def load_role_rules(store: Path) -> tuple[RoleRule, ...]:
+    """Return the rules for process groups in their order: those of `<store>/group_roles.csv` first."""
+    own = store / SHIPPED_ROLES.name
+    return (*(_read_role_rules(own) if own.is_file() else ()), *_shipped_role_rules())
+
+
+@cache
+def _shipped_role_rules() -> tuple[RoleRule, ...]:
+    return _read_role_rules(SHIPPED_ROLES)
+
+
+def render_role_rules(listed: tuple[RoleRule, ...]) -> str:
+    """Render the macro `group_role`, which returns the role of the first rule that a description matches, or NULL."""
+    cases = "\n  ".join(
+        f"when regexp_matches(description, {_sql_literal(rule.pattern)}) then {_sql_literal(rule.role)}"
+        for rule in listed
+    )
+    return f"create or replace macro group_role(description) as case\n  {cases}\nend;"
+
+
 def _read_rules(path: Path) -> tuple[Rule, ...]:
+    return tuple(
+        _parse_rule(path, line, row) for line, row in _read_rows(path, ("pattern", "class"), "collective,note")
+    )
+
+
+def _read_role_rules(path: Path) -> tuple[RoleRule, ...]:
+    return tuple(_parse_role_rule(path, line, row) for line, row in _read_rows(path, ("pattern", "role"), "note"))
+
+
+def _read_rows(path: Path, needed: tuple[str, str], optional: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the lines of a CSV file of rules, each with its number."""
     try:
         lines = io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")
         reader = csv.DictReader(lines)
-        if not {"pattern", "class"} <= set(reader.fieldnames or ()):
+        if not set(needed) <= set(reader.fieldnames or ()):
             raise StoreError(
-                f"{path}:1: the columns must be pattern,class,collective,note (the last two may be left out)"
+                f"{path}:1: the columns must be {','.join(needed)},{optional} ({optional} may be left out)"
             )
-        return tuple(_parse_rule(path, reader.line_num, row) for row in reader)
+        return [(reader.line_num, row) for row in reader]
     except UnicodeDecodeError as error:
         raise StoreError(f"{path}: not valid UTF-8 at byte {error.start}; re-save as UTF-8") from error
     except (OSError, csv.Error) as error:
         raise StoreError(f"{path}: not readable as CSV: {error}") from error
 
 
-def _parse_rule(path: Path, line: int, row: dict[str, str]) -> Rule:
-    pattern, kernel_class = (row["pattern"] or "").strip(), (row["class"] or "").strip()
-    if not pattern or not kernel_class:
-        raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
+def _parse_role_rule(path: Path, line: int, row: dict[str, str]) -> RoleRule:
+    pattern, role = (row["pattern"] or "").strip(), (row["role"] or "").strip()
+    if not pattern or not role:
+        raise StoreError(f"{path}:{line}: a rule needs a pattern and a role")
+    if path != SHIPPED_ROLES:
+        _check_pattern(path, line, pattern)
+    return RoleRule(pattern, role)
+
+
+def _check_pattern(path: Path, line: int, pattern: str) -> None:
     try:
-        if path != SHIPPED:  # every session compiles the shipped patterns anyway
-            duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+        duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
         raise StoreError(
             f"{path}:{line}: {pattern!r} is not a valid regular expression (RE2 syntax): {error}"
         ) from error
+
+
+def _parse_rule(path: Path, line: int, row: dict[str, str]) -> Rule:
+    pattern, kernel_class = (row["pattern"] or "").strip(), (row["class"] or "").strip()
+    if not pattern or not kernel_class:
+        raise StoreError(f"{path}:{line}: a rule needs a pattern and a class")
+    if path != SHIPPED:  # every session compiles the shipped patterns anyway
+        _check_pattern(path, line, pattern)
     collective = (row.get("collective") or "").strip() or None
     if collective is not None and collective not in COLLECTIVES:
         raise StoreError(

@@ -169,8 +169,12 @@ class StoredRows(Protocol):
 
 
 def render_library(root: Path) -> list[str]:
-    """Render the kernel classes, with the store's own rules first, and the macros as a list of SQL texts."""
-    return [kernel_classes.render_rules(kernel_classes.load_rules(root)), *_macro_files()]
+    """Render the rules for kernels and process groups, the store's own first, and the macros as a list of SQL texts."""
+    return [
+        kernel_classes.render_rules(kernel_classes.load_rules(root)),
+        kernel_classes.render_role_rules(kernel_classes.load_role_rules(root)),
+        *_macro_files(),
+    ]
 
 
 def render_session(

@@ -1,0 +1,52 @@
+-- Process groups of a job: their members, their roles, and what they carry.
+-- A row is one run and process group. Its role follows from its description by the rules of group_roles.csv (a file of that
+-- name in the store comes first), else it is guessed from the traffic: only sends and receives: pp; all_to_all: ep;
+-- all_gather and reduce_scatter: dp_shard; neighboring ranks, where there are larger groups: tp; all others: dp.
+-- With a rank, only groups of which it is a member.
+-- /// query
+-- title = "Process groups"
+-- needs = ["kernels"]
+-- [params]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
+-- [columns]
+-- run = "common"
+-- group_name = "Name of the group; NULL where the source has none."
+-- group_description = "What the framework calls it."
+-- role = "world, tp, pp, dp, dp_shard, dp_replicate, cp, ep, embedding, optimizer, or several at once: tp_dp …"
+-- role_source = "description or guessed."
+-- group_size = "Ranks of the group; of those found where it is not known."
+-- members = "Ranks of the group, or those found where they are not known."
+-- stride = "Distance between neighboring members; NULL where it varies."
+-- kinds = "Kinds of its collectives."
+-- kernels = "Its communication kernels."
+-- size_bytes = "Their sizes, added up."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('executions')
+),
+groups as (
+    from role_groups('communication')
+),
+strides as (
+    select
+        *,
+        list_distinct([members[place + 1] - members[place] for place in range(1, len(members))]) as steps
+    from groups
+)
+select
+    run, group_name, group_description, role, role_source,
+    coalesce(group_size, len(members))::bigint as group_size,
+    array_to_string(members, ',') as members,
+    case when len(steps) = 1 then steps[1]::bigint end as stride,
+    array_to_string(kinds, ',') as kinds,
+    kernels,
+    as_bigint(size_bytes) as size_bytes
+from strides
+where $rank is null or list_contains(members, $rank)
+order by run, role, members, group_name, group_description

@@ -1,0 +1,77 @@
+-- How much of the communication of each parallelism is hidden behind compute.
+-- A row is one run, rank and role of process groups (see process_groups). Time in which two kernels of one role run counts
+-- once, and is exposed where no kernel computes and no whole graph runs; communication of another role does not hide it.
+-- /// query
+-- title = "Overlap by parallelism"
+-- needs = ["kernels"]
+-- chart = { kind = "stacked", x = "role", y = ["exposed_ns", "hidden_ns"], by = "rank" }
+-- [params]
+-- common = ["run"]
+-- rank = { type = "integer", about = "only this rank" }
+-- [columns]
+-- common = ["run", "rank"]
+-- role = "Role of the groups: tp, pp, dp …"
+-- role_source = "description or guessed; of several groups of the role guessed where one is."
+-- kernels = "common"
+-- comm_ns = "Time in which a kernel of the role ran."
+-- exposed_ns = "The part in which no compute ran."
+-- hidden_ns = "The rest."
+-- hidden_ratio = "hidden_ns / comm_ns."
+-- of_window_ratio = "exposed_ns / window_ns."
+-- window_ns = "First start to last end of the rank's kernels and graphs, summed over sources and devices."
+-- size_bytes = "Sizes of the collectives, added up."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('executions')
+),
+groups as materialized (
+    from role_groups('communication')
+),
+placed as materialized (
+    select run, source, rank, device, start_ns, end_ns, size_bytes, role_source, role as part
+    from with_role('communication', 'groups')
+),
+compute as (
+    select run, source, rank, device, start_ns, end_ns from with_class('executions') where class <> 'communication'
+    union all
+    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
+times as (
+    select run, rank, part as role, sum(busy_ns) as comm_ns, sum(inside_ns) as hidden_ns
+    from clip_to('placed', 'compute')
+    group by run, rank, part
+),
+sums as (
+    select
+        run, rank, part as role,
+        max(role_source) as role_source,
+        count(*) as kernels,
+        sum(size_bytes) as size_bytes
+    from placed
+    group by run, rank, part
+),
+activity as (
+    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind in ('kernel', 'graph') and matches(run, $run)
+),
+spans as (
+    select run, rank, sum(window_ns) as window_ns from windows('activity') group by run, rank
+)
+select
+    s.run, s.rank, s.role, s.role_source, s.kernels,
+    as_bigint(coalesce(t.comm_ns, 0)) as comm_ns,
+    as_bigint(coalesce(t.comm_ns - t.hidden_ns, 0)) as exposed_ns,
+    as_bigint(coalesce(t.hidden_ns, 0)) as hidden_ns,
+    t.hidden_ns / nullif(t.comm_ns, 0) as hidden_ratio,
+    (t.comm_ns - t.hidden_ns) / nullif(w.window_ns, 0) as of_window_ratio,
+    as_bigint(w.window_ns) as window_ns,
+    as_bigint(s.size_bytes) as size_bytes
+from sums as s
+left join times as t on s.run = t.run and s.rank = t.rank and s.role = t.role
+left join spans as w on s.run = w.run and s.rank = w.rank
+where matches(s.rank, $rank)
+order by s.run, s.rank, s.role
