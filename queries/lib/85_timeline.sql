@@ -2,13 +2,13 @@
 
 -- axis_of(relation): where each source's times are on the axis of its run. The relation has run, source, start_ns, end_ns.
 -- A row is one source: `shift_ns` is what is added to its times, `length_ns` how long the run's axis is. Sources whose times
--- count from 1970 keep their distances; each of the others begins where the one before ends, for they cannot be compared.
+-- count from 1970, or are aligned, keep their distances; each of the others begins where the one before ends, for they cannot be compared.
 -- Where they span more than 146 years, all begin together.
 create or replace macro axis_of(relation) as table
 with _clocks as (
     select
         r.run,
-        case when s.clock = 'unix' then '' else r.source end as own_source,
+        case when s.clock in ('unix', 'aligned') then s.clock else r.source end as own_source,
         list(distinct r.source) as of_sources,
         min(r.start_ns) as zero_ns,
         max(r.end_ns)::hugeint - min(r.start_ns) as span_ns

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -14,14 +15,22 @@ from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
 from tracelab.store import execution, integrity, session
 
+if TYPE_CHECKING:
+    from tracelab.store.alignment import Alignment
+
 
 @dataclass(frozen=True)
 class Lab:
-    """An open store. Each call reads the store as it is at that moment, within the limits of memory and time."""
+    """An open store. Each call reads the store as it is at that moment, within the limits of memory and time.
+
+    With `aligned`, the times of all ranks are on the clock of the lowest: each call measures the offsets of the clocks,
+    or applies those of an `Alignment`.
+    """
 
     store: Path
     memory_limit: str | None = None
     timeout_s: float | None = None
+    aligned: "bool | Alignment" = False
 
     def __post_init__(self) -> None:
         """Check the time limit."""
@@ -44,22 +53,27 @@ class Lab:
     def open_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[pa.RecordBatchReader]:
         """Start a loaded query and yield a reader that computes its rows when they are read."""
         with (
-            self._session_of(query) as con,
+            self._session_of(query, params) as con,
             execution.stream(con, lambda: execute.start(con, query, params), self.timeout_s) as rows,
         ):
             yield rows
 
     @contextmanager
-    def _session_of(self, query: spec.Query) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _session_of(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open what a query needs: for one of the library its own tables and macros, for others the sandbox."""
+        alignment = self.alignment(params.get("run"))
         if library.is_shipped(query):
-            with session.connect(self.store, referenced=execute.referenced_sql(query)) as con:
+            referenced = execute.referenced_sql(query)
+            with session.connect(self.store, referenced=referenced, alignment=alignment) as con:
                 con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
                 execution.limit_memory(con, self.memory_limit)
                 with integrity.explain_read_errors(self.store):
                     yield con
             return
-        with sandbox.connect(self.store, memory_limit=self.memory_limit) as con, execute.locate_errors(query):
+        with (
+            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=alignment) as con,
+            execute.locate_errors(query),
+        ):
             sandbox.check(con, query.sql)
             yield con
 
@@ -72,10 +86,22 @@ class Lab:
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
         """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
         with (
-            sandbox.connect(self.store, memory_limit=self.memory_limit) as con,
+            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=self.alignment()) as con,
             sandbox.stream(con, text, timeout_s=self.timeout_s) as rows,
         ):
             yield rows
+
+    def alignment(self, run: spec.Value = None) -> "Alignment | None":
+        """Return what moves the times of ranks; None where times are as recorded. A run alone is faster than all."""
+        if not isinstance(self.aligned, bool):
+            return self.aligned
+        if not self.aligned:
+            return None
+        from tracelab.store import alignment
+
+        deadline = execution.Deadline(self.timeout_s)
+        runs = [] if run is None else [str(run)]
+        return alignment.measure(self.store, runs, memory_limit=self.memory_limit, deadline=deadline)
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""

@@ -241,7 +241,11 @@ TABLES: tuple[Table, ...] = (
             ("events_kept", "int64", "Events that became rows."),
             ("events_skipped", "int64", "Events that could not be read."),
             ("complete", "bool", "False where the file was cut off or events were lost."),
-            ("clock", "text", "'unix' where times count from 1970, 'session' where from the capture's own start."),
+            (
+                "clock",
+                "text",
+                "'unix': times count from 1970; 'session': from the capture's start; 'aligned': see --aligned.",
+            ),
             ("window_start_ns", "int64", "Start of the profiler's recording window."),
             ("window_dur_ns", "int64", "Length of the profiler's recording window."),
             ("reader_version", "text", "Version of the reader; a newer one replaces the source."),

@@ -51,18 +51,25 @@ def selection_options() -> list[click.Parameter]:
         ),
         click.Option(["--to", "to_ns"], type=Time(), metavar="TIME", help="End of the export."),
         click.Option(["--critical-path"], is_flag=True, help="Add the critical path, as a track of each of its ranks."),
+        options.ALIGNED,
     ]
 
 
 def build_request(
-    runs: tuple[str, ...], ranks: tuple[int, ...], from_ns: int | None, to_ns: int | None, *, critical_path: bool
+    runs: tuple[str, ...],
+    ranks: tuple[int, ...],
+    from_ns: int | None,
+    to_ns: int | None,
+    *,
+    critical_path: bool = False,
+    aligned: bool = False,
 ) -> Request:
     """Build the selection. Raises UsageError if the end is before the start."""
     from tracelab.export import Request
 
     if to_ns is not None and to_ns <= (from_ns or 0):
         raise UsageError("--to must be later than --from")
-    return Request(runs, ranks, from_ns, to_ns, critical_path)
+    return Request(runs, ranks, from_ns, to_ns, critical_path, aligned)
 
 
 def write_trace(store: Path | None, request: Request, path: Path, stream: BinaryIO) -> ExportResult:
@@ -99,28 +106,25 @@ def summary_lines(done: ExportResult) -> list[str]:
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
     ],
 )
-def command(  # noqa: PLR0913  one for each option
+def command(
     *,
     store: Path | None,
-    runs: tuple[str, ...],
-    ranks: tuple[int, ...],
-    from_ns: int | None,
-    to_ns: int | None,
-    critical_path: bool,
     output: Path,
     force: bool,
+    **selection: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write a run as a trace for https://ui.perfetto.dev and other viewers of Chrome's JSON format.
 
     All ranks are in one trace, each on its own clock, exact to the nanosecond, with tracelab's counters: kernels in
-    flight, copy rates, memory, GPU samples. Times count from the first event. `tracelab view` opens the trace directly.
+    flight, copy rates, memory, GPU samples. Times count from the first event; --aligned puts all ranks on one clock.
+    `tracelab view` opens the trace directly.
 
     """
     import sys
 
     from tracelab.cli.output import check_writable, write_atomically
 
-    request = build_request(runs, ranks, from_ns, to_ns, critical_path=critical_path)
+    request = build_request(**selection)
     if output == Path("-"):
         done = write_trace(store, request, output, sys.stdout.buffer)
     else:

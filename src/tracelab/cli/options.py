@@ -26,6 +26,11 @@ OUTPUT: tuple[click.Option, ...] = (
     ),
     click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
 )
+ALIGNED = click.Option(
+    ["--aligned"],
+    is_flag=True,
+    help="Put the times of all ranks on one clock, by the collectives that end at once; see clock_offsets.",
+)
 LIMITS: tuple[click.Option, ...] = (
     click.Option(
         ["--memory-limit"],

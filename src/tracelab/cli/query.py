@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,11 +105,11 @@ class QueryCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-_SHARED = ("store", "fmt", "output", "force", "memory_limit", "timeout_s")
+_SHARED = ("store", "fmt", "output", "force", "aligned", "memory_limit", "timeout_s")
 
 
 def _shared_options() -> list[click.Parameter]:
-    return [options.STORE, *options.OUTPUT, *options.LIMITS]
+    return [options.STORE, *options.OUTPUT, options.ALIGNED, *options.LIMITS]
 
 
 @click.command(
@@ -182,21 +183,28 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    lab = Lab(store_path(options["store"]), options["memory_limit"], options["timeout_s"])
+    lab = Lab(store_path(options["store"]), options["memory_limit"], options["timeout_s"], bool(options["aligned"]))
+    notes: list[str] = []
+    if alignment := lab.alignment(values.get("run")):
+        lab, notes = replace(lab, aligned=alignment), alignment.notes
     if picture is not None:
-        _draw(lab.run_query(query, values), query, picture, answer, force=force)
+        _draw(lab.run_query(query, values), query, picture, answer, notes, force=force)
     elif answer is not None:
         with lab.open_query(query, values) as rows:
             answer.emit(rows)
+    for note in notes:
+        print_lines(note, err=True)
 
 
-def _draw(table: "pa.Table", query: "Query", picture: Path, answer: Output | None, *, force: bool) -> None:
-    """Write the rows, where they are wanted too, and then the picture."""
+def _draw(
+    table: "pa.Table", query: "Query", picture: Path, answer: Output | None, notes: list[str], *, force: bool
+) -> None:
+    """Write the rows, where they are wanted too, and then the picture with the notes in its caption."""
     from tracelab import plot
 
     if answer is not None:
         answer.emit(table)
-    figure = plot.picture(table, query)
+    figure = plot.picture(table, query, notes)
     draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
     write_atomically(picture, draw, force=force)
     if figure.not_drawn:

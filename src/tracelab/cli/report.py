@@ -22,7 +22,7 @@ Examples:
 _DEFAULT = Path("report.html")
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE])
+@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED])
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
 @click.option(
     "-o",
@@ -35,7 +35,9 @@ _DEFAULT = Path("report.html")
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
-def command(store: Path | None, runs: tuple[str, ...], output: Path, *, open_browser: bool, force: bool) -> None:
+def command(
+    store: Path | None, runs: tuple[str, ...], output: Path, *, open_browser: bool, force: bool, aligned: bool
+) -> None:
     """Write the store as one HTML file: health, charts, tables, definitions and SQL.
 
     The file loads and sends nothing: it opens from disk, and can be mailed or archived.
@@ -50,7 +52,7 @@ def command(store: Path | None, runs: tuple[str, ...], output: Path, *, open_bro
     from tracelab.report import report
     from tracelab.schema import store_path
 
-    page = report(store_path(store), runs).encode()
+    page = report(store_path(store), runs, aligned=aligned).encode()
     if to_stdout:
         sys.stdout.flush()
         sys.stdout.buffer.write(page)

@@ -1,6 +1,7 @@
 """`tracelab sql`: run one SELECT in the sandbox, or start the interactive shell."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, *options.LIMITS])
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED, *options.LIMITS])
 @click.argument("statement", required=False)
 @click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
 def command(
@@ -35,6 +36,7 @@ def command(
     *,
     init: bool,
     force: bool,
+    aligned: bool,
     **limits: Any,  # noqa: ANN401  a text and a number
 ) -> None:
     """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Without arguments, start a shell.
@@ -46,20 +48,25 @@ def command(
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
+    lab = Lab(store_path(store), **limits, aligned=aligned)
+    if alignment := lab.alignment():
+        lab = replace(lab, aligned=alignment)
+        for note in alignment.notes:
+            print_lines(note, err=True)
     if init:
         from tracelab.store import session
 
         if statement is not None:
             raise UsageError("--init takes no statement")
-        print_exact(session.init_sql(store_path(store)))
+        print_exact(session.init_sql(lab.store, alignment))
         return
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
         if fmt or output:
             raise UsageError('--format and -o need a statement: tracelab sql "select …" -o FILE')
-        _start_shell(Lab(store_path(store), **limits))
+        _start_shell(lab)
         return
     text, destination = _read_statement(statement), Output.of(fmt, output, force=force)
-    with Lab(store_path(store), **limits).open_sql(text) as rows:
+    with lab.open_sql(text) as rows:
         destination.emit(rows)
 
 
@@ -68,7 +75,7 @@ def _start_shell(lab: "Lab") -> None:
     from tracelab.sql import sandbox
     from tracelab.sql.repl import Shell, run_shell, terminal
 
-    with sandbox.connect(lab.store, memory_limit=lab.memory_limit) as con:
+    with sandbox.connect(lab.store, memory_limit=lab.memory_limit, alignment=lab.alignment()) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
         print_lines(f"tracelab {__version__}, the store {escape_path(lab.store)}; .help lists the commands", err=True)
         run_shell(Shell(con, names.refresh, lab.timeout_s), lab.store, prompt.prompt)

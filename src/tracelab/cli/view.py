@@ -6,7 +6,7 @@ import signal
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,16 +35,12 @@ Examples:
         click.Option(["--no-browser"], is_flag=True, help="Print the address without opening a browser."),
     ],
 )
-def command(  # noqa: PLR0913  one for each option
+def command(
     *,
     store: Path | None,
-    runs: tuple[str, ...],
-    ranks: tuple[int, ...],
-    from_ns: int | None,
-    to_ns: int | None,
-    critical_path: bool,
     port: int,
     no_browser: bool,
+    **selection: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Open a run in Perfetto's interface in a local browser, until Ctrl-C.
 
@@ -55,7 +51,7 @@ def command(  # noqa: PLR0913  one for each option
     from tracelab.export.viewer import Server, interface_folder, served_files
 
     interface_folder()  # before the work
-    request = build_request(runs, ranks, from_ns, to_ns, critical_path=critical_path)
+    request = build_request(**selection)
     for number in (signal.SIGINT, signal.SIGTERM):  # a script's job in the background starts with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:

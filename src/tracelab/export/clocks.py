@@ -9,6 +9,8 @@ from tracelab.errors import NoDataError
 
 _GAP = 20  # between two clocks: one part in so many of what the export shows before
 _US = 1_000
+SHARED = ("unix", "aligned")
+"""Kinds of clocks that the sources of a run share."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,18 @@ def read_spans(con: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> list[Span
 
 def arrange_clocks(spans: Iterable[Span]) -> list[Clock]:
     """Place the clocks one after another. Times since 1970 share one clock within a run; others belong to a source."""
-    groups: dict[tuple[str, str], list[Span]] = {}
+    groups: dict[tuple[str, str | None], list[Span]] = {}
     for span in spans:
-        groups.setdefault((span.run, "" if span.clock == "unix" else span.source), []).append(span)
+        groups.setdefault((span.run, span.clock if span.clock in SHARED else span.source), []).append(span)
     if not groups:
         raise NoDataError("nothing recorded has a place in time; ingest a profiler's timeline first")
     clocks: list[Clock] = []
     end = 0
-    for (run, own), members in sorted(groups.items()):
+    for (run, own), members in sorted(groups.items(), key=str):
         timed = [span for span in members if span.profiled] or members
         zero, last = min(span.first_ns for span in timed), max(span.last_ns for span in timed)
         at = -(-(end + end // _GAP) // _US) * _US  # whole microseconds
-        clocks.append(Clock(run, tuple(span.source for span in members), not own, zero, last, at))
+        clocks.append(Clock(run, tuple(span.source for span in members), own in SHARED, zero, last, at))
         end = at + last - zero
     return clocks
 

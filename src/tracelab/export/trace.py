@@ -16,7 +16,7 @@ from tracelab.export.lanes import Lanes
 from tracelab.export.tracks import Key, Layout, Process, Track, build_layout, ordered_threads, process_name
 from tracelab.query import execute
 from tracelab.resources import QUERIES
-from tracelab.store import integrity, session
+from tracelab.store import alignment, integrity, session
 
 _SCRIPTS = QUERIES / "export"
 _ROWS_AT_ONCE = 20_000
@@ -25,13 +25,17 @@ _FOREVER = 1 << 62
 
 @dataclass(frozen=True)
 class Request:
-    """Selection for an export; empty for everything. Times count from the first event of each clock."""
+    """Selection for an export; empty for everything. Times count from the first event of each clock.
+
+    `aligned`: all ranks are on the clock of the lowest.
+    """
 
     runs: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     from_ns: int | None = None
     to_ns: int | None = None
     critical_path: bool = False
+    aligned: bool = False
 
 
 @dataclass
@@ -48,7 +52,8 @@ class ExportResult:
 
 def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
     """Write the trace. Raises NoDataError before writing if there is nothing to export."""
-    with session.connect(store) as con, integrity.explain_read_errors(store):
+    clocks_of_ranks = alignment.measure(store, request.runs) if request.aligned else None
+    with session.connect(store, alignment=clocks_of_ranks) as con, integrity.explain_read_errors(store):
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _select_runs(con, request)
         _run_script(con, "00_spans")
@@ -59,11 +64,16 @@ def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
             _add_critical_path(con, runs)
         plan = _layout(con)
         done = ExportResult(runs=len(runs), ranks=len({(track.key.run, track.key.rank) for track in plan.tracks}))
-        stream.write(_head(clocks, runs, request))
+        stream.write(_head(clocks, runs, request, clocks_of_ranks))
         _write_events(con, plan, stream, done)
         _write_samples(con, stream, done)
         stream.write(_tail(con, plan, len(runs)))
-        done.notes += [*clock_notes(clocks), *_lane_notes(done.moved), *_omission_notes(con)]
+        done.notes += [
+            *(clocks_of_ranks.notes if clocks_of_ranks else ()),
+            *clock_notes(clocks),
+            *_lane_notes(done.moved),
+            *_omission_notes(con),
+        ]
         return done
 
 
@@ -199,10 +209,12 @@ def _write_samples(con: duckdb.DuckDBPyConnection, stream: BinaryIO, done: Expor
             done.samples += batch.num_rows
 
 
-def _head(clocks: Sequence[Clock], runs: Sequence[str], request: Request) -> bytes:
-    """Return the start of the file: time origin and, for a single rank, its identity."""
+def _head(clocks: Sequence[Clock], runs: Sequence[str], request: Request, aligned: alignment.Alignment | None) -> bytes:
+    """Return the start of the file: time origin, how ranks were aligned and, for a single rank, its identity."""
     origins = [{"run": clock.run, "zero_ns": clock.zero_ns, "shown_at_ns": clock.shown_at_ns} for clock in clocks]
-    about = {"version": __version__, "runs": list(runs), "clocks": origins}
+    about: dict[str, object] = {"version": __version__, "runs": list(runs), "clocks": origins}
+    if aligned is not None:
+        about["aligned"] = aligned.metadata
     fields: dict[str, object] = {"displayTimeUnit": "ns", "tracelab": about}
     if len(clocks) == 1 and clocks[0].shared:
         fields["baseTimeNanoseconds"] = clocks[0].zero_ns

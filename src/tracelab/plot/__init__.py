@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, BinaryIO, cast
 
 import matplotlib as mpl
@@ -18,6 +19,8 @@ from tracelab.query.spec import Chart, Query
 
 Row = dict[str, Any]
 
+_CAPTION_WIDTH = 90
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -32,8 +35,8 @@ def figure(table: pa.Table, query: Query) -> Figure:
     return picture(table, query).figure
 
 
-def picture(table: pa.Table, query: Query) -> Picture:
-    """Draw a result as the query's chart specifies.
+def picture(table: pa.Table, query: Query, captions: Sequence[str] = ()) -> Picture:
+    """Draw a result as the query's chart specifies; captions are lines below the title.
 
     Raises UsageError for a query without a chart or a result without its columns, NoDataError if no row has a value.
     """
@@ -54,7 +57,13 @@ def picture(table: pa.Table, query: Query) -> Picture:
         missing = [note for note in notes if isinstance(note, NotDrawn)]
         omitted = [*missing, *narrowing_notes(rows, query)] if missing else []
         others = [note for note in notes if note not in missing]
-        _write_title(drawing, query.title, [*constant_notes(rows, chart), *others], omitted)
+        _write_title(
+            drawing,
+            query.title,
+            [*constant_notes(rows, chart), *others],
+            *([line] for text in captions for line in wrap(text, _CAPTION_WIDTH)),
+            omitted,
+        )
         return Picture(drawing, tuple(map(str, omitted)))
 
 

@@ -43,9 +43,12 @@ SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": rend
 """Sections that a function builds, which runs its own queries."""
 
 
-def report(store: Path, runs: tuple[str, ...] = ()) -> str:
-    """Return the report as HTML. Raises NoDataError if the store is empty or lacks one of the runs."""
-    with open_report_session(store, runs) as session:
+def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False) -> str:
+    """Return the report as HTML, with the times of all ranks on one clock if `aligned`.
+
+    Raises NoDataError if the store is empty or lacks one of the runs.
+    """
+    with open_report_session(store, runs, aligned=aligned) as session:
         cache_small_tables(session.con, store)
         sections = list(_sections(session))
         missing = [line for section in sections for line in section.missing]

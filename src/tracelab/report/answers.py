@@ -15,6 +15,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
+from tracelab.store.alignment import Alignment, measure
 
 _AT_ONCE = 2
 _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
@@ -43,6 +44,8 @@ class ReportSession:
     store: Path
     runs: tuple[str, ...]
     run_names: tuple[str, ...]
+    alignment: Alignment | None = None
+    """What moves the times of ranks; None where they are as recorded."""
 
     @property
     def several(self) -> bool:
@@ -58,10 +61,10 @@ class ReportSession:
         run_params = [param.name for param in query.params if param.type == "run"]
         if run_params and self.runs and len(self.runs) != len(run_params):
             reason = f"{query.name} takes {len(run_params)} runs; name so many with --run"
-            return Answer(query, None, reason, _full_command(query, {}), "")
+            return Answer(query, None, reason, self._full_command(query, {}), "")
         choices = [{**values, **choice} for choice in self._choices(query)]
         if not choices:
-            return Answer(query, None, _NO_SWEEP, _full_command(query, {}), "")
+            return Answer(query, None, _NO_SWEEP, self._full_command(query, {}), "")
         tables, problems = [], []
         for choice in choices:
             try:
@@ -73,7 +76,7 @@ class ReportSession:
             query,
             pa.concat_tables(filled, promote_options="permissive") if filled else None,
             "" if filled else (problems or [f"{query.name} has no row for these data"])[0],
-            _full_command(query, choices[0]),
+            self._full_command(query, choices[0]),
             execute.render_sql(query, choices[0]) + _other_choices(choices),
         )
 
@@ -108,7 +111,7 @@ class ReportSession:
         if not self.has_rows(needs):
             hints = execute.capture_hints(needs)
             reason = f"{query.name} is shown where {' or '.join(needs)} has rows; to get them: {hints}"
-            return Answer(query, None, reason, _full_command(query, {}), "")
+            return Answer(query, None, reason, self._full_command(query, {}), "")
         answer = self.run(query, {})
         condition = query.report.show_if if query.report else None
         if answer.table is None or condition is None:
@@ -133,6 +136,11 @@ class ReportSession:
             for table in tables
         )
 
+    def _full_command(self, query: Query, values: Mapping[str, Value]) -> str:
+        """Return the command that prints the complete result."""
+        options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
+        return f"tracelab query {query.name}{options}{' --aligned' if self.alignment else ''} --format csv"
+
     def _choices(self, query: Query) -> list[dict[str, Value]]:
         """Return the values of the parameters that name runs."""
         names = {param.name for param in query.params}
@@ -155,20 +163,19 @@ class ReportSession:
 
 
 @contextmanager
-def open_report_session(store: Path, runs: tuple[str, ...]) -> Iterator[ReportSession]:
-    """Open the store. Raises NoDataError if it lacks one of the runs."""
-    with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
+def open_report_session(store: Path, runs: tuple[str, ...], *, aligned: bool = False) -> Iterator[ReportSession]:
+    """Open the store, its clocks aligned on request. Raises NoDataError if it lacks one of the runs."""
+    alignment = measure(store, runs) if aligned else None
+    with (
+        session.connect(store, alignment=alignment) as con,
+        integrity.explain_read_errors(store),
+        execution.translate_errors(),
+    ):
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
         known = execute.stored_runs(con)
         for run in runs:
             execute.check_run(known, run)
-        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)))
-
-
-def _full_command(query: Query, values: Mapping[str, Value]) -> str:
-    """Return the command that prints the complete result."""
-    options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
-    return f"tracelab query {query.name}{options} --format csv"
+        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)), alignment)
 
 
 def _other_choices(choices: Sequence[Mapping[str, Value]]) -> str:

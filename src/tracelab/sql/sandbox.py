@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +18,9 @@ import pyarrow as pa
 from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.store import execution, integrity, session
+
+if TYPE_CHECKING:
+    from tracelab.store.alignment import Alignment
 
 _ONE_SELECT = "the sandbox runs exactly one SELECT (or EXPLAIN of one)"
 
@@ -38,9 +41,11 @@ _COMMENT = duckdb.token_type.comment
 
 
 @contextmanager
-def connect(store: Path, *, memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(
+    store: Path, *, memory_limit: str | None = None, alignment: "Alignment | None" = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit."""
-    with session.connect(store, comments=True) as con:
+    with session.connect(store, comments=True, alignment=alignment) as con:
         execution.limit_memory(con, memory_limit)
         _lock_down(con, store)
         with integrity.explain_read_errors(store):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
@@ -13,6 +13,9 @@ from tracelab import schema, temp_folders
 from tracelab.errors import NoDataError, StoreError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, kernel_classes
+
+if TYPE_CHECKING:
+    from tracelab.store.alignment import Alignment
 
 MACROS = QUERIES / "lib"
 
@@ -24,32 +27,46 @@ _SETTINGS = """\
 set global asof_loop_join_threshold = 0;"""
 
 
-def connect(store: Path, *, comments: bool = False, referenced: str | None = None) -> duckdb.DuckDBPyConnection:
+def connect(
+    store: Path, *, comments: bool = False, referenced: str | None = None, alignment: "Alignment | None" = None
+) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB with the views and macros of a store.
 
     `comments` adds comments on views and columns, a third of the opening time. `referenced` is SQL that covers all
-    later queries; views and macros that it does not need are left out, which saves most of the rest. Raises
-    NoDataError for a store without sources and StoreError for one of another schema version or with damaged files.
+    later queries; views and macros that it does not need are left out, which saves most of the rest. The views move
+    the times of ranks by the shifts of `alignment`. Raises NoDataError for a store without sources and StoreError for
+    one of another schema version or with damaged files.
     """
     con = open_duckdb()
     with integrity.explain_read_errors(store):
-        for text in _session_sql(con, store, comments=comments, referenced=referenced):
+        for text in _session_sql(con, store, comments=comments, referenced=referenced, alignment=alignment):
             run_statements(con, text)
     return con
 
 
-def init_sql(store: Path) -> str:
+def init_sql(store: Path, alignment: "Alignment | None" = None) -> str:
     """Render the SQL that creates the store's views, comments and macros in any DuckDB client.
 
     Rows committed later appear by themselves; a table that had no file yet needs the SQL rendered again.
     """
     with integrity.explain_read_errors(store), open_duckdb() as con:
-        return "\n\n".join(_session_sql(con, store, comments=True, referenced=None)) + "\n"
+        return "\n\n".join(_session_sql(con, store, comments=True, referenced=None, alignment=alignment)) + "\n"
 
 
-def _session_sql(con: duckdb.DuckDBPyConnection, store: Path, *, comments: bool, referenced: str | None) -> list[str]:
+def _session_sql(
+    con: duckdb.DuckDBPyConnection,
+    store: Path,
+    *,
+    comments: bool,
+    referenced: str | None,
+    alignment: "Alignment | None",
+) -> list[str]:
     root = store.resolve()
-    rows = _open_parquet_rows(con, root, store)
+    rows: StoredRows = _open_parquet_rows(con, root, store)
+    if alignment is not None:
+        from tracelab.store.alignment import AlignedRows
+
+        rows = AlignedRows(rows, alignment)
     return render_session(rows, render_library(root), comments=comments, referenced=referenced)
 
 
