@@ -43,13 +43,18 @@ def _sqlite(write: Callable[[Path], Path], kept: Mapping[str, str]) -> Target:
     return target(path.name, content, lost, int.from_bytes(content[16:18], "big"))
 
 
+_NVTX_TEXTS: list[dict[str, object]] = [{"text": "step"}, {"text": None, "textId": 4}] * (ROWS // 2)
+
+
 def _nsys_tables() -> dict[str, list[nsys_small.Row]]:
     strings = nsys_small.STRINGS | {6: f"HOME=/root\0TOKEN={SECRET}{SECRET}\0A=b", 7: f"{SECRET}\nloss 0.1\n"}
+    strings |= {12: f"API_TOKEN={SECRET}{SECRET}"}  # one bit from the id of the ranges' text
     return {
         "StringIds": [{"id": key, "value": text} for key, text in strings.items()],
         "CUPTI_ACTIVITY_KIND_KERNEL": [nsys_small.kernel(start=1000 + at, end=1010 + at) for at in range(ROWS)],
         "CUPTI_ACTIVITY_KIND_RUNTIME": [nsys_small.call(start=900 + at, end=950 + at) for at in range(ROWS)],
-        "NVTX_EVENTS": [nsys_small.nvtx(start=500 + at, end=600 + at) for at in range(ROWS)],
+        "CUPTI_ACTIVITY_KIND_MEMCPY": [nsys_small.copy(start=2000 + at, end=2010 + at) for at in range(ROWS)],
+        "NVTX_EVENTS": [nsys_small.nvtx(start=500 + at, end=600 + at, **text) for at, text in enumerate(_NVTX_TEXTS)],
         "TARGET_INFO_SYSTEM_ENV": [{"name": f"Token{at}", "value": SECRET * 3} for at in range(ROWS)],
         "ProcessStreams": [{"globalPid": nsys_small.GLOBAL_PID, "filenameId": 4, "contentId": 7}],
     }
@@ -57,6 +62,7 @@ def _nsys_tables() -> dict[str, list[nsys_small.Row]]:
 
 _NSYS_KEPT = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "kernels",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "memcpys",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "api_calls",
     "NVTX_EVENTS": "annotations",
 }
@@ -89,10 +95,12 @@ def nvprof() -> Target:
     tables = {
         "NAME": [{"objectKind": 1, "objectId": nvprof_database.process(), "name": 1}],
         "KERNEL": [nvprof_database.KERNEL | {"start": begin + at, "end": begin + at + 5} for at in range(ROWS)],
+        "MEMCPY": [nvprof_database.COPY | {"start": begin + at, "end": begin + at + 5} for at in range(ROWS)],
         "RUNTIME": [nvprof_database.CALL | {"start": begin + at, "end": begin + at + 5} for at in range(ROWS)],
     }
     texts = (COMMAND, *nvprof_database.TEXTS[1:])
-    kept = {"CUPTI_ACTIVITY_KIND_KERNEL": "kernels", "CUPTI_ACTIVITY_KIND_RUNTIME": "api_calls"}
+    kinds = {"KERNEL": "kernels", "MEMCPY": "memcpys", "RUNTIME": "api_calls"}
+    kept = {f"{nvprof_database.PREFIX}{kind}": table for kind, table in kinds.items()}
     return _sqlite(lambda folder: nvprof_database.write(folder / "run.nvprof", tables, texts), kept)
 
 
