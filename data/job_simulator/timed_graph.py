@@ -51,14 +51,17 @@ class Edge(NamedTuple):
     reason: Reason
 
 
+_START, _END = False, True
+
+
 def after_start(row: int, lag_ns: int, reason: Reason) -> Edge:
     """Return the moment so long after a row starts."""
-    return Edge(row, is_end=False, lag_ns=lag_ns, reason=reason)
+    return Edge(row, _START, lag_ns, reason)
 
 
 def after_end(row: int, lag_ns: int, reason: Reason) -> Edge:
     """Return the moment so long after a row ends."""
-    return Edge(row, is_end=True, lag_ns=lag_ns, reason=reason)
+    return Edge(row, _END, lag_ns, reason)
 
 
 @dataclass(slots=True)
@@ -94,6 +97,8 @@ class Graph:
 
     rows: list[Row] = field(default_factory=list)
     _order: list[int] = field(default_factory=list)
+    _sorted: int = -1
+    """How many rows `_order` is of."""
 
     def add(self, kind: Kind, name: str, place: tuple[int, int, int], dur_ns: int, after: list[Edge]) -> Row:
         """Append a row; `place` is its rank, its thread or stream, and its step."""
@@ -109,44 +114,56 @@ class Graph:
 
         `duration` and `lag` change durations and edges; without a lag an edge is left out.
         """
-        if len(self._order) < 2 * len(self.rows):
-            self._order = self._sort()
+        if self._sorted != len(self.rows):
+            self._order, self._sorted = self._sort(), len(self.rows)
         starts, ends = [start_ns] * len(self.rows), [start_ns] * len(self.rows)
-        rows = self.rows
+        rows, count = self.rows, len(self.rows)
         for point in self._order:
-            row = rows[point >> 1]
-            if point & 1:
-                number = row.number
-                latest = starts[number] + (row.dur_ns if duration is None else duration(row))
-                edges = row.ends_after
-            else:
+            row = rows[point % count]
+            if point < count:
                 latest, edges = start_ns, row.starts_after
+            else:
+                latest = starts[row.number] + (row.dur_ns if duration is None else duration(row))
+                edges = row.ends_after
             for edge in edges:
                 lag_ns = edge.lag_ns if lag is None else lag(row, edge)
                 if lag_ns is not None:
                     moment = (ends if edge.is_end else starts)[edge.row] + lag_ns
                     latest = max(latest, moment)
-            (ends if point & 1 else starts)[row.number] = latest
+            (starts if point < count else ends)[row.number] = latest
+            if point < count and not row.ends_after:
+                ends[point] = latest + (row.dur_ns if duration is None else duration(row))
         return starts, ends
 
     def _sort(self) -> list[int]:
-        """Return all starts (even) and ends (odd) in an order in which each comes after those it depends on."""
-        followers: list[list[int]] = [[] for _ in range(2 * len(self.rows))]
-        missing = [0] * (2 * len(self.rows))
+        """Return all moments in an order in which each comes after those it depends on.
+
+        A row's number is its start, and its end too unless that waits for other rows: that is the number plus the
+        number of all rows.
+        """
+        count = len(self.rows)
+        followers: list[list[int]] = [[] for _ in range(2 * count)]
+        missing = [0] * (2 * count)
         for row in self.rows:
-            start = 2 * row.number
-            followers[start].append(start + 1)
-            missing[start] = len(row.starts_after)
-            missing[start + 1] = 1 + len(row.ends_after)
-            for point, edges in ((start, row.starts_after), (start + 1, row.ends_after)):
-                for edge in edges:
-                    followers[2 * edge.row + edge.is_end].append(point)
-        order = [point for point, count in enumerate(missing) if not count]
+            number = row.number
+            missing[number] = len(row.starts_after)
+            for edge in row.starts_after:
+                followers[self._point(edge)].append(number)
+            if row.ends_after:
+                missing[count + number] = 1 + len(row.ends_after)
+                followers[number].append(count + number)
+                for edge in row.ends_after:
+                    followers[self._point(edge)].append(count + number)
+        order = [row.number for row in self.rows if not missing[row.number]]
         for point in order:
             for follower in followers[point]:
                 missing[follower] -= 1
                 if not missing[follower]:
                     order.append(follower)
-        if len(order) < len(missing):
+        if any(missing):
             raise ValueError("the rows wait for each other in a circle; check the order of sends and receives")
         return order
+
+    def _point(self, edge: Edge) -> int:
+        waits_at_end = edge.is_end and self.rows[edge.row].ends_after
+        return edge.row + len(self.rows) if waits_at_end else edge.row
