@@ -59,15 +59,15 @@ JOB = Job(
     ranks=8,
     pipeline=2,
     tensor=2,
-    steps=3,
-    layers=2,
+    steps=5,
+    layers=1,
     microbatches=2,
     seed=20,
     gpus_per_host=4,
     delays=(SLOW_GPU, STALL),
     clocks=(Clock(),) * 4 + (Clock(offset_ns=2_350_417, drift_ppb=4_000),) * 4,
 )
-"""Two hosts of four GPUs: one GPU of the first is slow in all steps, a loader of the second stalls in the last one."""
+"""Two hosts of four GPUs: one GPU of the first is slow in all steps, a loader of the second stalls in one."""
 
 
 def main() -> None:

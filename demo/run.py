@@ -24,6 +24,7 @@ CPU = "data/cpu"
 GPU = "data/generated/generated-4rank-ddp"
 JOB_RUN = "generated-8rank-pipeline"
 JOB = f"data/generated/{JOB_RUN}"
+SLOW_RANK = 2
 TRUTH = ROOT / "data" / "generated" / "truth.json"
 
 Rows = list[dict[str, Any]]
@@ -36,13 +37,13 @@ class Query:
     name: str
     heading: str
     explain: Callable[[Rows], str]
-    params: dict[str, int | str] = field(default_factory=dict)
+    params: dict[str, int | str | float] = field(default_factory=dict)
     has_chart: bool = True
 
     @property
     def command(self) -> list[str]:
         """Arguments of `tracelab` that run the query."""
-        options = [word for name, value in self.params.items() for word in (f"--{name}", str(value))]
+        options = [word for name, value in self.params.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         return ["query", self.name, *options]
 
     @property
@@ -108,12 +109,28 @@ def _explain_clocks(rows: Rows) -> str:
 
 def _explain_stragglers(rows: Rows) -> str:
     late = rows[0]
-    truth = json.loads(TRUTH.read_text("utf-8"))["job"]
-    gain_ns = truth["window_ns"] - truth["window_without_the_slow_gpu_ns"]
     return (
         f"Rank {late['rank']} is the last in {late['times_last']} of its {late['collectives']} collectives, and the "
-        f"others wait {late['caused_wait_ns'] / 1e6:.1f} ms for it, added up. It is the rank whose GPU the generator "
-        f"slowed down: without that, the job would take {gain_ns / truth['window_ns']:.0%} less time."
+        f"others wait {late['caused_wait_ns'] / 1e6:.1f} ms for it, added up."
+    )
+
+
+def _explain_causes(rows: Rows) -> str:
+    first = rows[0]
+    computes_ns = sum(row["cost_ns"] for row in rows if (row["rank"], row["cause"]) == (first["rank"], "compute"))
+    return (
+        f"Rank {first['rank']} computes longer than its peers, which costs all ranks {computes_ns / 1e6:.1f} ms of "
+        f"waiting, {first['cost_ns'] / 1e6:.1f} ms of it in kernels of the class {first['detail']}. The generator "
+        "slowed its GPU down."
+    )
+
+
+def _explain_gain(rows: Rows) -> str:
+    first, truth = rows[0], json.loads(TRUTH.read_text("utf-8"))["job"]
+    return (
+        f"Were its kernels as fast as those of the others, the job would take {first['time_after_ns'] / 1e6:.3f} "
+        f"instead of {first['time_before_ns'] / 1e6:.3f} ms. The generator ran the job again without the slow GPU: "
+        f"{truth['window_without_the_slow_gpu_ns'] / 1e6:.3f} ms."
     )
 
 
@@ -124,11 +141,18 @@ QUERIES = (
     Query("nccl_share", "What share of rank 0's GPU time is NCCL broadcasts?", _explain_share, {"rank": 0}),
     Query("kernel_summary", "Which kernels take the time of rank 0?", _explain_kernels, {"rank": 0, "top": 8}),
 )
+OF_JOB = {"run": JOB_RUN}
 JOB_QUERIES = (
+    Query("clock_offsets", "Are the clocks of all ranks right?", _explain_clocks, OF_JOB, has_chart=False),
+    Query("stragglers", "Which rank do the others wait for?", _explain_stragglers, OF_JOB),
+    Query("straggler_causes", "Why does it come late?", _explain_causes, OF_JOB | {"rank": SLOW_RANK}),
     Query(
-        "clock_offsets", "Are the clocks of all ranks right?", _explain_clocks, {"run": Path(JOB).name}, has_chart=False
+        "what_if",
+        "What would the job gain if it did not?",
+        _explain_gain,
+        OF_JOB | {"class": "compute", "of_rank": SLOW_RANK, "factor": 0.5882353},
+        has_chart=False,
     ),
-    Query("stragglers", "Which rank do the others wait for?", _explain_stragglers, {"run": Path(JOB).name}),
 )
 
 
