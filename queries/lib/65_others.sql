@@ -146,3 +146,39 @@ select
     as_bigint(sum_ns) as sum_ns
 from _names
 join _sums using (run, rank);
+
+-- hta_path_events(wanted): the events of one run that HTA's critical path takes, in whole microseconds: ops and calls of
+-- threads ('cpu'), work of streams ('gpu'), synchronizations ('sync') and ranges ('range'), in the order of their starts.
+create or replace macro hta_path_events(wanted) as table
+with _events as (
+    select rank, source, pid, tid, null::bigint as stream, 'cpu' as kind, name, start_ns, end_ns, null::bigint as correlation,
+        null::bigint as waits_for_stream, null::bigint as waits_for_correlation
+    from ops
+    where run = wanted
+    union all
+    select rank, source, pid, tid, null, 'cpu', name, start_ns, end_ns, correlation, null, null
+    from api_calls
+    where run = wanted
+    union all
+    select rank, source, pid, tid, null, 'range', name, start_ns, end_ns, null, null, null
+    from annotations
+    where run = wanted and scope = 'cpu'
+    union all
+    select rank, source, pid, null, stream, 'gpu', case kind when 'kernel' then name else kind end, start_ns, end_ns, correlation,
+        null, null
+    from gpu_activity
+    where run = wanted
+    union all
+    select rank, source, pid, null, case when hta_has_stream(kind, stream, args) then stream end, 'sync', kind, start_ns, end_ns,
+        correlation, waits_for_stream, waits_for_correlation
+    from syncs
+    where run = wanted
+)
+select
+    rank, source, pid, tid, stream, kind, name,
+    hta_start_ns(start_ns, false) // 1000 as start_us,
+    greatest(hta_start_ns(start_ns, false), hta_end_ns(start_ns, end_ns, false)) // 1000 as end_us,
+    correlation, waits_for_stream, waits_for_correlation
+from _events
+where has_valid_interval(start_ns, end_ns)
+order by rank, start_ns, end_ns desc, kind, name, correlation;

@@ -790,6 +790,31 @@ COMPUTATIONS: tuple[Computation, ...] = (
             ),
         ),
     ),
+    Computation(
+        "tracelab.paths.hta:compute_hta_paths",
+        {"events": "from hta_path_events($run)"},
+        {"annotation": "", "instance": 0},
+        2500,
+        (
+            ComputedTable(
+                "hta_path_edges",
+                "one edge of a rank's critical path as HTA defines it",
+                _columns(
+                    ("rank", "int32", "Rank of the process."),
+                    ("number", "int64", "Place on the path, from 1."),
+                    (
+                        "type",
+                        "text",
+                        "operator, dependency, kernel_launch_delay, kernel_kernel_delay or sync_dependency.",
+                    ),
+                    ("bound_by", "text", "What HTA takes the edge to be bound by; NULL for edges without weight."),
+                    ("dur_ns", "int64", "Weight."),
+                    ("name", "text", "Name of the event that the edge begins at."),
+                    ("path_nodes", "int64", "Nodes on the path of the rank."),
+                ),
+            ),
+        ),
+    ),
 )
 """Tables that Python computes; a session computes them once a text names one."""
 

@@ -82,6 +82,31 @@ HTA_OF_STORES = [
 
 HTA_OVERLAPS = {0: 4.5, 1: 2.47, 2: 7.88, 3: 3.31, 4: 0.56, 5: 0.64, 6: 7.56, 7: 9.51}
 
+FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
+HTA_PATHS = [
+    ("first", "benchmark_result_2869224_1695835535_trace", FORWARD, 1, (149, 110, 4, 1, 32, 1), (32042, 3712, 30, 50)),
+    (
+        "first",
+        "benchmark_result_2869224_1695835535_trace",
+        "",
+        0,
+        (948, 763, 106, 18, 41, 19),
+        (43283339, 60572, 2035, 9709),
+    ),
+    ("first", "event_sync_trace", "", 0, (59, 52, 4, 1, 1, 0), (1025, 124, 14, 15)),
+    ("second", "benchmark_result_493459_1694039959_trace", FORWARD, 1, (315, 288, 20, 1, 5, 0), (241190, 508, 17, 9)),
+    (
+        "second",
+        "benchmark_result_493459_1694039959_trace",
+        "",
+        0,
+        (1160, 957, 152, 18, 14, 18),
+        (41380750, 40992, 1595, 11897),
+    ),
+    ("second", "event_sync_trace", "ProfilerStep", 0, (40, 28, 7, 2, 0, 2), (2335, 38, 28, 0)),
+]
+"""What HTA 0.5.0 finds on the critical path: nodes, edges by type, and us by what bounds them."""
+
 TRACELENS = [
     ("control", {}, "464.594 282.582 87.267 18.738 76.007 163.535"),
     ("rank-0", {"doubles": True}, "480.029 468.761 0.000 3.701 7.567 0.000"),
@@ -174,6 +199,19 @@ def test_hta_prints_the_same_of_eight_ranks(tmp_path: Path) -> None:
     shares = lab.query("nccl_share", like="hta").to_pylist()
     assert found == HTA_RANKS
     assert {row["rank"]: row["comp_comm_overlap_percent"] for row in shares} == HTA_OVERLAPS
+
+
+@pytest.mark.parametrize("path", HTA_PATHS, ids=lambda path: f"{path[1]}-{path[4][0]}")
+def test_hta_finds_the_same_critical_path(sets: dict[str, Lab], path: tuple) -> None:
+    traces, run, annotation, instance, counts, times = path
+    rows = (
+        sets[traces].query("critical_path", like="hta", run=run, annotation=annotation, instance=instance).to_pylist()
+    )
+    types = ("operator", "dependency", "kernel_launch_delay", "kernel_kernel_delay", "sync_dependency")
+    bounds = ("cpu_bound", "gpu_compute_bound", "gpu_kernel_launch_overhead", "gpu_kernel_kernel_overhead")
+    edges = [sum(row["edges"] for row in rows if row["type"] == each) for each in types]
+    assert ({row["path_nodes"] for row in rows}, *edges) == ({counts[0]}, *counts[1:])
+    assert tuple(sum(row["dur_ns"] for row in rows if row["bound_by"] == each) // 1000 for each in bounds) == times
 
 
 @pytest.mark.parametrize(("name", "params", "printed"), TRACELENS)
