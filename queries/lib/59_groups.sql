@@ -52,3 +52,19 @@ join query_table(groups) as g
     on o.run = g.run and o.group_name is not distinct from g.group_name
     and o.group_description is not distinct from g.group_description
     and o.group_size is not distinct from g.group_size and o.group_ranks is not distinct from g.group_ranks;
+
+-- within(points, rows): which points (run, source, pid, tid, id, at_ns) lie in any row (run, source, pid, tid, start_ns,
+-- end_ns) of their thread, by the latest end of the rows that began before.
+create or replace macro within(points, rows) as table
+with _reaching as (
+    select
+        run, source, pid, tid, start_ns,
+        max(end_ns) over (partition by run, source, pid, tid order by start_ns, end_ns) as reach_ns
+    from query_table(rows)
+    where has_valid_interval(start_ns, end_ns) and pid is not null and tid is not null
+)
+select p.id
+from query_table(points) as p
+asof join _reaching as r
+    on p.run = r.run and p.source = r.source and p.pid = r.pid and p.tid = r.tid and p.at_ns >= r.start_ns
+where r.reach_ns > p.at_ns;

@@ -1,0 +1,202 @@
+-- How long the stages of a pipeline have nothing to do in each training step.
+-- A row is one run, rank and step. The window lasts from the step's first kernel of a forward pass to its last one of a
+-- backward pass: kernels launched by ops that autograd numbers, backward inside of `autograd::engine::evaluate_function`. The
+-- bubble is the time in it without compute, and without communication other than that of the pipeline (see process_groups):
+-- warm-up until the first backward kernel, drain after the last forward kernel, steady between. The ideal one of 1F1B with p
+-- stages and m microbatches is (p - 1) / (m + p - 1). Without a pipeline, stages is NULL and the bubble mere idle time.
+-- /// query
+-- title = "Pipeline bubbles"
+-- needs = ["annotations", "ops"]
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "communication_ns", "warm_up_ns", "steady_ns", "drain_ns"], by = "step" }
+-- [params]
+-- common = ["run", "rank"]
+-- step_name = "common"
+-- [columns]
+-- common = ["run", "rank"]
+-- step = "Number of the step."
+-- stage = "Place of the rank in its pipeline, from 0."
+-- stages = "Ranks of its pipeline, p."
+-- microbatches = "Most sends of the rank to one other in the step, m."
+-- window_ns = "From the first forward to the last backward kernel; NULL where either is not known."
+-- compute_ns = "Time in it in which a kernel that does not communicate, or a whole graph, ran."
+-- communication_ns = "Time in it in which other communication than that of the pipeline ran, and no compute."
+-- bubble_ns = "The rest of window_ns."
+-- bubble_ratio = "bubble_ns / window_ns."
+-- warm_up_ns = "The part of bubble_ns before the first backward kernel."
+-- steady_ns = "The part between."
+-- drain_ns = "The part after the last forward kernel."
+-- ideal_slots = "p - 1."
+-- slots = "m + p - 1."
+-- ideal_ratio = "ideal_slots / slots."
+-- ///
+with marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run) and matches(rank, $rank)
+),
+steps as materialized (
+    select * from steps_of('marked', $step_name) where step is not null
+),
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, kind as part
+    from gpu_activity
+    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
+),
+all_kernels as not materialized (  -- of all ranks: roles of groups depend on them
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('all_kernels')
+),
+groups as materialized (
+    from role_groups('communication')
+),
+carried as materialized (
+    from with_role('communication', 'groups') where matches(rank, $rank)
+),
+calls as not materialized (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
+),
+launched as (
+    select
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'kind': part, 'pid': pid, 'tid': call_tid, 'at_ns': call_start_ns} as part
+    from with_calls('executions', 'calls')
+),
+compute as materialized (
+    select
+        row_number() over () as id,
+        run, source, rank, device, start_ns, end_ns,
+        part.pid as pid,
+        part.tid as tid,
+        part.at_ns as at_ns
+    from with_class('launched')
+    where class <> 'communication' or part.kind = 'graph'
+),
+backward_ops as (
+    select run, source, pid, tid, start_ns, end_ns
+    from ops
+    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'autograd::engine::evaluate_function')
+),
+forward_ops as (
+    select run, source, pid, tid, start_ns, end_ns
+    from ops
+    where matches(run, $run) and matches(rank, $rank) and sequence_number is not null
+),
+backward as materialized (
+    select id from within('compute', 'backward_ops')
+),
+forward as (
+    select id from within('compute', 'forward_ops') anti join backward using (id)
+),
+phased as (
+    select id, true as is_forward from forward
+    union all
+    select id, false from backward
+),
+lanes as materialized (
+    select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
+    from (select distinct run, source, rank, device from compute)
+),
+passes as materialized (
+    select
+        l.lane, l.run, l.rank, s.step,
+        min(c.start_ns) filter (p.is_forward) as begin_ns,
+        max(c.end_ns) filter (not p.is_forward) as end_ns,
+        min(c.start_ns) filter (not p.is_forward) as first_backward_ns,
+        greatest(min(c.start_ns) filter (not p.is_forward), max(c.end_ns) filter (p.is_forward)) as last_forward_ns
+    from compute as c
+    join phased as p on c.id = p.id
+    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
+    asof join steps as s
+        on c.run = s.run and c.source = s.source and c.rank = s.rank and c.pid is not distinct from s.pid and c.at_ns >= s.start_ns
+    where c.at_ns < s.range_end_ns
+    group by l.lane, l.run, l.rank, s.step
+    having min(c.start_ns) filter (p.is_forward) < max(c.end_ns) filter (not p.is_forward)
+),
+cuts as materialized (
+    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
+    from (
+        select distinct lane, unnest([begin_ns, first_backward_ns, least(last_forward_ns, end_ns), end_ns]) as at_ns from passes
+    )
+),
+work as (
+    select l.lane, 0::tinyint as layer, 1 as code, c.start_ns, c.end_ns, null::bigint as launched_ns
+    from compute as c
+    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
+    where has_valid_interval(c.start_ns, c.end_ns)
+    union all
+    select l.lane, 1, 1, c.start_ns, c.end_ns, null
+    from carried as c
+    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
+    where c.role <> 'pp' and has_valid_interval(c.start_ns, c.end_ns)
+),
+times as materialized (
+    from layer_times('work', 'cuts')
+),
+parts as (
+    select
+        p.run, p.rank, p.step, t.compute_ns, t.exposed_comm_ns, t.idle_ns,
+        case
+            when c.at_ns <= p.first_backward_ns then 'warm_up'
+            when c.at_ns <= p.last_forward_ns then 'steady'
+            else 'drain'
+        end as part
+    from passes as p
+    join cuts as c on p.lane = c.lane and c.at_ns > p.begin_ns and c.at_ns <= p.end_ns
+    join times as t on c.cell = t.cell
+),
+sums as (
+    select
+        run, rank, step,
+        sum(compute_ns) as compute_ns,
+        sum(exposed_comm_ns) as communication_ns,
+        sum(idle_ns) as bubble_ns,
+        coalesce(sum(idle_ns) filter (part = 'warm_up'), 0) as warm_up_ns,
+        coalesce(sum(idle_ns) filter (part = 'steady'), 0) as steady_ns,
+        coalesce(sum(idle_ns) filter (part = 'drain'), 0) as drain_ns
+    from parts
+    group by run, rank, step
+),
+pipelines as (  -- the longest one that a rank is in
+    select run, rank, max_by(list_position(members, rank) - 1, len(members)) as stage, max(len(members)) as stages
+    from (select run, members, unnest(members)::integer as rank from groups where role = 'pp')
+    group by run, rank
+),
+sends as (
+    select run, rank, step, max(sends) as microbatches
+    from (
+        select p.run, p.rank, p.step, c.dst_rank, count(*) as sends
+        from (from carried where is_p2p and src_rank = rank) as c
+        asof join (select run, rank, step, min(begin_ns) as begin_ns from passes group by run, rank, step) as p
+            on c.run = p.run and c.rank = p.rank and c.start_ns >= p.begin_ns
+        group by p.run, p.rank, p.step, c.dst_rank
+    )
+    group by run, rank, step
+),
+known as (
+    select distinct run, rank, step from steps
+)
+select
+    k.run, k.rank, k.step,
+    l.stage::bigint as stage,
+    l.stages::bigint as stages,
+    n.microbatches,
+    as_bigint(s.compute_ns + s.communication_ns + s.bubble_ns) as window_ns,
+    as_bigint(s.compute_ns) as compute_ns,
+    as_bigint(s.communication_ns) as communication_ns,
+    as_bigint(s.bubble_ns) as bubble_ns,
+    s.bubble_ns / nullif(s.compute_ns + s.communication_ns + s.bubble_ns, 0) as bubble_ratio,
+    as_bigint(s.warm_up_ns) as warm_up_ns,
+    as_bigint(s.steady_ns) as steady_ns,
+    as_bigint(s.drain_ns) as drain_ns,
+    (l.stages - 1)::bigint as ideal_slots,
+    (n.microbatches + l.stages - 1)::bigint as slots,
+    (l.stages - 1) / nullif(n.microbatches + l.stages - 1, 0) as ideal_ratio
+from known as k
+left join sums as s on k.run = s.run and k.rank = s.rank and k.step = s.step
+left join pipelines as l on k.run = l.run and k.rank = l.rank
+left join sends as n on k.run = n.run and k.rank = n.rank and k.step = n.step
+order by k.run, k.rank, k.step
