@@ -31,12 +31,14 @@ _SLOW = (
     *("readers/test_kineto_accelerators.py", "readers/test_ncu_damage.py", "unit/test_run_difference.py"),
     *("unit/test_steps.py", "unit/test_paths.py", "unit/test_plot_roofline.py", "unit/test_sweeps.py"),
     *("collect/test_bare.py", "collect/test_model_cost.py", "unit/test_delays.py", "readers/test_nvprof_corpus.py"),
-    "readers/test_ncu_corpus.py",
+    *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
 )
-"""Files that take more than about three seconds, and the tests of the corpus, those that take longest first.
+"""Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 
-The processes of a test run begin them in this order. `make check` leaves them out, but not the golden cases and the
-headers of queries.
+_FIRST = ("golden/", "unit/test_query_headers.py", *_SLOW)
+"""Files that take long, roughly those that take longest first: the order in which the processes of a run begin them.
+
+`make check` also runs the golden cases and the headers of queries.
 """
 
 
@@ -50,14 +52,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow files, and run them first, so that no process is left with one at the end."""
+    """Mark the tests of slow files, and run long files first, so that no process is left with one at the end."""
 
     def place(item: pytest.Item) -> int:
         path = item.path.as_posix()
-        return next((at for at, part in enumerate(_SLOW) if f"/tests/{part}" in path), len(_SLOW))
+        return next((at for at, part in enumerate(_FIRST) if f"/tests/{part}" in path), len(_FIRST))
 
     for item in items:
-        if place(item) < len(_SLOW):
+        at = place(item)
+        if at < len(_FIRST) and _FIRST[at] in _SLOW:
             item.add_marker(pytest.mark.slow)
     items.sort(key=place)
 
