@@ -108,6 +108,13 @@ def test_missing_files_of_run_json_are_reported(tmp_path: Path) -> None:
     assert (row["code"], row["count"], "steps.rank1.jsonl" in row["message"]) == ("expected_missing", 1, True)
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "\ud800"])
+def test_names_that_no_file_can_have_are_missing(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "in", run__json=RUN | {"expects": {"files": [name]}})
+    lab = ingest_paths(tmp_path, [folder])
+    assert (lab.file.status, lab.diagnostics()) == ("stored", {"expected_missing"})
+
+
 def test_files_without_run_json_still_belong_together(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "in",
