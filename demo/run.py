@@ -119,9 +119,9 @@ def _explain_causes(rows: Rows) -> str:
     first = rows[0]
     computes_ns = sum(row["cost_ns"] for row in rows if (row["rank"], row["cause"]) == (first["rank"], "compute"))
     return (
-        f"Rank {first['rank']} computes longer than its peers, which costs all ranks {computes_ns / 1e6:.1f} ms of "
-        f"waiting, {first['cost_ns'] / 1e6:.1f} ms of it in kernels of the class {first['detail']}. The generator "
-        "slowed its GPU down."
+        f"Rank {first['rank']} computes longer than its peers: that accounts for {computes_ns / 1e6:.1f} ms of "
+        f"waiting, with the waits that late ranks pass on, {first['cost_ns'] / 1e6:.1f} ms of it by kernels of the "
+        f"class {first['detail']}. The generator slowed its GPU down."
     )
 
 

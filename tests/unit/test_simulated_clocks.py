@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from job_simulator import START_NS, Simulation, simulate
+from job_simulator import START_NS, Clock, Job, Simulation, SlowCompute, simulate
 from tests.memory import MemoryStore
 from tests.simulated import GROUP_ARGUMENTS, communication, random_job
 
@@ -111,3 +111,17 @@ def test_waits_are_the_true_ones_to_the_nanosecond_where_all_clocks_are_exact(me
     for row in answers:
         true = dataclasses.asdict(totals[row["run"]][row["rank"]])
         assert {name: row[name] for name in true} == true, row["run"]
+
+
+def test_the_slow_one_of_64_ranks_is_found_across_the_clocks_of_8_hosts(memory: MemoryStore) -> None:
+    """Ends without jitter make offsets exact, so waits are exact, too."""
+    clocks = tuple(Clock(1_000_003 * (rank // 8) ** 2) for rank in range(64))
+    job = Job(ranks=64, pipeline=4, tensor=4, steps=2, layers=1, clocks=clocks, end_jitter_ns=0)
+    simulation = simulate(dataclasses.replace(job, delays=(SlowCompute(19, 180),)))
+    memory.filled(communication(simulation))
+    offsets = {row["rank"]: row["offset_ns"] for row in memory.query("clock_offsets").to_pylist()}
+    assert offsets == {rank: simulation.offset_ns(rank) for rank in range(64)}
+    stragglers = memory.query("stragglers").to_pylist()
+    totals = {rank: dataclasses.asdict(each) for rank, each in simulation.totals().items()}
+    assert {row["rank"]: {name: row[name] for name in totals[0]} for row in stragglers} == totals
+    assert max(stragglers, key=lambda row: row["last_ratio"])["rank"] == 19
