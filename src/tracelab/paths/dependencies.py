@@ -11,6 +11,8 @@ from tracelab.paths.threads import Segments
 
 CLOCK_NOISE_NS = 2_000
 """Overlap of rows that follow each other, by clocks of whole microseconds on both sides."""
+DEVICE_NOISE_NS = 100_000
+"""How much later than the call that waited for it a row may end, for a device's clock differs from the CPU's."""
 
 _SYNC = re.compile(r"(Device|Ctx|Context|Thread|Stream|Event|Queue)Synchronize")
 _COPY = re.compile(r"^(cuda|cu|hip)Memcpy")
@@ -236,7 +238,7 @@ def awaited_by_calls(
         lane[has_note] = _noted_stream(syncs, noted[has_note], streams)
         record = _call_start(calls, syncs.awaited_key[noted], cpu.start[rows])
         known = has_note & (lane >= 0)
-        offer(known, launches.last_on(lane, np.minimum(record, cpu.start[rows])), slack_ns=CLOCK_NOISE_NS)
+        offer(known, launches.last_on(lane, np.minimum(record, cpu.start[rows])), slack_ns=DEVICE_NOISE_NS)
     else:
         known = np.zeros(len(rows), dtype=bool)
     unknown = ~known & ~offer_copies
@@ -244,7 +246,7 @@ def awaited_by_calls(
         offer(
             unknown & (cpu.process[rows] == process),
             launches.last_on(np.full(len(rows), each), cpu.start[rows]),
-            slack_ns=CLOCK_NOISE_NS,
+            slack_ns=DEVICE_NOISE_NS // 10,
         )
     waiting = best >= 0
     return np.union1d(rows[kind != "copy"], rows[waiting]), rows[waiting], best[waiting]

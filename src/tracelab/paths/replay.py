@@ -287,6 +287,9 @@ def _clip_ends(graph: Graph) -> Array:
     np.minimum.at(end, graph.stream_before[known], np.maximum(start[known], start[graph.stream_before[known]]))
     after, before = graph.waits.after, graph.waits.before
     np.minimum.at(end, before, np.maximum(start[after], start[before]))
+    calls = np.flatnonzero((graph.cause[:first] == CAUSE["sync"]) & (graph.before[:first] >= first))
+    awaited = graph.before[calls] - first
+    np.minimum.at(end, awaited, np.maximum(graph.since[calls], start[awaited]))
     return end
 
 
