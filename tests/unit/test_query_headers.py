@@ -43,6 +43,7 @@ RUNS = [
     {"run": "elsewhere", "gpus": 1, "pin_memory": False, "tags": [("machine", "b")]},
 ]
 """Cells that differ in one thing each, so that questions about pairs of runs have an answer."""
+NAMES = ("volta_sgemm_128x32_nt", "nccl_kernel", "ncclDevKernel_AllToAll", "what")
 PHASES = ("train", "epoch", "validate")
 STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "samples": 8, "loss": 2.0, "accuracy": 0.5}
 DOUBLES = (
@@ -434,7 +435,7 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
         for start_ns in numbers
         for dur_ns in numbers
     ]
-    named = [event | {"name": name} for event in events for name in ("volta_sgemm_128x32_nt", "nccl_kernel", "what")]
+    named = [event | {"name": name} for event in events for name in NAMES]
     sized = [event | {"direction": "HtoD", "size_bytes": size} for event in events for size in (-(2**63), 7, 2**63 - 1)]
     spans = [{name: event[name] for name in ("source", "start_ns", "dur_ns")} for event in events]
     tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}

@@ -1,0 +1,87 @@
+-- How evenly all-to-alls load the ranks, as when tokens go to experts.
+-- A row is one run, process group and rank with all-to-alls. What a rank receives is its load: the elements that it gets are
+-- those of its experts. The mean is over the ranks of the group that are in the run. Their wait for the last rank is taken off
+-- the time, where it is known (see collective_wait).
+-- /// query
+-- title = "Balance of experts"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["received_elements"], by = "group_name" }
+-- [params]
+-- common = ["run", "rank"]
+-- [columns]
+-- common = ["run", "rank"]
+-- group_name = "Process group."
+-- role = "Role of the group (see process_groups)."
+-- kernels = "All-to-alls of the rank."
+-- received_elements = "Elements that the rank received in them, where the source has it."
+-- mean_elements = "Mean over the ranks of the group, rounded down."
+-- of_mean_ratio = "received_elements / mean_elements."
+-- largest_elements = "The most that one of these ranks received."
+-- imbalance_ratio = "largest_elements / mean_elements."
+-- size_bytes = "Sizes of the all-to-alls, added up: the larger one of what is sent and received."
+-- dur_ns = "common"
+-- transfer_ns = "dur_ns less the waits."
+-- mean_transfer_ns = "Mean over the ranks of the group, rounded down."
+-- of_mean_transfer_ratio = "transfer_ns / mean_transfer_ns."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('executions')
+),
+groups as materialized (
+    from role_groups('communication')
+),
+matched as materialized (
+    from match_ranks('communication')
+),
+offsets as materialized (
+    from rank_offsets('matched')
+),
+waits as (
+    select w.id, w.wait_ns
+    from (select m.id, t.wait_ns from matched as m join wait_times('matched', 'offsets') as t
+        on m.run = t.run and m.number = t.number and m.rank = t.rank) as w
+    where w.wait_ns is not null
+),
+exchanged as (
+    select
+        c.run, c.rank, c.group_name, c.role,
+        count(*) as kernels,
+        sum(c.out_elements) as received_elements,
+        sum(c.size_bytes) as size_bytes,
+        coalesce(sum(c.measured_ns), 0) as dur_ns,
+        coalesce(sum(c.measured_ns), 0) - coalesce(sum(w.wait_ns), 0) as transfer_ns,
+        any_value(c.group_ranks) as members
+    from with_role('communication', 'groups') as c
+    left join waits as w on c.id = w.id
+    where c.collective = 'all_to_all'
+    group by c.run, c.rank, c.group_name, c.role
+),
+means as (
+    select
+        *,
+        floor(avg(received_elements) over same_group) as mean_elements,
+        max(received_elements) over same_group as largest_elements,
+        floor(avg(transfer_ns) over same_group) as mean_transfer_ns
+    from exchanged
+    window same_group as (partition by run, group_name, members)
+)
+select
+    run, rank, group_name, role, kernels,
+    as_bigint(means.received_elements) as received_elements,
+    as_bigint(means.mean_elements) as mean_elements,
+    means.received_elements / nullif(means.mean_elements, 0) as of_mean_ratio,
+    as_bigint(means.largest_elements) as largest_elements,
+    means.largest_elements / nullif(means.mean_elements, 0) as imbalance_ratio,
+    as_bigint(means.size_bytes) as size_bytes,
+    as_bigint(means.dur_ns) as dur_ns,
+    as_bigint(means.transfer_ns) as transfer_ns,
+    as_bigint(means.mean_transfer_ns) as mean_transfer_ns,
+    means.transfer_ns / nullif(means.mean_transfer_ns, 0) as of_mean_transfer_ratio
+from means
+where matches(rank, $rank)
+order by run, group_name, rank

@@ -1,0 +1,171 @@
+-- Which term differs between ranks, and by how much: compute, communication, copies, idle time, waits, kernels, memory.
+-- A row is one run, term and rank, with by_step one step as well: the rank's amount beside the median of all ranks. The times
+-- are those between the first and the last row of the rank's devices, or between the marks of the step: compute, exposed
+-- communication, exposed copies and idle add up to it; a nanosecond counts once, for the first that applies. Waits are those
+-- of stragglers, within communication. Sorted by amount within a term, the first row is the largest rank. A rank that
+-- computes longer shows in compute, and the others in communication, where they wait for it.
+-- /// query
+-- title = "Balance of ranks"
+-- needs = ["kernels"]
+-- chart = { kind = "bars", x = "rank", y = ["amount"], by = "term" }
+-- [params]
+-- common = ["run", "rank"]
+-- by_step = { default = false, about = "a row for each step" }
+-- step_name = "common"
+-- [columns]
+-- common = ["run", "rank"]
+-- step = "Number of the step, in rows by step."
+-- term = "compute, communication, copies, idle, wait, window, kernels or memory peak."
+-- unit = "ns, B or kernels."
+-- amount = "That of this rank."
+-- median_amount = "The median over the ranks, rounded down."
+-- of_median_ratio = "amount / median_amount."
+-- difference_ns = "amount less median_amount, of times."
+-- of_window_ratio = "difference_ns / window_ns."
+-- window_ns = "The rank's window: of its devices, or the step."
+-- ranks = "Ranks with the term."
+-- ///
+with executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, kind as part
+    from gpu_activity
+    where matches(run, $run)
+),
+kernel_rows as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
+    where matches(run, $run)
+),
+communication as materialized (
+    from collective_kernels('kernel_rows')
+),
+matched as materialized (
+    from match_ranks('communication')
+),
+offsets as materialized (
+    from rank_offsets('matched')
+),
+waits as materialized (
+    select * from wait_times('matched', 'offsets') where last_rank is not null and not is_p2p
+),
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
+),
+steps as materialized (
+    select * from steps_of('marked', $step_name) where step is not null and end_ns > start_ns
+),
+lanes as materialized (
+    select
+        (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device, first_ns, last_ns
+    from (
+        select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
+        from executions
+        where has_valid_interval(start_ns, end_ns)
+        group by run, source, rank, device
+    )
+),
+spans as materialized (  -- of two processes of a rank the one that begins a step first
+    select lane, run, rank, null::bigint as step, first_ns as start_ns, last_ns as end_ns from lanes where not $by_step
+    union all
+    select l.lane, l.run, l.rank, s.step, min(s.start_ns), arg_min(s.end_ns, s.start_ns)
+    from steps as s
+    join lanes as l on s.run = l.run and s.source = l.source and s.rank = l.rank
+    where $by_step
+    group by l.lane, l.run, l.rank, s.step
+),
+cuts as materialized (
+    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
+    from (
+        select lane, start_ns as at_ns from spans
+        union
+        select lane, end_ns from spans
+    )
+),
+work as (
+    from layer_rows('executions', 'lanes')
+),
+times as materialized (
+    from layer_times('work', 'cuts')
+),
+spent as (
+    select
+        s.run, s.rank, s.step,
+        sum(s.end_ns - s.start_ns) as window_ns,
+        sum(coalesce(t.compute_ns, 0)) as compute_ns,
+        sum(coalesce(t.exposed_comm_ns, 0)) as communication_ns,
+        sum(coalesce(t.exposed_memory_ns, 0)) as copies_ns
+    from spans as s
+    join cuts as c on s.lane = c.lane and s.end_ns = c.at_ns
+    left join times as t on c.cell = t.cell and s.start_ns < s.end_ns
+    group by s.run, s.rank, s.step
+),
+waited as (
+    select w.run, w.rank, case when $by_step then s.step end as step, sum(w.wait_ns) as wait_ns
+    from waits as w
+    left join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
+    group by w.run, w.rank, case when $by_step then s.step end
+),
+counted as (
+    select s.run, s.rank, s.step, count(*) as kernels
+    from (
+        select l.lane, k.start_ns
+        from kernel_rows as k
+        join hint_small('lanes') as l
+            on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
+    ) as k
+    asof join spans as s on k.lane = s.lane and k.start_ns >= s.start_ns
+    where k.start_ns < s.end_ns or not $by_step
+    group by s.run, s.rank, s.step
+),
+peaks as (
+    select run, rank, max(peak_bytes) as peak_bytes
+    from (
+        select run, rank, max(allocated_bytes) as peak_bytes
+        from memory_events
+        where device is not null and matches(run, $run) and not $by_step
+        group by run, rank
+        union all
+        select run, rank, max(allocated_bytes)
+        from memory_peaks
+        where matches(run, $run) and not $by_step
+        group by run, rank
+    )
+    group by run, rank
+),
+terms as (
+    select run, rank, step, 1 as place, 'compute' as term, 'ns' as unit, compute_ns as amount from spent
+    union all
+    select run, rank, step, 2, 'communication', 'ns', communication_ns from spent
+    union all
+    select run, rank, step, 3, 'copies', 'ns', copies_ns from spent
+    union all
+    select run, rank, step, 4, 'idle', 'ns', window_ns - compute_ns - communication_ns - copies_ns from spent
+    union all
+    select run, rank, step, 5, 'wait', 'ns', wait_ns from waited where step is not null or not $by_step
+    union all
+    select run, rank, step, 6, 'window', 'ns', window_ns from spent
+    union all
+    select run, rank, step, 7, 'kernels', 'kernels', kernels from counted
+    union all
+    select run, rank, null, 8, 'memory peak', 'B', peak_bytes from peaks
+),
+compared as (
+    select
+        *,
+        floor(median(amount) over (partition by run, step, place)) as median_amount,
+        count(*) over (partition by run, step, place) as ranks
+    from terms
+    where amount is not null
+)
+select
+    c.run, c.rank, c.step, c.term, c.unit,
+    as_bigint(c.amount) as amount,
+    as_bigint(c.median_amount) as median_amount,
+    c.amount / nullif(c.median_amount, 0) as of_median_ratio,
+    case when c.unit = 'ns' then as_bigint(c.amount - c.median_amount) end as difference_ns,
+    case when c.unit = 'ns' then (c.amount - c.median_amount) / nullif(s.window_ns, 0) end as of_window_ratio,
+    as_bigint(s.window_ns) as window_ns,
+    c.ranks
+from compared as c
+left join spent as s on c.run = s.run and c.rank = s.rank and c.step is not distinct from s.step
+where matches(c.rank, $rank)
+order by c.run, c.step, c.place, c.amount desc, c.rank
