@@ -160,6 +160,10 @@ class Job:
         """Return the clock of a rank."""
         return self.clocks[rank] if self.clocks else Clock()
 
+    def offset_ns(self, rank: int, reference: int = 0, at_ns: int = START_NS) -> int:
+        """Return what added to a rank's clock gives the reference rank's, at a true time."""
+        return self.clock(reference).reading_ns(at_ns) - self.clock(rank).reading_ns(at_ns)
+
     def cut_ns(self, rank: int) -> int:
         """Return when the recording of a rank begins, in true time."""
         return START_NS + max((cut.after_ns for cut in self.cuts if cut.rank == rank), default=0)

@@ -167,7 +167,7 @@ class Simulation:
 
     def offset_ns(self, rank: int, reference: int = 0, at_ns: int = START_NS) -> int:
         """Return what added to a rank's clock gives the reference rank's, at a true time."""
-        return self.job.clock(reference).reading_ns(at_ns) - self.job.clock(rank).reading_ns(at_ns)
+        return self.job.offset_ns(rank, reference, at_ns)
 
     def critical_path(self) -> tuple[PathPart, ...]:
         """Return the path by the backward walk: its parts fill the window from the job's start to its last end."""
