@@ -793,7 +793,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
     Computation(
         "tracelab.paths.hta:compute_hta_paths",
         {"events": "from hta_path_events($run)"},
-        {"annotation": "", "instance": 0},
+        {"in_annotation": "", "instance": 0},
         2500,
         (
             ComputedTable(

@@ -205,7 +205,9 @@ def test_hta_prints_the_same_of_eight_ranks(tmp_path: Path) -> None:
 def test_hta_finds_the_same_critical_path(sets: dict[str, Lab], path: tuple) -> None:
     traces, run, annotation, instance, counts, times = path
     rows = (
-        sets[traces].query("critical_path", like="hta", run=run, annotation=annotation, instance=instance).to_pylist()
+        sets[traces]
+        .query("critical_path", like="hta", run=run, in_annotation=annotation, instance=instance)
+        .to_pylist()
     )
     types = ("operator", "dependency", "kernel_launch_delay", "kernel_kernel_delay", "sync_dependency")
     bounds = ("cpu_bound", "gpu_compute_bound", "gpu_kernel_launch_overhead", "gpu_kernel_kernel_overhead")

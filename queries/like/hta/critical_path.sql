@@ -11,7 +11,7 @@
 -- chart = { kind = "stacked", x = "rank", y = ["dur_ns"], by = "type" }
 -- [params]
 -- common = ["run", "rank"]
--- annotation = { default = "", example = "ProfilerStep", about = "a part of the annotation's name; empty for all of the recording" }
+-- in_annotation = { default = "", example = "ProfilerStep", about = "a part of the annotation's name; empty for all of the recording" }
 -- instance = { default = 0, about = "which instance of the annotation, from 0" }
 -- [columns]
 -- common = ["run", "rank"]
@@ -27,6 +27,6 @@ select
     as_bigint(sum(dur_ns)) as dur_ns,
     max(path_nodes) as path_nodes
 from hta_path_edges
-where matches(run, $run) and matches(rank, $rank) and $annotation is not null and $instance is not null
+where matches(run, $run) and matches(rank, $rank) and $in_annotation is not null and $instance is not null
 group by run, rank, type, bound_by
 order by run, rank, dur_ns desc, type, bound_by

@@ -104,7 +104,7 @@ def compute_hta_paths(relations: Relations, params: Params, check: Callable[[], 
     for rank, of_rank in groupby(listed, key=lambda row: row[0]):
         check()
         events = [Event(*row[1:]) for row in of_rank]
-        graph = build_graph(events, str(params["annotation"] or ""), int(params["instance"] or 0))
+        graph = build_graph(events, str(params["in_annotation"] or ""), int(params["instance"] or 0))
         if graph is None or not graph.before:
             continue
         path = graph.longest_path()

@@ -53,7 +53,7 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_title(drawable(join_values(identifying, key)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axes.set_xlabel(f"time since the first GPU activity of the run ({scale.symbol})")
+    axes.set_xlabel(f"time since the start ({scale.symbol})")
     figure.supylabel("share of the bin", fontsize=9)
     handles = [Patch(color=shade, label=column_words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
