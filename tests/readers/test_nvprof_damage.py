@@ -102,8 +102,11 @@ def test_output_within_a_row_costs_that_row_and_is_reported(tmp_path: Path) -> N
     assert row["message"].endswith("the first is line 7.")
 
 
-def test_a_command_line_that_damage_puts_into_a_row_names_nothing(tmp_path: Path) -> None:
-    text = OLD_SUMMARY.replace("scale(float*)", "a command: ./train.py --token hunter2")
+@pytest.mark.parametrize(
+    "name", ["a command: ./train.py --token hunter2", "train --token hunter2", "scale2  hunter2huntt000ms  1.2340us  a"]
+)
+def test_a_command_line_that_damage_puts_into_a_row_names_nothing(tmp_path: Path, name: str) -> None:
+    text = OLD_SUMMARY.replace("scale(float*)", name)
     lab = ingest_bytes(tmp_path, text, "log.txt")
     assert "hunter2" not in lab.texts()
     assert [row["name"] for row in lab.rows("summaries")] == [None, "cudaMalloc"]

@@ -101,6 +101,12 @@ def parse_count(text: str, most: int = _MOST) -> int | None:
 
 
 _NAMES = ("Name", "Kernel")
+_TIME_CELL = re.compile(r"\d[mnu]?s {2}")
+
+
+def _has_times(name: str) -> bool:
+    """Return whether a name has cells of a console's table in it."""
+    return "  " in name and _TIME_CELL.search(name) is not None
 
 
 @dataclass
@@ -112,10 +118,10 @@ class RowCells:
     cells: dict[str, str] = field(default_factory=dict)
 
     def replace_row(self, columns: tuple[str, ...], fields: list[str]) -> None:
-        """Replace the current row, without a name that is a command line: damage can join lines."""
+        """Replace the current row, without a name that is a command line or has times: damage can join lines."""
         self.cells = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
         for name in _NAMES:
-            if (text := self.cells.get(name)) and (" --" in text or "command: " in text):
+            if (text := self.cells.get(name)) and (" --" in text or "command: " in text or _has_times(text)):
                 self._note_unfit(name, self.cells.pop(name))
 
     def text(self, name: str, fallback: str = "") -> str | None:
