@@ -79,6 +79,12 @@ def test_a_grid_writes_what_a_cell_holds_and_leaves_free_what_there_is_not() -> 
     assert [text.get_text() for text in axes.get_yticklabels()] == ["1 GPU", "2 GPUs dp"]
 
 
+def test_ranks_of_a_grid_are_in_their_order_whichever_comes_first() -> None:
+    rows = [cell(8, 1.0) | {"layout": rank} for rank in (0, 7, 6)]
+    (axes,) = drawn(rows, "grid", "samples_per_s").axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["0", "6", "7"]
+
+
 def test_repeats_that_ended_differently_show_the_rarest_end() -> None:
     rows = [cell(8, 1.0), cell(8, 1.0), cell(8, None, status="oom")]
     (axes,) = drawn(rows, "grid", "status").axes

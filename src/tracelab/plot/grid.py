@@ -50,7 +50,7 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     every_x = _sort_values(row[chart.x] for row in rows_with_value)
     lines_with_value = {row[chart.by] if chart.by else None for row in rows_with_value}
     every_line = [
-        line for line in dict.fromkeys(row[chart.by] if chart.by else None for row in rows) if line in lines_with_value
+        line for line in _sort_values(row[chart.by] if chart.by else None for row in rows) if line in lines_with_value
     ]
     columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
     across = (
