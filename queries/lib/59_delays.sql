@@ -5,8 +5,8 @@
 -- `last_entry_ns`. `id` is a number of its own. `meeting` is the collective in which the two were last together: the latest
 -- earlier one that synchronized both, maybe with others; NULL where the recording has none. Pairs of ranks that are in the
 -- same groups have the same meetings: so there are few lists of them, not one for each pair. `counts` is false for sends and
--- receives: the stages of a pipeline wait for each other by design, but one that waits may then come late itself. Waits for
--- a receiver that began later than its sender had ended are left out.
+-- receives: the stages of a pipeline wait for each other by design, but one that waits may then come late itself. A receive
+-- that begins after its send has ended synchronizes nothing: it is neither a wait nor a meeting.
 create or replace macro wait_pairs(waits) as table
 with _known as materialized (
     select
@@ -17,7 +17,10 @@ with _known as materialized (
     where last_rank is not null
 ),
 _collectives as materialized (
-    select run, number, list(rank order by rank) as members from _known where not is_p2p group by run, number
+    select run, number, list(rank order by rank) as members
+    from _known
+    group by run, number
+    having bool_and(entry_ns + wait_ns = last_entry_ns)
 ),
 _teams as materialized (
     select run, members, row_number() over (order by run, members) as team

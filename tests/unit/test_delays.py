@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from job_simulator import Job as SimulatedJob
@@ -288,3 +289,26 @@ def test_what_stages_add_to_the_frontier_adds_up_to_the_step(
     leaders = [max(range(len(ranks)), key=lambda rank: (so_far[rank][stage], -rank)) for stage in range(4)]
     assert [row["leader"] for row in answer] == leaders
     assert {row["step_ns"] for row in answer} == {frontier[-1]}
+
+
+@pytest.mark.parametrize(
+    ("job", "rank", "cause"),
+    [
+        (SimulatedJob(tensor=2, layers=2, seed=1, delays=(SlowCompute(5, 140),)), 5, "compute"),
+        (SimulatedJob(pipeline=2, tensor=2, layers=1, seed=3, delays=(LoaderStall(2, 1, 4_000_000),)), 2, "host"),
+    ],
+)
+def test_a_cause_costs_about_the_waits_that_vanish_without_it(
+    memory: MemoryStore, job: SimulatedJob, rank: int, cause: str
+) -> None:
+    """Also through tensor groups and the sends of a pipeline; the rest are delays that it had hidden."""
+    simulation = simulate(job)
+    waits, without = (
+        sum(totals.wait_ns for totals in each.totals().values())
+        for each in (simulation, simulation.without(*job.delays))
+    )
+    rows = memory.filled(stored_tables(simulation)).query("straggler_causes").to_pylist()
+    assert (rows[0]["rank"], rows[0]["cause"]) == (rank, cause)
+    assert sum(row["cost_ns"] for row in rows) == waits
+    cost = sum(row["cost_ns"] for row in rows if (row["rank"], row["cause"]) == (rank, cause))
+    assert cost == pytest.approx(waits - without, rel=0.05)
