@@ -24,6 +24,9 @@ _communication as materialized (
     from with_class('_executions')
     where class = 'communication'
 ),
+_runs as (
+    select distinct run from _communication
+),
 _described as not materialized (
     select
         origin, run, source, pid, tid, device, stream, start_ns, dur_ns, correlation, collective,
@@ -39,9 +42,10 @@ _described as not materialized (
 _notes as materialized (  -- of several notes on one kernel the first counts
     select
         row_number() over () as note_id,
-        run, source, pid, device, stream, start_ns, correlation, note
-    from _described
-    where origin = 'kernel' and run in (select run from _communication)
+        d.run, d.source, d.pid, d.device, d.stream, d.start_ns, d.correlation, d.note
+    from _described as d
+    join hint_small('_runs') as r on d.run = r.run
+    where d.origin = 'kernel'
 ),
 _noted as materialized (
     select c.id, min(n.note_id) as note_id
@@ -58,10 +62,13 @@ _without_note as materialized (
     from _communication as c
     anti join _noted as n on c.id = n.id
 ),
+_open_runs as (  -- mostly none: then nothing more is read
+    select distinct run from _without_note
+),
 _api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where run in (select run from _without_note)
+    select a.run, a.source, a.pid, a.tid, a.correlation, a.start_ns, a.end_ns
+    from api_calls as a
+    join hint_small('_open_runs') as r on a.run = r.run
 ),
 _points as (
     select id, run, source, pid, call_tid as tid, call_start_ns as at_ns
@@ -71,9 +78,10 @@ _points as (
 _op_notes as materialized (
     select
         row_number() over () as id,
-        run, source, pid, tid, start_ns, try(start_ns + dur_ns) as end_ns, collective, note
-    from _described
-    where origin = 'op' and run in (select run from _without_note)
+        d.run, d.source, d.pid, d.tid, d.start_ns, try(d.start_ns + d.dur_ns) as end_ns, d.collective, d.note
+    from _described as d
+    join hint_small('_open_runs') as r on d.run = r.run
+    where d.origin = 'op'
 ),
 _on_ops as (  -- of several kernels of one op none is known to be that collective
     select i.id, o.note, o.collective
@@ -82,9 +90,11 @@ _on_ops as (  -- of several kernels of one op none is known to be that collectiv
     qualify count(*) over (partition by i.parent) = 1
 ),
 _found as (
-    select k.id, n.note, null as collective from _noted as k join _notes as n on k.note_id = n.note_id
-    union all
-    select id, note, collective from _on_ops
+    select c.*, case when n.note_id is not null then n.note else o.note end as note, o.collective as op_collective
+    from _communication as c
+    left join _noted as k on c.id = k.id
+    left join _notes as n on k.note_id = n.note_id
+    left join _on_ops as o on c.id = o.id
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
     select
@@ -92,37 +102,36 @@ _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
         {'name': group_name, 'description': group_description, 'size': group_size} as named,
         min(group_start) as group_start, min(group_stride) as group_stride
     from collectives
-    where group_start is not null and group_stride is not null and run in (select run from _communication)
+    where group_start is not null and group_stride is not null
     group by run, source, named
     having min(group_start) = max(group_start) and min(group_stride) = max(group_stride)
 )
 select
     c.id, c.run, c.source, c.rank, c.device, c.stream, c.start_ns, c.end_ns, c.measured_ns,
     case
-        when c.collective in ('send_recv', 'unknown') then coalesce(n.collective, c.collective)  -- SendRecv carries others
+        when c.collective in ('send_recv', 'unknown') then coalesce(c.op_collective, c.collective)  -- SendRecv carries others
         else c.collective
     end as collective,
-    n.note.size_bytes as size_bytes,
-    n.note.bytes_source as bytes_source,
-    n.note.group_name as group_name,
-    n.note.group_description as group_description,
-    n.note.group_size as group_size,
-    n.note.group_ranks as group_ranks,
-    coalesce(n.note.group_start, s.group_start) as group_start,
-    coalesce(n.note.group_stride, s.group_stride) as group_stride,
-    n.note.comm_id as comm_id,
-    n.note.comms_id as comms_id,
-    n.note.seq as seq,
-    n.note.is_p2p as is_p2p,
-    coalesce(n.note.src_rank, case when n.note.dst_rank is not null then c.rank end) as src_rank,
-    coalesce(n.note.dst_rank, case when n.note.src_rank is not null then c.rank end) as dst_rank,
-    n.note.root as root,
-    n.note.raw_name as raw_name,
-    n.note.dtype as dtype,
-    n.note.in_elements as in_elements,
-    n.note.out_elements as out_elements
-from _communication as c
-left join _found as n on c.id = n.id
+    c.note.size_bytes as size_bytes,
+    c.note.bytes_source as bytes_source,
+    c.note.group_name as group_name,
+    c.note.group_description as group_description,
+    c.note.group_size as group_size,
+    c.note.group_ranks as group_ranks,
+    coalesce(c.note.group_start, s.group_start) as group_start,
+    coalesce(c.note.group_stride, s.group_stride) as group_stride,
+    c.note.comm_id as comm_id,
+    c.note.comms_id as comms_id,
+    c.note.seq as seq,
+    c.note.is_p2p as is_p2p,
+    coalesce(c.note.src_rank, case when c.note.dst_rank is not null then c.rank end) as src_rank,
+    coalesce(c.note.dst_rank, case when c.note.src_rank is not null then c.rank end) as dst_rank,
+    c.note.root as root,
+    c.note.raw_name as raw_name,
+    c.note.dtype as dtype,
+    c.note.in_elements as in_elements,
+    c.note.out_elements as out_elements
+from _found as c
 left join _spacings as s
-    on c.run = s.run and c.source = s.source and n.note.group_ranks is null
-    and s.named = {'name': n.note.group_name, 'description': n.note.group_description, 'size': n.note.group_size};
+    on c.run = s.run and c.source = s.source and c.note.group_ranks is null
+    and s.named = {'name': c.note.group_name, 'description': c.note.group_description, 'size': c.note.group_size};

@@ -21,7 +21,11 @@ with _styles as (  -- what names a group on a rank
     select
         run, rank,
         max(
-            case when coalesce(group_ranks::varchar, group_name) is not null then 2 when comm_id is not null then 1 else 0 end
+            case
+                when group_ranks is not null or group_name is not null then 2
+                when comm_id is not null then 1
+                else 0
+            end
         ) as style
     from query_table(operations)
     group by run, rank
@@ -130,7 +134,9 @@ _methods as (  -- what nearly all rows of a team have, on each of its ranks
             team, rank, bool_or(is_pair) as is_pair,
             -- some writers repeat the id of a communicator: then it is no operation's
             case
-                when count(distinct comms_id) >= greatest(count(distinct seq), count(*) / 16) then count(comms_id) / count(*) else 0
+                when approx_count_distinct(comms_id) >= greatest(0.5 * approx_count_distinct(seq), count(*) / 16)
+                    then count(comms_id) / count(*)
+                else 0
             end as id_ratio,
             count(seq) / count(*) as seq_ratio
         from _valid
