@@ -20,7 +20,7 @@ _TIMES = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(
 _UTF_16 = re.compile(rb"(?:\xff\xfe)?(?:[ \t\r\n]\0)*[{\[]\0|(?:\xfe\xff)?(?:\0[ \t\r\n])*\0[{\[]")
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
-    rb'[^{}]{0,4000}?"pid"\s*:\s*"?(\d{1,18})(?!\d)'
+    rb'(?:[^{}"]|"(?!pid"|cat"\s*+:)){0,4000}+"pid"\s*+:\s*+"?(\d{1,18})(?!\d)'
 )
 
 

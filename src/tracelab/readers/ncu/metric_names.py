@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 _LABEL_AND_NAME = re.compile(
-    r"(?P<label>.*\S)\s+\((?P<name>[A-Za-z0-9_.:]*__[\w.:]+|inst_executed\w*|thread_inst_\w+)\)"
+    r"(?P<label>.*\S)\s+\((?P<name>(?:(?!__)[A-Za-z0-9_.:])*+__[\w.:]+|inst_executed\w*|thread_inst_\w+)\)"
 )
 _PEAK = "pct_of_peak_sustained"
 _INST = "sass_thread_inst_executed_op_"

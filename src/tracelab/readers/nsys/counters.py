@@ -1,6 +1,5 @@
 """Map samples of GPU metrics to rows of `counters`, with name and unit."""
 
-import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ TABLE = "GPU_METRICS"
 KINDS: Columns = {"typeId": "int", "metricId": "int", "timestamp": "int", "value": "real"}
 """Columns that are read."""
 
-_UNIT = re.compile(r"\[(?:.*\s)?([^\s\]]+)\]\s*$")  # SMs Active [Throughput %]
 _GPU_BITS = 0xFF
 """Bits of a type id that number the GPU."""
 
@@ -53,4 +51,18 @@ def build_counters(batch: Batch, metric_names: MetricNames) -> pa.Table:
 
 
 def _units(names: Array) -> Array:
-    return pa.array([match and match[1] for match in map(_UNIT.search, names.to_pylist())], pa.string())
+    return pa.array(map(_parse_unit, names.to_pylist()), pa.string())
+
+
+def _parse_unit(name: str) -> str | None:
+    """Return the unit at the end of a name: % of `SMs Active [Throughput %]`.
+
+    A pattern would search from each bracket to the end of the name.
+    """
+    body, closing, rest = name.rpartition("]")
+    inner = body.rpartition("]")[2]
+    unit = inner.split()[-1] if inner.strip() else ""
+    if not closing or rest.strip() or not inner.endswith(unit):
+        return None
+    is_last_word = inner[: -len(unit)][-1:].isspace() and "[" in body[: len(body) - len(unit)] if unit else False
+    return unit if is_last_word else unit.partition("[")[2] or None

@@ -18,7 +18,7 @@ _RESULTS = {  # the next table by its heading; tables with a column of types nee
     "NVTX result:": "gpu_activities",
     "Dependency Analysis:": "critical_path",
 }
-_OF_DEVICE = re.compile(r'\s*"*Device "+(.*\S)"+\s*')
+_OF_DEVICE = re.compile(r'\s*+"*+Device "++(.*\S)"\s*')
 _OF_KERNEL = re.compile(r"\s+Kernel:\s+(.*\S)\s*")
 _OF_RANGE = re.compile(r'\s*Range "(.*)"\s*')
 _PROBLEMS: tuple[tuple[str, re.Pattern[str]], ...] = (

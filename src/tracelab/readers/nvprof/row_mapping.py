@@ -12,7 +12,7 @@ from tracelab.readers.nvprof.table_layout import TRACE_COLUMNS, TableLayout
 _INT32 = 1 << 31
 _BYTES_PER_GB = 10**9
 
-_SPECIAL = re.compile(r"\[(CUDA memcpy|CUDA memset|Unified Memory)\s*([^\]]*)\]")
+_SPECIAL = re.compile(r"\[(CUDA memcpy|CUDA memset|Unified Memory)\s*+([^\]]*)\]")
 _DIRECTIONS = {*("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")}
 _API = re.compile(r"(cuda|cu|nvml|acc)([A-Z_]\w*)")
 _APIS = {"cuda": "runtime", "cu": "driver", "nvml": "nvml", "acc": "openacc"}

@@ -54,7 +54,7 @@ _STARTS_WITH_NUMBER = re.compile(r'\s*"?-?\d')
 _STARTS_WITH_CELL = re.compile(r"\s*-?\d[\d.e+-]*(?:ns|us|ms|s|%)\s{2,}")
 _STARTS_WITH_COUNT = re.compile(r"\s*\d+\s{2,}")
 _STARTS_WITH_DELIMITED = re.compile(r'\s*"?-?\d[\d.,e+-]*"?[,;\t]')
-_STARTS_WITH_DEVICE = re.compile(r'\s*"?[^",;\t]*\S \(\d+\)"?[,;\t]')
+_STARTS_WITH_DEVICE = re.compile(r'\s*+"?(?:[^",;\t(]|\((?!\d+\)"?[,;\t]))*+(?:[",;] )?(?<=\S )\(\d+\)"?[,;\t]')
 _STARTS_WITH_TYPE = re.compile(r'\s*"?(?:GPU activities|API calls|OpenACC[^",]*|OpenMP[^",]*|Range)\b')
 _NUMERIC = re.compile(r"[-+]?\d.*")
 

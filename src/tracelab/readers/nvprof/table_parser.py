@@ -15,7 +15,7 @@ from tracelab.readers.nvprof.summary_mapping import Row, TableContext
 from tracelab.readers.nvprof.table_layout import TableLayout, looks_like_row, parse_header, parse_row, parse_units
 from tracelab.readers.text_lines import Block
 
-_TYPED = re.compile(r"\s*((?:GPU activities|API calls|Range|Open[A-Z]+[^:]*)):\s")
+_TYPED = re.compile(r"\s*((?:GPU activities|API calls|Range|Open[A-Z]++[^:]*+)):\s")
 _UNTYPED = re.compile(r"\s*\d[\d.]*%\s")
 _FAULTS = re.compile(r"\s*Total CPU Page faults:\s*(\d{1,18})[\s,;]*")
 _LEGEND = re.compile(r"\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType|SSMem|Unified Memory)\*?:")

@@ -14,7 +14,7 @@ _ITERATIONS = re.compile(r"(?<!warmup )(?<!agg )iters:\s*(\d+)")
 _STARTING = re.compile(r"#\s*Collective test starting:\s*(\w+)")
 _VERSION = re.compile(r"(?:#\s*nccl-tests version|rccl-tests: Version)\s+(\S+)")
 _RANK = re.compile(
-    r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+\S+\s+device\s+\d+\s+\[[^]]*\]\s+(.+?)\s*$"
+    r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+\S+\s+device\s+\d+\s+\[[^]]*\]\s++(\S(?:.*\S)?)\s*$"
 )
 _SRUN_LABEL = re.compile(r"^\s*\d+:\s?(?=[#\s\d])")  # `srun --label`
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(-?\d+)\s+(\S.*)$")
