@@ -23,8 +23,8 @@
 -- cost_ns = "Waits of other ranks because of it, added up."
 -- direct_ns = "The part of it in collectives that this rank entered last."
 -- inherited_ns = "The part that reached collectives through the lateness of other ranks."
--- of_rank_time_ratio = "cost_ns / rank_time_ns."
--- rank_time_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
+-- of_window_sum_ratio = "cost_ns / window_sum_ns."
+-- window_sum_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -33,19 +33,19 @@
 -- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."
 -- unknown = "Why ranks are late is not known: no collective was found on several ranks."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause = 'compute'"
+-- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'compute'"
 -- by = "cost_ns"
--- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
 -- advice = "Compare the rank's clocks, power and temperature, and its share of the work, with those of another one."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause = 'host'"
+-- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'host'"
 -- by = "cost_ns"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
 -- advice = "See what its CPU threads do meanwhile: data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(rank_time_ns, 0) and cause not in ('compute', 'host')"
+-- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause not in ('compute', 'host')"
 -- by = "cost_ns"
--- text = "{where} is late because of {cause}, which takes longer than on the others; they wait {cost_ns of rank_time_ns} of the time of all ranks for it."
+-- text = "{where} is late because of {cause}, which takes longer than on the others; they wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- ///
 with executions as not materialized (
@@ -228,8 +228,8 @@ charges as (
     join weights as w on i.id = w.id
     group by i.run, i.last_rank
 ),
-rank_times as (
-    select run, sum(last_ns - first_ns) as rank_time_ns from lanes group by run
+window_sums as (
+    select run, sum(last_ns - first_ns) as window_sum_ns from lanes group by run
 ),
 costs as (
     select
@@ -250,17 +250,17 @@ costs as (
     having sum(c.cost_ns) <> 0 or sum(c.direct_ns) <> 0
 ),
 ranks as (
-    select m.run, m.rank, r.rank_time_ns
+    select m.run, m.rank, r.window_sum_ns
     from (select distinct run, rank from matched) as m
-    left join rank_times as r on m.run = r.run
+    left join window_sums as r on m.run = r.run
 )
 select
     r.run, r.rank, c.cause, c.detail,
-    case when r.rank_time_ns is not null then as_bigint(coalesce(c.cost_ns, 0)) end as cost_ns,
-    case when r.rank_time_ns is not null then as_bigint(coalesce(c.direct_ns, 0)) end as direct_ns,
-    case when r.rank_time_ns is not null then as_bigint(coalesce(c.cost_ns - c.direct_ns, 0)) end as inherited_ns,
-    coalesce(c.cost_ns, 0) / nullif(r.rank_time_ns, 0) as of_rank_time_ratio,
-    as_bigint(r.rank_time_ns) as rank_time_ns
+    case when r.window_sum_ns is not null then as_bigint(coalesce(c.cost_ns, 0)) end as cost_ns,
+    case when r.window_sum_ns is not null then as_bigint(coalesce(c.direct_ns, 0)) end as direct_ns,
+    case when r.window_sum_ns is not null then as_bigint(coalesce(c.cost_ns - c.direct_ns, 0)) end as inherited_ns,
+    coalesce(c.cost_ns, 0) / nullif(r.window_sum_ns, 0) as of_window_sum_ratio,
+    as_bigint(r.window_sum_ns) as window_sum_ns
 from ranks as r
 left join costs as c on r.run = c.run and r.rank = c.rank
 where matches(r.rank, $rank)
