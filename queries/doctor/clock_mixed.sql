@@ -4,7 +4,7 @@
 -- /// check
 -- title = "Several clocks in one run"
 -- severity = "warning"
--- how_to_fix = "Record all ranks with one profiler, or ingest each profiler's captures as a separate run (--run)."
+-- how_to_fix = "Compare ranks with --aligned, where they share collectives; else record all ranks with one profiler, or ingest each profiler's captures as a separate run (--run)."
 -- ///
 select
     run,

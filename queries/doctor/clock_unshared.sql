@@ -4,7 +4,7 @@
 -- /// check
 -- title = "No clock in common"
 -- severity = "warning"
--- how_to_fix = "To compare ranks in time, record with a profiler that notes the time of day."
+-- how_to_fix = "Compare ranks with --aligned, where they share collectives; else record with a profiler that notes the time of day."
 -- ///
 select
     run,
