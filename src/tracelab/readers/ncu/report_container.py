@@ -95,14 +95,17 @@ def _open_content(path: Path) -> Iterator[BinaryIO]:
 
 
 def _count_entries(cursor: _Cursor, payload_bytes: int) -> int:
+    """Return the number of entries of a payload, and pass over it; 0 where it does not consist of entries."""
     end, count = cursor.position + payload_bytes, 0
-    while cursor.position < end:
+    while end - cursor.position >= _LENGTH.size:
         (size,) = _LENGTH.unpack(cursor.read_whole(_LENGTH.size))
         if cursor.position + size > end:
-            raise DamagedReportError(f"has an entry that ends behind its block, at byte {cursor.position:,}")
+            break
         cursor.skip(size)
         count += 1
-    return count
+    is_whole = cursor.position == end
+    cursor.skip(end - cursor.position)
+    return count if is_whole else 0
 
 
 def _sum_numbers(message: bytes, start: int) -> Counter[int]:
