@@ -823,8 +823,8 @@ COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPU
 
 
 def named_computations(text: str) -> list[Computation]:
-    """Return the computations whose tables a SQL text names."""
-    words = set(re.findall(r"\w+", text))
+    """Return the computations whose tables a SQL text names, in any case."""
+    words = set(re.findall(r"\w+", text.lower()))
     return [each for each in COMPUTATIONS if any(table.name in words for table in each.tables)]
 
 

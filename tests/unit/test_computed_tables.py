@@ -30,6 +30,10 @@ def test_sql_reads_a_computed_table_of_all_runs(lab: Lab) -> None:
     assert rows == [{"run": "first", "dur_ns": 10}, {"run": "second", "dur_ns": 30}]
 
 
+def test_names_of_computed_tables_have_any_case(lab: Lab) -> None:
+    assert lab.sql("select count(*) as rows from PATH_RUNS").to_pylist() == [{"rows": 2}]
+
+
 def test_a_query_computes_the_run_that_it_names_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
