@@ -34,6 +34,13 @@ def test_kernels_without_a_bar_are_one_bar_of_their_sum() -> None:
     assert found["beyond"] == [[None, 5 + 4 + 3 + 2 + 1, None]]
 
 
+def test_the_sum_of_the_others_follows_rows_of_the_table_without_a_bar() -> None:
+    unknown = {"run": "r", "rank": 0, "device": 0, "kernel": "k", "dur_ns": None}
+    found = drawn("kernel_summary", [*kernels(20), unknown, unknown], list(range(22)))
+    (panel,) = found["panels"]
+    assert (panel["rows"][-1], panel["others"], found["beyond"]) == (22, 22, [[None, 15, None]])
+
+
 def test_rows_that_the_table_lacks_bring_their_figures() -> None:
     found = drawn("kernel_summary", kernels(3), [0])
     assert found["panels"][0]["rows"] == [0, 1, 2]

@@ -35,7 +35,7 @@ def bar_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence
     sizes = [len(members) for members in groups.values()]
     most = share_equally(sizes, table_size + MOST_BEYOND)
     most = most if is_whole else min(most, _max_bars(sizes))
-    places = count(max(row[AT] for row in rows) + 1)
+    places = count(max(table_size, max(row[AT] for row in rows) + 1))  # the last rows of the table may have no bar
     panels = []
     for key, members in groups.items():
         ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, chart))
