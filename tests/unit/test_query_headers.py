@@ -196,6 +196,7 @@ def test_every_query_has_the_definitions_that_other_tools_have() -> None:
     assert {name: list(tools) for name, tools in library.variants().items()} == {
         "api_summary": ["nsys", "nvprof"],
         "collective_summary": ["tracelens"],
+        "critical_path": ["hta"],
         "gpu_breakdown": ["hta", "tracelens"],
         "kernel_concurrency": ["nvprof"],
         "kernel_summary": ["nsys", "nvprof"],
