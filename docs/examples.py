@@ -87,6 +87,13 @@ def open_run_pair() -> Iterator[Lab]:
 
 
 @contextmanager
+def open_multi_rank_runs() -> Iterator[Lab]:
+    """Ingest the generated run of four ranks and the simulated job of eight."""
+    with stores_folder() as folder:
+        yield Lab(_ingest(folder, "ranks", [ROOT / "data" / "generated" / run for run in (RUN, JOB_RUN)]))
+
+
+@contextmanager
 def study_runs() -> Iterator[Path]:
     """Return a store of the runs that rows of studies name as their examples."""
     with stores_folder() as folder:

@@ -43,6 +43,7 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
         examples.open_recorded_runs() as lab,
         examples.open_all_runs() as sweeps,
         examples.open_run_pair() as pair,
+        examples.open_multi_rank_runs() as ranks,
     ):
         for name, query in library.library().items():
             takes_two_runs = any(param.type == "run" for param in query.params)
@@ -50,6 +51,8 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
             example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
             if example.answer is None:
                 example = examples.run_example(sweeps, query)
+            if example.answer is None:
+                example = examples.run_example(ranks, query)
             if example.answer is None:
                 example = examples.run_golden_case(query)
             example = examples.with_picture(query, example, small=small)
@@ -66,7 +69,9 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
         for path in _handwritten_pages(files):
             text = path.read_text("utf-8")
             if "```console" in text:
-                files[path.relative_to(ROOT).as_posix()] = console.update_examples(text, lab.store).encode()
+                files[path.relative_to(ROOT).as_posix()] = console.update_examples(
+                    text, (ranks if examples.JOB_RUN in text else lab).store
+                ).encode()
     return files
 
 
