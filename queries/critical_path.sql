@@ -69,8 +69,7 @@ select
     case
         when r.unknown_ns > 0.2 * r.window_ns
             then format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns)
-        when r.ranks_left_out > 0
-            then format('{} ranks are left out: no collective aligns their clocks', r.ranks_left_out)
+        else left_out_reason(r.ranks_left_out)
     end as reason
 from totals as t
 join path_runs as r on t.run = r.run and r.step is not distinct from $step

@@ -5,8 +5,9 @@
 -- factor; median, the median of rows of the same name that are not chosen (of GPUs only); bandwidth, transfers at factor
 -- times the bandwidth; ideal_network, without any transfer; no_launch_gaps, GPU rows without the lag behind their launch;
 -- no_waits, where the others do not wait for of_rank. All filters together choose the rows; class compute are all kernels that
--- do not communicate, gpu all rows of GPUs. The gain is at most what the change removes from the path, and less where another path takes over. Order and contention stay as recorded. The answer is
--- refused where a replay without a change misses the recorded window by more than 1 %.
+-- do not communicate, gpu all rows of GPUs. With a step only its rows change, and the times are those of the step. The gain is
+-- at most what the change removes from the path, and less where another path takes over. Order and contention stay as
+-- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %.
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -21,18 +22,19 @@
 -- layer = { type = "text", about = "only rows in, or launched in, a range in whose name this regular expression is found" }
 -- of_rank = { type = "integer", about = "only rows of this rank" }
 -- collective = { type = "text", about = "only collectives in whose kind this regular expression is found" }
+-- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }
 -- step_name = "common"
 -- [columns]
 -- run = "common"
 -- class = "Class, as in critical_path."
 -- before_ns = "Its time on the path of the recording."
 -- after_ns = "Its time on the path after the change."
--- time_before_ns = "Time of the run as recorded."
--- time_after_ns = "Time of the run after the change; NULL where that is refused."
+-- time_before_ns = "Time of the run, or of the step, as recorded."
+-- time_after_ns = "The same after the change; NULL where that is refused."
 -- gain_ns = "time_before_ns less time_after_ns."
 -- gain_ratio = "gain_ns / time_before_ns."
 -- changed_rows = "Stretches of threads and rows of GPUs that the filters choose."
--- reason = "Why the answer is refused."
+-- reason = "Why the answer is refused, or which ranks are left out."
 -- ///
 select
     r.run, c.class, c.before_ns, c.after_ns,
@@ -40,12 +42,13 @@ select
     r.after_ns as time_after_ns,
     r.window_ns - r.after_ns as gain_ns,
     (r.window_ns - r.after_ns) / nullif(r.window_ns, 0) as gain_ratio,
-    r.changed_rows, r.reason
+    r.changed_rows,
+    coalesce(r.reason, left_out_reason(r.ranks_left_out)) as reason
 from what_if_runs as r
 join what_if_classes as c on r.run = c.run
 where matches(r.run, $run)
     -- the computed tables depend on the values of all parameters
     and coalesce(
-        $change, $class, $kernel, $op, $layer, $collective, $step_name, $factor::varchar, $of_rank::varchar
+        $change, $class, $kernel, $op, $layer, $collective, $step_name, $factor::varchar, $of_rank::varchar, $step::varchar
     ) is not null
 order by r.run, c.before_ns desc, c.class

@@ -96,3 +96,11 @@ with _marked as (
 select source, rank, pid, step, start_ns, end_ns
 from steps_of('_marked', pattern)
 where step is not null;
+
+-- left_out_reason(ranks): the sentence about ranks that a path leaves out, NULL for none.
+create or replace macro left_out_reason(ranks) as
+    case ranks
+        when 0 then null
+        when 1 then '1 rank is left out: no collective aligns its clock'
+        else format('{} ranks are left out: no collective aligns their clocks', ranks)
+    end;

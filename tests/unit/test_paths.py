@@ -4,11 +4,13 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 
 from tests.memory import MemoryStore
 from tests.properties import examples
 from tests.ranks import kernel, note
+from tracelab.errors import UsageError
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -143,3 +145,31 @@ def test_offsets_of_clocks_move_rows_onto_one_clock(memory: MemoryStore) -> None
     assert stretches[-1]["at_ns"] + stretches[-1]["dur_ns"] == 5_500_000
     own = {each["rank"]: each["start_ns"] - each["at_ns"] for each in stretches}
     assert own[1] - own[0] == ahead if len(own) == 2 else own in ({0: 0}, {1: ahead})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kernel": "("}, "--kernel '(' is no regular expression: missing ): ("),
+        ({"layer": "[z-a]"}, "--layer '[z-a]' is no regular expression: invalid character class range: z-a"),
+        ({"factor": -1}, "--factor -1.0: --change scale takes a finite number of 0 or more"),
+        ({"change": "bandwidth", "factor": 0}, "--factor 0.0: --change bandwidth takes a finite number above 0"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(memory: MemoryStore, values: dict[str, Any], message: str) -> None:
+    op = {"pid": 1, "tid": 1, "name": "op", "start_ns": 0, "dur_ns": 10}
+    memory.filled({"ops": [op], "kernels": [kernel(0, 0, 10, pid=1)]})
+    with pytest.raises(UsageError) as raised:
+        memory.query("what_if", **values)
+    assert str(raised.value) == message
+
+
+def test_a_rank_that_nothing_aligns_is_named(memory: MemoryStore) -> None:
+    memory.filled({"kernels": [kernel(rank, 0, 10 + rank, pid=rank, name="gemm") for rank in range(3)]})
+    for query in ("critical_path", "what_if"):
+        reasons = {row["reason"] for row in memory.query(query).to_pylist()}
+        assert reasons == {"2 ranks are left out: no collective aligns their clocks"}
+    memory.filled({"kernels": [kernel(rank, 0, 10 + rank, pid=rank, name="gemm") for rank in range(2)]})
+    assert {row["reason"] for row in memory.query("what_if").to_pylist()} == {
+        "1 rank is left out: no collective aligns its clock"
+    }

@@ -21,18 +21,20 @@ _TYPICAL_PERCENT = 5
 class Change:
     """What is different in a replay: a factor for each node's own time, or its new duration, and waits that fall away.
 
-    `duration` is NONE where the factor applies; of a collective both concern the transfer.
+    `duration` is NONE where the factor applies; of a collective both concern the transfer. The others do not wait for
+    the nodes of `unawaited`, and those of `unlagged` start without the lag behind their launch.
     """
 
     factor: Array
     duration: Array
-    without_rank: int | None = None
-    without_launch_gaps: bool = False
+    unawaited: Array
+    unlagged: Array
 
 
 def no_change(graph: Graph) -> Change:
     """Return the change of nothing."""
-    return Change(np.ones(len(graph.start)), np.full(len(graph.start), NONE))
+    none = np.zeros(len(graph.start), dtype=bool)
+    return Change(np.ones(len(graph.start)), np.full(len(graph.start), NONE), none, none)
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,9 @@ class _Replay:
         is_late = launched & (moment + self.launch_lag > latest)
         latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
         self.rest = np.where(latest == NONE, 0, self.start - latest)
-        if self.change.without_launch_gaps:
-            self.launch_lag = np.zeros_like(self.launch_lag)
-            self.rest = np.where(is_late, 0, self.rest)
+        unlagged = self.change.unlagged[first:]
+        self.launch_lag = np.where(unlagged, 0, self.launch_lag)
+        self.rest = np.where(unlagged & is_late, 0, self.rest)
 
     def run(self, check: Callable[[], None]) -> Graph:  # noqa: C901, PLR0912, PLR0915  one loop over millions of events
         """Time all rows in the order of the recording, in which each comes after what it waited for."""
@@ -161,7 +163,7 @@ class _Replay:
         stream, stream_lag = cells(graph.stream_before), cells(self.stream_lag)
         launch, work, launch_lag = cells(self.launch_wait), cells(self.launch_work), cells(self.launch_lag)
         rest, duration, meeting = cells(self.rest), cells(self.duration), cells(self.meeting)
-        skipped = cells(graph.rank[first:] == self.change.without_rank)
+        skipped = cells(self.change.unawaited[first:])
         entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
         members = _members(self.meeting, len(self.meetings))
         own_wait, own_work = cells(threads.own_wait), cells(threads.own_work)
@@ -200,6 +202,8 @@ class _Replay:
                     entered[number], last[number] = moment, row
             else:
                 number = event - waits - rows
+                if entered[number] < 0:  # all of its ranks are left out
+                    entered[number] = min(begins[row] for row in members[number])
                 for row in members[number]:
                     ends[row] = max(begins[row], entered[number] + duration[row])
         timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))

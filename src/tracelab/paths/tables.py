@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, numbers
+from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import CAUSES, Graph, build_graph, first_of
 from tracelab.paths.recording import Relations
+from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -18,8 +19,8 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of one of its steps."""
     graph = build_graph(relations, check)
     step = params["step"]
-    window = whole_window(graph) if step is None else step_window(graph, relations, int(step))
-    if window is None or window.node < 0 or window.end <= window.start:
+    window = whole_window(graph) if step is None else find_step_marks(graph, relations, int(step)).window(graph)
+    if window.node < 0 or window.end <= window.start:
         return {}
     path = walk_back(graph, window, check)
     rows = describe_path(graph, path, window).append_column("step", _repeat(step, len(path.node)))
@@ -40,24 +41,6 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
 
 def _repeat(value: object, count: int) -> "pa.Array[Any]":
     return pa.array([value] * count, pa.int64())
-
-
-def step_window(graph: Graph, relations: Relations, step: int) -> Window | None:
-    """Return the window of a step, from its first start on any rank to its last end, which the marking thread ends."""
-    table, cpu, segments = relations["steps"], graph.recording.cpu, graph.segments
-    some = numbers(table, "step") == step
-    rank = numbers(table, "rank")[some]
-    known = np.isin(rank, list(graph.recording.clocks))
-    rank = rank[known]
-    start = graph.recording.from_own_clocks(rank, numbers(table, "start_ns")[some][known])
-    end = graph.recording.from_own_clocks(rank, numbers(table, "end_ns")[some][known])
-    if not len(start):
-        return None
-    last = int(np.argmax(end))
-    marks = np.flatnonzero((cpu.rank == rank[last]) & (cpu.start == start[last]) & cpu.of_kind("range"))
-    until = int(end[last])
-    node = segments.before(cpu.lane[marks], np.full(len(marks), until)).max(initial=-1)
-    return Window(int(start.min()), until, int(node))
 
 
 def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:

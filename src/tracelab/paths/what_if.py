@@ -1,17 +1,21 @@
 """Compute what a run would take if rows were shorter, waits fell away or the network were another one."""
 
-import re
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tracelab.errors import UsageError
 from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, no_change, replay
-from tracelab.paths.walk import classify, node_classes, walk_back, whole_window
+from tracelab.paths.steps import find_step_marks
+from tracelab.paths.walk import Window, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -23,20 +27,28 @@ NOT_COMPUTE = ("communication", "copy", "memset")
 
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
+    _check_params(params)
     graph = build_graph(relations, check)
-    window = whole_window(graph)
-    if window.node < 0 or window.end <= 0:
+    step = params["step"]
+    find_window = whole_window if step is None else find_step_marks(graph, relations, int(step)).window
+    window = find_window(graph)
+    if window.node < 0 or window.end <= window.start:
         return {}
-    replayed_ns = whole_window(replay(graph, no_change(graph), check)).end
+    window_ns = window.end - window.start
     chosen = choose_nodes(graph, params)
-    reason = _refuse(params, chosen, window.end, replayed_ns)
-    before = path_totals(graph, check)
+    if step is not None:
+        chosen &= (graph.start >= window.start) & (graph.start < window.end)
+    replayed = find_window(replay(graph, no_change(graph), check))
+    replayed_ns = replayed.end - replayed.start
+    reason = _refuse(params, chosen, window_ns, replayed_ns)
+    before = path_totals(graph, window, check)
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
         changed = replay(graph, plan_change(graph, params, chosen), check)
-        after_ns = whole_window(changed).end
-        after = path_totals(changed, check)
+        moved = find_window(changed)
+        after_ns = moved.end - moved.start
+        after = path_totals(changed, moved, check)
     classes = sorted(before.keys() | after.keys())
     return {
         "what_if_classes": pa.table(
@@ -48,19 +60,29 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
         ),
         "what_if_runs": pa.table(
             {
-                "window_ns": [window.end],
+                "window_ns": [window_ns],
                 "replayed_ns": [replayed_ns],
                 "after_ns": pa.array([after_ns], pa.int64()),
                 "changed_rows": [int(chosen.sum())],
                 "reason": pa.array([reason], pa.string()),
+                "ranks_left_out": [graph.recording.ranks_left_out],
             }
         ),
     }
 
 
-def path_totals(graph: Graph, check: Callable[[], None]) -> Counter[str]:
-    """Return the time on the critical path by class."""
-    path = walk_back(graph, whole_window(graph), check)
+def _check_params(params: Params) -> None:
+    """Raise UsageError for a factor that no time can be scaled by."""
+    factor = params["factor"]
+    least = math.ulp(0) if params["change"] == "bandwidth" else 0
+    if factor is not None and not least <= float(factor) < math.inf:
+        allowed = "above 0" if least else "of 0 or more"
+        raise UsageError(f"--factor {factor}: --change {params['change']} takes a finite number {allowed}")
+
+
+def path_totals(graph: Graph, window: Window, check: Callable[[], None]) -> Counter[str]:
+    """Return the time on the critical path of a window by class."""
+    path = walk_back(graph, window, check)
     totals: Counter[str] = Counter()
     for name, dur_ns in zip(classify(graph, path), (path.end - path.start).tolist(), strict=True):
         totals[name] += dur_ns
@@ -74,8 +96,8 @@ def _refuse(params: Params, chosen: Array, window_ns: int, replayed_ns: int) -> 
         return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
     if params["change"] == "no_waits" and params["of_rank"] is None:
         return "no_waits needs --of-rank: the rank that the others do not wait for"
-    if params["change"] not in (None, "no_launch_gaps", "no_waits") and not chosen.any():
-        return "no row is of this class, name, op, layer, rank and collective"
+    if params["change"] is not None and not chosen.any():
+        return "no row is of this class, name, op, layer, rank, collective and step"
     return None
 
 
@@ -89,15 +111,20 @@ def choose_nodes(graph: Graph, params: Params) -> Array:
         chosen &= np.array(wanted, dtype=bool)[classes]
     if params["change"] in ("ideal_network", "bandwidth") and params["class"] is None:
         chosen &= np.array([name in TRANSFERS for name in names], dtype=bool)[classes]
+    if params["change"] == "no_launch_gaps":
+        chosen[:first] = False
+        chosen[first:] &= graph.launches.thread >= 0
+    if params["change"] == "no_waits":
+        chosen &= np.concatenate([np.zeros(first, dtype=bool), graph.meeting >= 0])
     if params["of_rank"] is not None:
         chosen &= graph.rank == int(params["of_rank"])
     for name, texts, column in (("kernel", gpu.names, gpu.name), ("collective", gpu.collectives, gpu.collective)):
         if params[name] is not None:
             chosen[:first] = False
-            chosen[first:] &= _find(str(params[name]), texts)[column]
+            chosen[first:] &= _find(name, str(params[name]), texts)[column]
     for name, kind in (("op", "op"), ("layer", "range")):
         if params[name] is not None and cpu.count:
-            inside = _inside(graph, cpu.of_kind(kind) & _find(str(params[name]), cpu.names)[cpu.name])
+            inside = _inside(graph, cpu.of_kind(kind) & _find(name, str(params[name]), cpu.names)[cpu.name])
             chosen &= inside[graph.launch_row] & (graph.launch_row >= 0)
     return chosen
 
@@ -113,9 +140,14 @@ def _is_class(name: str, place: int, wanted: str) -> bool:
 _FIRST_GPU_CLASS = 5
 
 
-def _find(pattern: str, texts: list[str | None]) -> Array:
-    compiled = re.compile(pattern)
-    return np.array([bool(text is not None and compiled.search(text)) for text in texts], dtype=bool)
+def _find(param: str, pattern: str, texts: list[str | None]) -> Array:
+    """Return in which texts an expression is found. RE2 takes the same ones as SQL, in linear time."""
+    try:
+        found = pc.match_substring_regex(pa.array(texts, pa.string()), pattern)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise UsageError(f"--{param} {pattern!r} is no regular expression: {reason}") from error
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
 
 
 def _inside(graph: Graph, marked: Array) -> Array:
@@ -140,14 +172,14 @@ def plan_change(graph: Graph, params: Params, chosen: Array) -> Change:
         case "ideal_network":
             factors = np.where(chosen, 0.0, 1.0)
         case "median":
-            return Change(change.factor, _medians(graph, chosen))
+            return replace(change, duration=_medians(graph, chosen))
         case "no_waits":
-            return Change(change.factor, change.duration, without_rank=int(params["of_rank"] or 0))
+            return replace(change, unawaited=chosen)
         case "no_launch_gaps":
-            return Change(change.factor, change.duration, without_launch_gaps=True)
+            return replace(change, unlagged=chosen)
         case _:
             return change
-    return Change(factors, change.duration)
+    return replace(change, factor=factors)
 
 
 def _medians(graph: Graph, chosen: Array) -> Array:
