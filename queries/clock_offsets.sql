@@ -28,6 +28,7 @@
 -- drift_ppb = "How much slower this rank's clock runs, in nanoseconds per second; NULL where it does not drift measurably."
 -- offset_time_ns = "Time of this rank at which offset_ns holds; it changes by drift_ppb from there."
 -- domain = "The clock: of a host, of a source (a report of Nsight Systems) or of the rank alone."
+-- reason = "Why the verdict is weak or refused."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -63,14 +64,33 @@ violations as (
     join ends as e on m.run = e.run and m.number = e.number
     where m.start_ns > e.first_end_ns
     group by m.run, m.rank
+),
+apart as (
+    select run, rank, mode(reason) filter (state <> 'matched') as reason
+    from matched
+    group by run, rank
+),
+domains as (
+    select run, rank, count(distinct domain) as domains from clock_domains('matched') group by run, rank
 )
 select
     o.run, o.rank,
     o.reference_rank::bigint as reference_rank,
     o.offset_ns, o.spread_ns, o.pairs, o.low_ns, o.high_ns,
     case when o.offset_ns is not null then coalesce(v.violations, 0) end as violations,
-    o.verdict, o.drift_ppb, o.offset_time_ns, o.domain
+    o.verdict, o.drift_ppb, o.offset_time_ns, o.domain,
+    case
+        when o.verdict = 'refused' and d.domains > 1 then 'its traces are on several clocks'
+        when o.verdict = 'refused' and o.offset_ns is null
+            then concat_ws('; ', 'no collective connects it with rank ' || o.reference_rank, a.reason)
+        when o.verdict = 'refused' then 'the offset is outside of its bounds'
+        when o.verdict = 'weak' and o.pairs is null then 'sends and receives alone bound it'
+        when o.verdict = 'weak' and o.pairs < 5 then 'it rests on fewer than 5 collectives'
+        when o.verdict = 'weak' then 'its spread is over 100 us'
+    end as reason
 from offsets as o
+left join apart as a on o.run = a.run and o.rank = a.rank
+left join domains as d on o.run = d.run and o.rank = d.rank
 left join violations as v on o.run = v.run and o.rank = v.rank
 where matches(o.rank, $rank)
 order by o.run, o.rank

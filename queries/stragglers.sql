@@ -34,6 +34,7 @@
 -- steps_last = "Those in which it was last as often as a persistent rank is."
 -- longest_steps = "The longest run of them in a row."
 -- persistence = "persistent or changing, of a rank that is last in some step; NULL with fewer than five steps."
+-- reason = "Why most of the unmatched are not counted. All other figures but theirs are NULL where none is counted."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -136,21 +137,28 @@ sums as (
     select
         run, rank,
         count(wait_ns) as collectives,
-        coalesce(sum(end_ns - start_ns) filter (wait_ns is not null), 0) as dur_ns,
-        coalesce(sum(wait_ns), 0) as wait_ns,
+        sum(end_ns - start_ns) filter (wait_ns is not null) as dur_ns,
+        sum(wait_ns) as wait_ns,
         avg(1 / ranks) filter (wait_ns is not null) as share,
-        count(*) - count(wait_ns) as unmatched
+        count(*) - count(wait_ns) as unmatched,
+        mode(
+            case
+                when reason is not null then reason
+                when is_p2p or not synchronizes(collective) then 'a rank can leave it before all have entered'
+                else 'the clocks of its ranks are not known'
+            end
+        ) filter (wait_ns is null) as reason
     from waits
     group by run, rank
 ),
 answers as (
     select
-        s.run, s.rank, s.collectives, s.dur_ns, s.wait_ns, s.share, s.unmatched,
-        coalesce(e.exposed_wait_ns, 0) as exposed_wait_ns,
-        coalesce(e.exposed_transfer_ns, 0) as exposed_transfer_ns,
-        coalesce(c.times_last, 0) as times_last,
-        coalesce(c.caused_wait_ns, 0) as caused_wait_ns,
-        coalesce(c.removable_ns, 0) as removable_ns
+        s.run, s.rank, s.collectives, s.dur_ns, s.wait_ns, s.share, s.unmatched, s.reason,
+        case when s.collectives > 0 then coalesce(e.exposed_wait_ns, 0) end as exposed_wait_ns,
+        case when s.collectives > 0 then coalesce(e.exposed_transfer_ns, 0) end as exposed_transfer_ns,
+        case when s.collectives > 0 then coalesce(c.times_last, 0) end as times_last,
+        case when s.collectives > 0 then coalesce(c.caused_wait_ns, 0) end as caused_wait_ns,
+        case when s.collectives > 0 then coalesce(c.removable_ns, 0) end as removable_ns
     from sums as s
     left join caused as c on s.run = c.run and s.rank = c.rank
     left join exposed as e on s.run = e.run and s.rank = e.rank
@@ -185,10 +193,11 @@ select
         when p.steps < 5 or a.times_last = 0 then null
         when 3 * p.steps_last >= 2 * p.steps then 'persistent'
         when p.steps is not null then 'changing'
-    end as persistence
+    end as persistence,
+    a.reason
 from answers as a
 left join late as l on a.run = l.run and a.rank = l.rank
 left join persistences as p on a.run = p.run and a.rank = p.rank
 left join chances as c on a.run = c.run and a.rank = c.rank
 where matches(a.rank, $rank)
-order by a.run, a.caused_wait_ns desc, a.rank
+order by a.run, a.caused_wait_ns desc nulls last, a.rank

@@ -303,7 +303,8 @@ select
     case w.state
         when 'refused' then w.refusal
         when 'mismatched' then 'kinds, types or sizes differ between ranks'
-        when 'partial' then concat_ws(' ', 'on', w.ranks, 'of', coalesce(w.members, 2), 'ranks')
+        when 'partial'
+            then coalesce('on ' || w.ranks || ' of ' || w.members || ' ranks', 'on one rank, of a group of unknown size')
         when 'cut' then 'the recording of a rank begins or ends in it'
     end as reason,
     j.src_rank, j.dst_rank, j.root

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import tracelab
 from tests.build import build_store
 from tests.ranks import kernel, note
 from tracelab import export, plot
@@ -56,6 +57,14 @@ def test_times_move_to_the_clock_of_the_lowest_rank_and_files_do_not_change(stor
     assert starts(Lab(store)) == [(0, 0), (1, 300 * MS)]
     assert starts(Lab(store, aligned=True)) == [(0, 0), (1, 0)]
     assert {path: path.read_bytes() for path in store.rglob("*.parquet")} == files
+
+
+def test_a_store_opens_with_its_ranks_on_one_clock(store: Path) -> None:
+    starts = "select rank, min(start_ns) as start_ns from kernels group by rank order by rank"
+    assert (
+        tracelab.open(store, aligned=True).sql(starts).to_pylist() == Lab(store, aligned=True).sql(starts).to_pylist()
+    )
+    assert tracelab.open(store, aligned=True).sql(starts).to_pylist() != tracelab.open(store).sql(starts).to_pylist()
 
 
 def test_durations_and_ends_move_along(store: Path) -> None:

@@ -126,7 +126,19 @@ def test_clocks_years_apart_have_an_offset_in_whole_nanoseconds(memory: MemorySt
 
 def test_one_rank_alone_waits_for_nobody_known(memory: MemoryStore) -> None:
     (row,) = rows(memory, "stragglers", [kernel(0, 0, 50)])
-    assert (row["collectives"], row["unmatched"], row["chance"]) == (0, 1, None)
+    assert (row["collectives"], row["unmatched"], row["reason"]) == (0, 1, "on one rank, of a group of unknown size")
+    unknown = ("chance", "dur_ns", "wait_ns", "exposed_wait_ns", "transfer_ns", "times_last", "caused_wait_ns")
+    assert {row[name] for name in unknown} == {None}
+
+
+def test_a_rank_that_nothing_connects_is_refused_with_the_reason(memory: MemoryStore) -> None:
+    kernels = [kernel(rank, 0, 50, correlation=1) for rank in (0, 1)]
+    notes = [note(each, at, 2) for at, each in enumerate(kernels)]
+    answer = memory.filled({"kernels": kernels, "collectives": notes}).query("clock_offsets").to_pylist()
+    assert [(row["verdict"], row["reason"]) for row in answer] == [
+        ("same_clock", None),
+        ("refused", "no collective connects it with rank 0; on 1 of 2 ranks"),
+    ]
 
 
 @given(
