@@ -132,8 +132,8 @@ def test_one_rank_alone_waits_for_nobody_known(memory: MemoryStore) -> None:
 
 
 def test_a_rank_that_nothing_connects_is_refused_with_the_reason(memory: MemoryStore) -> None:
-    kernels = [kernel(rank, 0, 50, correlation=1) for rank in (0, 1)]
-    notes = [note(each, at, 2) for at, each in enumerate(kernels)]
+    kernels = [kernel(rank, 0, 50, pid=rank, correlation=1) for rank in (0, 1)]
+    notes = [{**note(each, rank, 2), "pid": rank} for rank, each in enumerate(kernels)]
     answer = memory.filled({"kernels": kernels, "collectives": notes}).query("clock_offsets").to_pylist()
     assert [(row["verdict"], row["reason"]) for row in answer] == [
         ("same_clock", None),
