@@ -68,7 +68,11 @@ select
     case when r.unknown_ns <= 0.2 * r.window_ns then l.bound_by end as bound_by,
     case
         when r.unknown_ns > 0.2 * r.window_ns
-            then format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns)
+            then concat(
+                format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),
+                format('; {:.0f} % are before the recording of rank {}', 100 * r.late_ns / r.window_ns, r.late_rank)
+                    || format(', which begins {:.3f} ms later than others: a later step has no such part', r.late_ns / 1e6)
+            )
         else left_out_reason(r.ranks_left_out)
     end as reason
 from totals as t

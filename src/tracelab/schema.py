@@ -748,6 +748,8 @@ COMPUTATIONS: tuple[Computation, ...] = (
                         "Rows that start before what they waited for had ended, by noise of the clocks.",
                     ),
                     ("last_rank", "int32", "The rank that the path ends on."),
+                    ("late_rank", "int32", "The rank that the path begins on, where its recording begins late."),
+                    ("late_ns", "int64", "How long the path begins with time before that recording: it is unknown."),
                 ),
             ),
         ),

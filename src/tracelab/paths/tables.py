@@ -24,6 +24,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
         return {}
     path = walk_back(graph, window, check)
     rows = describe_path(graph, path, window).append_column("step", _repeat(step, len(path.node)))
+    late_ns = unrecorded_ns(graph, path)
     unknown = np.array([each == "unknown" for each in rows.column("class").to_pylist()], dtype=bool)
     runs = pa.table(
         {
@@ -34,9 +35,21 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
             "ranks_left_out": [graph.recording.ranks_left_out],
             "clamped": [graph.clamped],
             "last_rank": [int(graph.rank[path.node[-1]])],
+            "late_rank": pa.array([int(graph.rank[path.node[0]]) if late_ns else None], pa.int32()),
+            "late_ns": [late_ns],
         }
     )
     return {"path_rows": rows, "path_runs": runs}
+
+
+def unrecorded_ns(graph: Graph, path: Path) -> int:
+    """Return how long a path begins with time before the recording of its rank."""
+    if classify(graph, path)[0] != "unknown":
+        return 0
+    rank = graph.rank[path.node[0]]
+    starts = [rows.start[rows.rank == rank] for rows in (graph.recording.gpu, graph.recording.cpu)]
+    first = min(int(each.min()) for each in starts if len(each))
+    return max(0, min(int(path.end[0]), first) - int(path.start[0]))
 
 
 def _repeat(value: object, count: int) -> "pa.Array[Any]":
