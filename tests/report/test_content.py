@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.build import build_store
-from tests.memory import MemoryStore
-from tests.report.conftest import GPU, HOSTILE, rows
+from tests.report.conftest import GPU, HOSTILE
 from tests.report.reading import Found, column, read
 from tracelab.errors import NoDataError
 from tracelab.query import spec
-from tracelab.query.execute import bind
 from tracelab.query.library import library
 from tracelab.report import report
-from tracelab.report.findings import _matching_rows_sql
 from tracelab.report.page import SCRIPTS, json_in_html
 
 ENTERING = [each for each in library().values() if each.report is not None]
@@ -111,23 +108,6 @@ def test_every_part_has_a_heading_a_definition_and_sql(page: str) -> None:
         assert library()[name].title in text
         assert "Definition" in text
         assert library()[name].sql.splitlines()[-1] in text
-
-
-@pytest.mark.parametrize("each", ENTERING, ids=lambda each: each.name)
-def test_every_rule_of_a_header_is_sql_over_its_answer(each: spec.Query, memory: MemoryStore) -> None:
-    assert each.report is not None
-    names = {param.name for param in each.params}
-    nothing = {"rank": 99} if "rank" in names else {"sweep": "none such"}
-    con = memory.filled(rows("first", 1_000)).con
-    empty = con.sql(each.sql, params=bind(each, nothing)).to_arrow_table()
-    con.register("answer", empty)
-    scopes = ("", "run") if "run" in empty.column_names else ("",)
-    for say in each.report.findings:
-        for scope in scopes:
-            assert con.sql(_matching_rows_sql(say, scope)).fetchall() == []
-    if each.report.show_if:
-        assert con.sql(f"select 1 from answer where {each.report.show_if}").fetchall() == []
-    con.unregister("answer")
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library, spec
 from tracelab.report import SECTIONS
+from tracelab.report.findings import matching_rows_sql
 from tracelab.store import computed_tables, session
 
 VARIANTS = [each for tools in library.variants().values() for each in tools.values() if " --like " in each.name]
@@ -133,16 +134,30 @@ def test_header_is_complete(query: spec.Query) -> None:
 
 @pytest.mark.parametrize("query", QUERIES, ids=ids)
 def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore, other: DuckDBPyConnection) -> None:
-    answer = rows.run_query(query, {})
+    values = {param.name: _some_value(param) for param in query.params}
+    answer = rows.run_query(query, values)
     assert answer.column_names == list(query.columns)
     expected = {field.name: _expected_type(field) for field in answer.schema}
     assert {field.name: field.type for field in answer.schema if field.type != expected[field.name]} == {}
     empty = rows.con.sql(query.sql, params=execute.bind(query, _nothing(query))).to_arrow_table()
     assert (empty.num_rows, empty.schema) == (0, answer.schema), "no row matches, and the answer differs in more"
-    values = {param.name: _some_value(param) for param in query.params}
+    _check_report_rules(rows.con, query, empty)
     computed_tables.provide(other, query.sql, execute.bind(query, values))
     rendered = other.sql(execute.render_sql(query, values)).to_arrow_table()
-    assert rendered.to_pylist() == rows.run_query(query, values).to_pylist(), "another client has another answer"
+    assert rendered.to_pylist() == answer.to_pylist(), "another client has another answer"
+
+
+def _check_report_rules(con: DuckDBPyConnection, query: spec.Query, empty: pa.Table) -> None:
+    """Check that each rule of a header is SQL over the answer, which no row of an empty answer fulfills."""
+    if query.report is None:
+        return
+    con.register("answer", empty)
+    scopes = ("", "run") if "run" in empty.column_names else ("",)
+    texts = [matching_rows_sql(finding, scope) for finding in query.report.findings for scope in scopes]
+    if query.report.show_if:
+        texts.append(f"select 1 from answer where {query.report.show_if}")
+    assert [con.sql(text).fetchall() for text in texts] == [[] for _ in texts]
+    con.unregister("answer")
 
 
 def _expected_type(field: pa.Field) -> pa.DataType:

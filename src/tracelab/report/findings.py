@@ -166,7 +166,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
     for at, finding in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
-                session.con.sql(_matching_rows_sql(finding, scope)).to_arrow_table() if counts[None].held[at] else None
+                session.con.sql(matching_rows_sql(finding, scope)).to_arrow_table() if counts[None].held[at] else None
             )
             if rows is not None and rows.num_rows:
                 runs = rows.column("run").to_pylist() if scope else [None] * rows.num_rows
@@ -246,7 +246,7 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
 
-def _matching_rows_sql(finding: Finding, scope: str) -> str:
+def matching_rows_sql(finding: Finding, scope: str) -> str:
     """Return SQL for the first matching rows, overall or per run, with counts and the shares in the text."""
     ratios = {
         match[0]: match for match in PLACEHOLDER.finditer(finding.text + (finding.advice or "")) if match["whole"]
