@@ -28,6 +28,20 @@
 -- unknown_ratio = "unknown_ns / window_ns."
 -- bound_by = "gpu, communication, copy, cpu, data_loader, launch_latency, scheduling or synchronization: the largest share."
 -- reason = "Why bound_by is NULL, or which ranks are left out."
+-- [report]
+-- section = "time"
+-- order = 4
+-- [[report.findings]]
+-- when = "bound_by is not null and class <> 'unknown' and dur_ns > 0.2 * nullif(window_ns, 0)"
+-- by = "dur_ns"
+-- most = 2
+-- text = "[{where}: ]of the critical path {dur_ns of window_ns} are {class}."
+-- advice = "Only time on this path makes the run shorter: critical_path_rows lists it, and what_if computes what a change would gain."
+-- [[report.findings]]
+-- when = "unknown_ns > 0.2 * nullif(window_ns, 0)"
+-- by = "unknown_ns"
+-- text = "[{where}: ]{reason}."
+-- advice = "Record synchronizations and events, and all ranks from one step on, as the guide of the critical path describes."
 -- ///
 with totals as (
     select

@@ -20,6 +20,14 @@
 -- cpu_ns = "Time of the path on threads of this rank, its data loader included."
 -- waiting_ns = "Time of the path in gaps before GPU rows of this rank, in synchronization, and unknown."
 -- elsewhere_ns = "Time in which the path is on other ranks."
+-- [report]
+-- section = "time"
+-- order = 5
+-- [[report.findings]]
+-- when = "waiting_ns > 0.9 * bin_ns"
+-- by = "waiting_ns"
+-- text = "[{where}: ]at {at_ns} the critical path waits for {waiting_ns of bin_ns} of a bin."
+-- advice = "See what is there in critical_path_rows: launches, synchronization, or a cause that nothing recorded explains."
 -- ///
 with lengths as (
     select run, window_ns, greatest(1, (window_ns + $bins - 1) // $bins) as bin_ns
