@@ -88,6 +88,8 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
+            # Else what a query has freed stays with the process, beside the arrays of a computed table.
+            "allocator_background_threads": "true",
             # Created on demand, one for each connection; the default is .tmp in the current folder.
             "temp_directory": str(temp_folders.new_path("spill")),
         },
