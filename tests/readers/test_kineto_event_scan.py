@@ -23,6 +23,7 @@ DAMAGED = {
     '{"ph":"X","args":{"a":1}},"ts":1}': 1,
     '{"ph":"X","a":[{"ph":1}},{"ph":2}],"ts":1}': 3,
     '{"ph":"X","a"x[{"ph":1},{"ph":2}],"ts":1}': 1,
+    '{"ph":"X","a":, {"ph":1},"ts":1}': 1,
     '{"ph":"X"{{[[': 1,
     '{"ph":"X","a":[1,"ph":"X"}': 2,
 }
@@ -57,3 +58,9 @@ def test_a_list_that_is_known_not_to_end_hides_no_event() -> None:
     text = '{"a":[{"b":1}' + NEXT
     assert EventScan(text, 0).find_border() is None
     assert EventScan(text, 0, endless={text.index(":[")}).find_border() == text.index(",")
+
+
+@pytest.mark.parametrize(("text", "list_at"), [('{"a":[{"b":1},', 4), ('{"a":1[,{"b":1},', None)])
+def test_only_the_value_of_a_key_is_known_to_be_a_list_of_the_event(text: str, list_at: int | None) -> None:
+    scan = EventScan(text, 0)
+    assert (scan.find_border(), scan.list_at) == (None, list_at)

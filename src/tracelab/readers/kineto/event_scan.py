@@ -65,7 +65,7 @@ class EventScan:
         """Whether all brackets had a counterpart."""
         self._is_list_sound = True
         self.list_at: int | None = None
-        """Where the outermost list of objects begins that is open."""
+        """Where the outermost list of objects begins that is open, if it is the value of a key."""
         self._own_phases = 0
         self._inner_phases = self._listed_phases = 0
 
@@ -81,7 +81,8 @@ class EventScan:
                 end = self._close(start, token)
                 self.is_closed = end is not None
             elif token[-1] == "{":
-                may_be_border = token[0] == "," or self._is_blank(after_brace, start)
+                has_comma = token[0] == "," and self._text[start - 1 : start] != ":"
+                may_be_border = has_comma or self._is_blank(after_brace, start)
                 if may_be_border and start != self._end and self._is_border(match.end() - 1):
                     self.is_sound, self.is_closed = self.is_sound and not self._opened, False
                     end = start
@@ -150,7 +151,9 @@ class EventScan:
             self._opened[-1] = _OBJECT_LIST
             self._object_lists += 1
             if self._object_lists == 1:
-                self.list_at, self._is_list_sound = start, True
+                start_of_list = self._positions[-1]
+                self.list_at = start_of_list if self._text[start_of_list] == ":" else None
+                self._is_list_sound = True
         self._push(_OBJECT, start)
         self._objects += 1
 
