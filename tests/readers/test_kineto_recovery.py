@@ -84,12 +84,56 @@ def test_a_second_array_of_events_is_read_too(tmp_path: Path) -> None:
 def test_a_second_document_behind_the_first_is_counted(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace(kernel("one")) + trace(kernel("two"), kernel("three")))
     assert (lab.kernels, lab.counts, lab.source["complete"]) == (["one"], (3, 1, 2), False)
+    assert lab.diagnostics() == {"header_damaged", "events_behind_end"}
+    assert message(lab, "events_behind_end").startswith("2 events behind the end of the event array were not read.")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_large_second_document_behind_the_first_is_counted(tmp_path: Path) -> None:
+    events = ",".join([GOOD] * 1_000)
+    lab = ingest_bytes(tmp_path, document(GOOD) + document(events))
+    assert lab.counts == (1_001, 1, 1_000)
+    assert message(lab, "events_behind_end").startswith("1,000 events")
 
 
 def test_a_second_list_of_events_in_one_document_is_counted(tmp_path: Path) -> None:
     events = [json.dumps([kernel(name)]) for name in ("one", "two")]
     lab = ingest_bytes(tmp_path, f'{{"traceEvents":{events[0]},"traceEvents":{events[1]}}}')
     assert (lab.kernels, lab.counts, lab.diagnostics()) == (["one"], (2, 1, 1), {"events_twice"})
+
+
+CLOSINGS = ["]}", "] }\n", "]}]", '],"a":1', '],"a":[{"b":1},{"b":2}]']
+
+
+@pytest.mark.parametrize("closing", CLOSINGS)
+@pytest.mark.parametrize("count", [1, 3, 30])
+@pytest.mark.parametrize("is_array", [False, True], ids=["", "array"])
+def test_events_behind_what_seems_to_close_their_array_are_kept(
+    tmp_path: Path, closing: str, count: int, *, is_array: bool
+) -> None:
+    events = ",".join([GOOD] * 100)
+    text = f"{GOOD}{closing * count},{events}]"
+    lab = ingest_bytes(tmp_path, f"[{text}" if is_array else f'{{"traceEvents":[{text},"traceName":"x"}}')
+    assert len(lab.rows("ops")) == 101
+    assert lab.diagnostics() >= {"stray_bracket"}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("closing", CLOSINGS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_events_of_later_chunks_are_kept_behind_what_seems_to_close_their_array(
+    tmp_path: Path, closing: str, count: int
+) -> None:
+    events = ",".join([GOOD] * 1_000)
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":[{events}{closing * count},{events}],"traceName":"x"}}')
+    assert len(lab.rows("ops")) == 2_000
+    assert lab.diagnostics() >= {"stray_bracket"}
+
+
+@pytest.mark.parametrize("keys", ['"a":[{"ph":1},{"ph":2}]', '"a":{"ph":1}', '"a":1'])
+def test_keys_behind_the_events_are_no_events(tmp_path: Path, keys: str) -> None:
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":[{GOOD},{QUOTED},{GOOD}],{keys}}}')
+    assert (lab.counts, lab.diagnostics()) == ((3, 2, 1), {"event_lost"})
 
 
 def write_large_event(kids: int, name: str = '"large"') -> str:
@@ -145,6 +189,35 @@ def test_a_million_open_brackets_are_skipped_at_once(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, document(GOOD, "[" * 1_000_000 + GOOD, GOOD))
     assert time.process_time() - before < 5
     assert lab.counts[1] >= 1
+
+
+def test_stray_brackets_are_no_events(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, "[" * 10_000, "}" * 1_000, GOOD))
+    assert (lab.counts, codes(lab)["stray_bracket"]) == ((2, 2, 0), 11_000)
+
+
+def test_the_events_of_a_deep_nest_are_all_counted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, '{"ph":' * 20_000, GOOD))
+    assert lab.counts == (20_002, 2, 20_000)
+
+
+def test_a_stray_bracket_that_opens_a_list_of_events_costs_none(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":[{GOOD},[{GOOD},{GOOD}],"traceName":"x"}}')
+    assert (lab.counts, lab.diagnostics()) == ((3, 3, 0), {"stray_bracket"})
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "behind", "commas"), [("", ",,", "", 1), ("", "," * 1_000, "", 999), ("", ",", ",,,", 2)]
+)
+def test_stray_commas_are_counted(tmp_path: Path, before: str, between: str, behind: str, commas: int) -> None:
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":[{before}{GOOD}{between}{GOOD}{behind}]}}')
+    assert (lab.counts, lab.diagnostics(), codes(lab)["stray_comma"]) == ((2, 2, 0), {"stray_comma"}, commas)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_stray_commas_at_the_border_of_chunks_are_counted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(*[GOOD] * 60, *[GOOD + ","] * 60, *[GOOD] * 60))
+    assert (lab.counts, codes(lab)["stray_comma"]) == ((180, 180, 0), 60)
 
 
 # ------------------------------------------------------------------------------------------------- borders of chunks
@@ -279,7 +352,19 @@ def test_time_grows_with_the_damage_and_not_with_its_square(tmp_path: Path, dama
 
 @pytest.mark.parametrize(
     "damaged",
-    ['"', "[1,", '{"ph":"X","args":{"kids":[{"ph":"X"},{"ph":"X"},{"ph":"X"},', "}]", '\\"', "[{", ",{", "1,"],
+    [
+        '"',
+        "[1,",
+        '{"ph":"X","args":{"kids":[{"ph":"X"},{"ph":"X"},{"ph":"X"},',
+        "}]",
+        '\\"',
+        "[{",
+        ",{",
+        "1,",
+        "}",
+        "},",
+        '{"a":[}',
+    ],
 )
 def test_two_megabytes_of_any_token_take_at_most_seconds(tmp_path: Path, damaged: str) -> None:
     ingest_bytes(tmp_path / "warm", document(GOOD))
@@ -291,7 +376,9 @@ def test_a_million_keys_before_the_events_cost_little(tmp_path: Path) -> None:
     before = time.process_time()
     lab = ingest_bytes(tmp_path, text)
     assert time.process_time() - before < 5
-    assert (lab.counts, lab.diagnostics()) == ((1, 1, 0), {"header_damaged"})
+    assert (lab.counts, lab.diagnostics()) == ((1, 1, 0), {"keys_unread"})
+    assert "More than 10,000 top-level keys" in message(lab, "keys_unread")
+    assert "xport" not in message(lab, "keys_unread")
 
 
 MEASURED = """

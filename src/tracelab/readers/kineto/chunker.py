@@ -121,7 +121,10 @@ def _search_events(stream: io.RawIOBase, head: _Head, trace: Trace, *, is_whole:
         match = _EVENTS_KEY.search(head.buffer, head.position)
         if match:
             trace.has_events = True
-            trace.diagnostics.note("header_damaged", f"byte {head.position:,} of the file")
+            has_limit = head.keys > _MAX_HEAD_KEYS or len(head.buffer) > _MAX_HEAD_BYTES
+            trace.diagnostics.note(
+                "keys_unread" if has_limit else "header_damaged", f"byte {head.position:,} of the file"
+            )
             return head.buffer, match.end()
         if is_whole or len(head.buffer) > _MAX_HEAD_BYTES:
             trace.cut_off, trace.is_head_too_long = True, not is_whole
@@ -153,6 +156,20 @@ def are_trailing_keys(text: str) -> bool:
         return False
 
 
+def may_hold_more_events(trailer: str) -> bool:
+    """Whether the text behind the events' closing bracket holds events: no second document, which is counted whole."""
+    return (
+        PHASE_KEY.search(trailer) is not None
+        and not are_trailing_keys(trailer)
+        and not _EVENTS_KEY.search(trailer.encode("latin-1"))
+    )
+
+
+def count_phases(data: bytes) -> int:
+    """Count the events in bytes that are not parsed."""
+    return len(PHASE_KEY.findall(data.decode("latin-1")))
+
+
 def _read_trailing_keys(data: bytes, trace: Trace) -> None:
     """Read the top-level keys behind the events; in a file cut off among them, those that are certainly complete."""
     rest = data.strip(_SPACE + b",")
@@ -165,7 +182,9 @@ def _read_trailing_keys(data: bytes, trace: Trace) -> None:
         trace.meta |= json.loads(b"{" + rest + b"}", strict=False)
     except (ValueError, RecursionError):
         trace.diagnostics.note("header_damaged", "the end of the file")
-        trace.events_skipped += len(PHASE_KEY.findall(rest.decode("latin-1")))
+        if events := count_phases(rest):
+            trace.events_skipped += events
+            trace.diagnostics.note("events_behind_end", count=events)
         if base := _BASE_KEY.search(data):
             trace.meta["baseTimeNanoseconds"] = int(base[1])
 
@@ -211,6 +230,11 @@ class Chunk:
     is_last: bool
     is_end_known: bool = True
     """Whether an event seems to end where the chunk does, or, in the last chunk, all events."""
+
+    @property
+    def has_stray_commas(self) -> bool:
+        """Whether more than one comma precedes the first event."""
+        return bytes(self.data[: skip_space(self.data, 0, extra=b",")]).count(b",") > 1
 
     @property
     def events(self) -> memoryview:
@@ -318,6 +342,8 @@ def _find_end_of_events(text: str, trace: Trace) -> int | None:
     bracket = _ARRAY_ENDS.match(text, at.end() if at else end)
     if bracket is None:
         return end
+    if text.count(",", end, bracket.end()) > 1 or may_hold_more_events(text[bracket.end() :]):
+        return None
     is_whole = (
         bracket.end() == len(text) if trace.array_form else text[bracket.end() : bracket.end() + 1] in ("", ",", "}")
     )

@@ -13,6 +13,17 @@ MESSAGES: Messages = {
         "Not all top-level keys at {sample} could be parsed; rank, devices or clock may be missing.",
         "Export the trace again.",
     ),
+    "keys_unread": (
+        "warning",
+        "More than 10,000 top-level keys, or 64 MB of them, precede the events; those from {sample} on were not read: "
+        "rank, devices or clock may be missing.",
+        None,
+    ),
+    "events_behind_end": (
+        "error",
+        "{n} [event|events] behind the end of the event array [was|were] not read.",
+        "Split the file, if it holds several traces.",
+    ),
     "events_twice": (
         "error",
         "The file has the key traceEvents twice; the events of the first one were kept.",
@@ -43,6 +54,11 @@ MESSAGES: Messages = {
     "stray_bracket": (
         "warning",
         "{n} [bracket closes|brackets close] the event array before its end; the first: {sample}",
+        None,
+    ),
+    "stray_comma": (
+        "warning",
+        "{n} stray [comma was|commas were] skipped between events; the first: {sample}",
         None,
     ),
     "invalid_text": (

@@ -36,7 +36,7 @@ _ALLOWED_KEYS = {
 _DEVICE_PREFIXES = ("hpu_", "mtia_", "xpu_", "mlu_", "gcu_", "musa_", "aiu_", "npu_", "privateuse1_")
 """Categories of device activity begin so."""
 
-_INCOMPLETE_CODES = ("header_damaged", "events_twice")
+_INCOMPLETE_CODES = ("header_damaged", "keys_unread", "events_twice")
 """Diagnostic codes of files that were not read completely."""
 
 

@@ -149,7 +149,7 @@ class ReaderThreads:
     def _read_chunk(self, reader: ChunkReader, chunk: Chunk) -> bool:
         """Parse a chunk and write its rows; returns False where another thread has failed."""
         parsed = None
-        if chunk.is_end_known:
+        if chunk.is_end_known and not chunk.has_stray_commas:
             parsed = reader.parse_chunk(chunk.events) if len(chunk.events) else ParsedChunk({}, [], [])
         border = self._await_turn(chunk)
         if border is None:

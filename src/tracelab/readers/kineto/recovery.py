@@ -17,10 +17,13 @@ from tracelab.readers.kineto.chunker import (
     Chunk,
     Trace,
     are_trailing_keys,
+    count_phases,
+    may_hold_more_events,
     read_trailer,
 )
 from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.event_scan import OBJECT_START, EventScan
+from tracelab.readers.kineto.forward_search import ForwardSearch
 from tracelab.readers.kineto.mapper import Rows
 from tracelab.readers.kineto.repair import EventRepair, is_affordable
 
@@ -33,7 +36,12 @@ _MAX_CARRIED_BYTES = 1 << 20
 _START_BYTES = 1 << 9
 _FIRST_BYTES = 1 << 11
 _WASTE_FACTOR = 2
-"""How often, on average, a byte may be scanned in vain before lists are no longer trusted to end."""
+"""How often, on average, a byte may be scanned in vain; then every piece between two borders is read by itself."""
+_DAMAGE_COST = 200
+"""A damaged element, however short, takes as long as scanning so many bytes."""
+_FIRST_WINDOW_BYTES = 1 << 6
+_WINDOW_FACTOR = 8
+"""A decoder gets a window of the text that grows until the value in it is whole."""
 _MAX_TRAILERS_TRIED = 20
 _INNER_BYTES = 1 << 12
 """Where the phase of an event is searched from its beginning."""
@@ -52,6 +60,22 @@ _ONE_SCALAR = re.compile(_SCALAR, re.DOTALL)
 _SCALARS = re.compile(f"(?:{_SCALAR})++", re.DOTALL)
 _OPEN_LISTS = re.compile(r"(?:\[[ \t\r\n]*+)++")
 _CLOSING_BRACKETS = re.compile(r"(?:[]}][ \t\r\n,]*+)++")
+_SECOND_DOCUMENT = re.compile(r'\}[ \t\r\n,]*+\{[ \t\r\n]*+"(?:schemaVersion|traceEvents)"')
+_PLAUSIBLE = re.compile(
+    r"""
+    \{(?![ \t\r\n]*+[]:,])
+    (?:
+        [^][{}",:]++
+      | "(?:[^"\\]++|\\.)*+"
+      | \{(?![ \t\r\n]*+[]:,])
+      | \[(?![ \t\r\n]*+[}:,])
+      | [:,](?![ \t\r\n]*+[]}:,])
+      | []}]
+    )*+[ \t\r\n]*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Each object, and some other texts; far cheaper than a decoder that refuses a text."""
 
 _decode = json.JSONDecoder(strict=False).raw_decode
 
@@ -75,17 +99,37 @@ def recover(
     """
     rows = Rows()
     data = border.rest + bytes(chunk.data)
-    if border.is_ended:
+    if border.is_ended and not _may_hold_events(data, chunk):
         if chunk.is_last:
             read_trailer(data, trace)
-        return rows, Border(data[:MAX_EVENT_BYTES], is_ended=True)
+            return rows, Border()
+        return rows, _keep_trailer(data, rows)
     repair = EventRepair(base_ns, rows.diagnostics)
     recovery = _Recovery(data, chunk, reader, repair, rows, check_stop, array_form=trace.array_form)
     after = recovery.read(border)
     if chunk.is_last:
         trace.cut_off |= recovery.is_cut_off
         read_trailer(after.rest if after.is_ended else b"", trace, damaged=recovery.is_cut_off)
+    elif after.is_ended:
+        after = _keep_trailer(after.rest, rows)
     return rows, after
+
+
+def _may_hold_events(data: bytes, chunk: Chunk) -> bool:
+    """Whether events may follow the bracket that seemed to close their array, as far as the file has been read."""
+    if not chunk.is_last and len(data) <= MAX_EVENT_BYTES:
+        return False
+    return may_hold_more_events(data[1:].decode("latin-1"))
+
+
+def _keep_trailer(data: bytes, rows: Rows) -> Border:
+    """Return the keys behind the events for the next chunk; count the events in what is too long to be kept."""
+    kept = data[:MAX_EVENT_BYTES]
+    if len(kept) < len(data):
+        lost = count_phases(data) - count_phases(kept)
+        rows.events_skipped += lost
+        rows.diagnostics.note("events_behind_end", count=lost)
+    return Border(kept, is_ended=True)
 
 
 class _Recovery:
@@ -119,7 +163,9 @@ class _Recovery:
         self._endless: set[int] = set()
         self._trailer: int | None = None
         self._ends_tried = 0
-        self._found: tuple[int, re.Match[str] | None] = (self._end + 1, None)
+        self._starts = ForwardSearch(_EVENT_START, self._text)
+        self._run_ends = ForwardSearch(_EVENT_START, self._text)
+        self._phases = ForwardSearch(PHASE_KEY, self._text)
         self.is_cut_off = False
 
     def read(self, border: Border) -> Border:
@@ -148,8 +194,12 @@ class _Recovery:
         return after
 
     def _skip(self, at: int) -> int:
+        """Return where the next element begins; count the commas but for one."""
         match = BETWEEN_EVENTS.match(self._text, at)
-        return match.end() if match else at
+        end = match.end() if match else at
+        if end - at > 1 and (commas := self._text.count(",", at, end)) > 1:
+            self._note("stray_comma", at, end, commas - 1)
+        return end
 
     def _read_run(self, at: int) -> int | None:
         """Parse the events from `at` on at once; return where they end, None where one of them is damaged.
@@ -157,7 +207,7 @@ class _Recovery:
         The run is shorter where a longer one was damaged, and doubles where it was not.
         """
         while at >= self._python_end:
-            end = self._find_boundary(at + self._run) or self._events_end(at)
+            end = _end_before(self._run_ends.find(at + self._run)) or self._events_end(at)
             if end - at <= 2 * max(self._run, _MAX_ELEMENT_BYTES):
                 self._flush()
                 if self._reader.add_events(memoryview(self._data)[at:end], self._rows):
@@ -189,11 +239,41 @@ class _Recovery:
         return self._read_damaged(at, scan)
 
     def _read_hastily(self, at: int) -> int:
-        """Read an object up to the next place where one may begin, as too much has been scanned in vain."""
-        end = min(self._find_boundary(at + 1) or self._end, at + _MAX_ELEMENT_BYTES)
-        if end - at <= _FIRST_BYTES and (valid_end := self._find_valid_end(at, end)) is not None:
-            return self._keep(at, valid_end)
-        return self._skip_events(at, end, "event_lost")
+        """Skip damaged objects, as too much has been scanned in vain: each up to where the next one may begin.
+
+        Returns where the first object ends that is whole, or where the events end.
+        """
+        first, count, limit = at, 0, self._events_end(at)
+        while at < limit:
+            start = self._starts.find(at + 1)
+            end = min(_end_before(start) or limit, limit)
+            if end - at > _FIRST_WINDOW_BYTES or _PLAUSIBLE.fullmatch(self._text, at, end):
+                valid_end = self._decode_object(at, end)
+                if valid_end is not None:
+                    if count:
+                        self._skip_events(first, at, "event_lost", count)
+                    return self._keep(at, valid_end)
+            count += 1
+            if count % _CHECK_EVERY == 0:
+                self._check_stop()
+            at = start.end() if start else limit
+        return self._skip_events(first, limit, "event_lost", count)
+
+    def _decode_object(self, at: int, end: int) -> int | None:
+        """Return where an object ends that begins at `at` and ends at `end` or before; None where it is damaged."""
+        size = _FIRST_WINDOW_BYTES
+        while True:
+            piece = self._text[at : min(at + size, end)]
+            if not is_affordable(piece):
+                return None
+            try:
+                return at + _decode(piece)[1]
+            except RecursionError:
+                return None
+            except json.JSONDecodeError as error:
+                if at + size >= end or not _is_cut(error, piece):
+                    return None
+            size *= _WINDOW_FACTOR
 
     def _find_valid_end(self, at: int, end: int) -> int | None:
         """Return where an object ends that is closed at `end`, None where it is damaged.
@@ -212,23 +292,43 @@ class _Recovery:
 
     def _read_list(self, at: int) -> int | Border:
         """Skip a list among the events, or only the brackets that open it where it does not end soon."""
-        piece = self._text[at : at + _MAX_ELEMENT_BYTES] if self._waste > 0 else ""
-        try:
-            end = at + _decode(piece)[1]
-            if _LIST_ENDS.match(self._text, end):
-                return self._skip_events(at, end, "not_an_object")
-        except RecursionError:
-            pass
-        except json.JSONDecodeError as error:
-            if not self._is_last and at + len(piece) == self._end and _is_cut(error, piece):
-                return Border(self._data[at:])
-        self._waste -= len(piece)
+        end = self._decode_list(at)
+        if isinstance(end, Border):
+            return end
+        if end is not None and _LIST_ENDS.match(self._text, end):
+            events = len(PHASE_KEY.findall(self._text[at:end]))
+            if not events or not _NEXT_KEY.match(self._text, end):  # else its end is that of the events
+                return self._skip_events(at, end, "not_an_object", max(1, events))
         run = _OPEN_LISTS.match(self._text, at)
         behind = run.end() if run else at + 1
         self._note("stray_bracket", at, behind, self._text.count("[", at, behind))
-        if behind >= self._end or self._text[behind] in "{]}":
+        if behind >= self._end or self._text[behind] in "{]},":
             return behind
+        if self._waste <= 0:
+            end = self._find_boundary(behind) or self._events_end(behind)
+            return self._skip_events(behind, end, "event_lost", _count_events(self._text[behind:end]))
         return self._read_damaged(behind, EventScan(self._text, behind, endless=self._endless))
+
+    def _decode_list(self, at: int) -> int | Border | None:
+        """Return where a list ends; None where it is damaged or too long, a border where the chunk may cut it off."""
+        size = _FIRST_WINDOW_BYTES
+        while self._waste > 0:
+            piece = self._text[at : at + size]
+            try:
+                return at + _decode(piece)[1]
+            except RecursionError:
+                self._waste -= len(piece)
+                return None
+            except json.JSONDecodeError as error:
+                self._waste -= len(piece)
+                if not _is_cut(error, piece):
+                    return None
+            if at + size >= self._end:
+                return None if self._is_last else Border(self._data[at:])
+            if size >= _MAX_ELEMENT_BYTES:
+                return None
+            size *= _WINDOW_FACTOR
+        return None
 
     def _read_damaged(self, at: int, scan: EventScan) -> int | Border:
         """Repair a damaged element, or skip it."""
@@ -236,6 +336,7 @@ class _Recovery:
         if end is None:
             return self._read_open(at, scan)
         self._is_uncertain |= not scan.is_sound
+        self._waste -= max(0, _DAMAGE_COST - (end - at))
         if self._text[at] == "{":
             missing = scan.missing_brackets
             # a bracket that is added may not make one event of two
@@ -274,6 +375,8 @@ class _Recovery:
 
     def _find_border(self, at: int) -> int | None:
         """Return the next border between events from a damaged place on."""
+        if self._waste <= 0:
+            return self._find_boundary(at)
         scan = EventScan(self._text, at, endless=self._endless)
         end = scan.find_border()
         if end is None:
@@ -300,7 +403,7 @@ class _Recovery:
                     return at + error.pos
             if at + size >= self._end:
                 return None
-            size *= 8
+            size *= _WINDOW_FACTOR
         return at
 
     def _make_lost_border(self, scan: EventScan) -> Border:
@@ -325,20 +428,7 @@ class _Recovery:
 
     def _find_boundary(self, start: int) -> int | None:
         """Return the first place from `start` on that looks like the end of an event before another one."""
-        match = self._find_start(start)
-        return match.start() + (self._text[match.start()] == "}") if match else None
-
-    def _find_start(self, start: int) -> re.Match[str] | None:
-        """Return the first place from `start` on that looks like the beginning of an event.
-
-        The last answer also holds for all places between, so that no byte is searched again and again.
-        """
-        searched, match = self._found
-        if searched <= start <= (match.start() if match else self._end):
-            return match
-        match = _EVENT_START.search(self._text, start)
-        self._found = start, match
-        return match
+        return _end_before(self._starts.find(start))
 
     def _events_end(self, at: int) -> int:
         """Return where the events end, as far as the brackets at the end of the file show it."""
@@ -352,15 +442,17 @@ class _Recovery:
                     break
                 if are_trailing_keys(self._text[end + 1 :]):
                     self._trailer = end
-        return max(self._trailer, at)
+        return self._trailer if self._trailer >= at else self._end
 
     def _read_bracket(self, at: int) -> int | Border:
         """Handle a closing bracket: the end of the events, of an event that was lost, or a stray one."""
         run = _CLOSING_BRACKETS.match(self._text, at)
-        last = self._text.rfind("]", at, run.end()) if run else at
-        if last - at > _MAX_BRACKETS:
-            self._note("stray_bracket", at, last, self._text.count("]", at, last) + self._text.count("}", at, last))
-            return last
+        run_end = run.end() if run else at + 1
+        last = self._text.rfind("]", at, run_end)
+        if last < 0 or last - at > _MAX_BRACKETS:
+            behind = run_end if last < 0 else last
+            self._note("stray_bracket", at, behind, sum(self._text.count(bracket, at, behind) for bracket in "]}"))
+            return behind
         following = _WHITE.match(self._text, at + 1)
         then = following.end() if following else at + 1
         if self._text[at] == "]":
@@ -368,30 +460,44 @@ class _Recovery:
                 return Border(self._data[at:], is_ended=self._is_last)
             if self._is_uncertain and not self._is_last and at > 0 and self._end - at <= _MAX_CARRIED_BYTES:
                 return Border(self._data[at:])  # the next chunk shows whether more events follow
-            if self._ends_events(at, then):
+            if self._is_whole_end(at, then):
                 self._flush()
                 return Border(self._data[at:], is_ended=True)
-            if self._is_uncertain and self._is_inner(then) and (border := self._find_border(then)):
-                return border  # behind the rest of the damaged event, which is counted already
+            has_keys = _NEXT_KEY.match(self._text, then) is not None
+            if has_keys or (self._is_uncertain and self._text[then] == "}"):
+                border = self._find_next_event(then)
+                if border is not None:
+                    if not self._is_uncertain:  # else it is part of the damaged event, which is counted already
+                        self._note("stray_bracket", at, at + 1)
+                    return border
+            if has_keys and not self._array_form:
+                self._flush()
+                return Border(self._data[at:], is_ended=True)
         self._note("stray_bracket", at, at + 40)
         return then + 1 if self._text[at] == "]" and self._text[then] == "[" else at + 1
 
-    def _ends_events(self, at: int, then: int) -> bool:
-        """Whether the bracket at `at` closes the array of events; `then` is what follows it."""
+    def _is_whole_end(self, at: int, then: int) -> bool:
+        """Whether the rest of the file is whole if the bracket at `at`, which `then` follows, closes the events."""
         if self._array_form:
             return False
         if self._is_last and self._text[then] in ",}" and self._ends_tried < _MAX_TRAILERS_TRIED:
             self._ends_tried += 1
             if are_trailing_keys(self._text[at + 1 :]):
                 return True
-        return _NEXT_KEY.match(self._text, then) is not None and not (self._is_uncertain and self._is_inner(then))
+        return _SECOND_DOCUMENT.match(self._text, then) is not None
 
-    def _is_inner(self, then: int) -> bool:
-        """Whether the bracket before `then` closes a list inside an event, for more events follow."""
-        if self._text[then] != "}" and not _NEXT_KEY.match(self._text, then):
-            return False
-        match = self._find_start(then)
-        return match is not None and PHASE_KEY.search(self._text, match.end(), match.end() + _INNER_BYTES) is not None
+    def _find_next_event(self, then: int) -> int | None:
+        """Return the border before the next event behind a bracket that seems to close their array; None for keys."""
+        if self._phases.find(then) is None:
+            return None
+        if self._waste <= 0:
+            border = self._find_boundary(then)
+        else:
+            border = EventScan(self._text, then, endless=self._endless).find_border()
+        if border is not None and (phase := self._phases.find(border)) and phase.start() - border <= _INNER_BYTES:
+            return border
+        self._waste -= (border or self._end) - then
+        return None
 
     def _find_trailer(self, at: int, *, is_certain: bool = False) -> int | None:
         """Return where the events end if the last of them is damaged: before a bracket with only whole keys behind it.
@@ -401,11 +507,13 @@ class _Recovery:
         first = None
         for tried, match in enumerate(_TRAILER.finditer(self._text, at)):
             behind = self._text[match.end() + 1 :]
+            self._waste -= len(behind)
             if not behind.strip() if self._array_form else are_trailing_keys(behind):
                 return match.start() + 1
             first = match.start() + 1 if first is None else first
             if tried == _MAX_TRAILERS_TRIED:
                 break
+        self._waste -= self._end - at
         return None if is_certain else first
 
     def _keep(self, start: int, end: int) -> int:
@@ -449,13 +557,18 @@ def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:
     return error.msg.startswith("Unterminated") or error.pos >= len(piece) - len('"\\u12345678"')
 
 
+def _end_before(start: re.Match[str] | None) -> int | None:
+    """Return where an event seems to end before the start of another one that has been found."""
+    return start.start() + (start[0][0] == "}") if start else None
+
+
 def _count_events(text: str) -> int:
     """Count the events in a text that damage joins; objects in lists whose brackets match are none."""
     scan = EventScan(text, 0)
     while scan.find_end() is not None:
         pass
     scan.is_sound = False
-    return scan.events
+    return scan.events + (len(PHASE_KEY.findall(text, scan.position)) if scan.is_too_deep else 0)
 
 
 def _is_part_of_event(scan: EventScan, error_at: int | None) -> bool:
