@@ -12,6 +12,7 @@ from tracelab import plot
 from tracelab.errors import NoDataError
 from tracelab.output.labels import strip_signature
 from tracelab.plot.bars import MOST_BARS
+from tracelab.plot.labels import row_labels
 from tracelab.query.spec import Chart, ChartKind, Query
 
 Row = dict[str, object]
@@ -251,6 +252,11 @@ def test_the_same_answer_gives_the_same_picture() -> None:
         plot.save(plot.figure(table, question("bars", "kernel", "dur_ns")), stream, fmt="svg")
         pictures.append(stream.getvalue())
     assert pictures[0] == pictures[1]
+
+
+def test_a_label_has_the_text_that_only_some_rows_have() -> None:
+    rows = [{"cause": "host", "detail": None}, *({"cause": "compute", "detail": name} for name in ("gemm", "norm"))]
+    assert row_labels(rows, ["cause"]) == ["host", "compute (gemm)", "compute (norm)"]
 
 
 @pytest.mark.parametrize(

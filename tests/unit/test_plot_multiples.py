@@ -79,6 +79,17 @@ def test_a_grid_writes_what_a_cell_holds_and_leaves_free_what_there_is_not() -> 
     assert [text.get_text() for text in axes.get_yticklabels()] == ["1 GPU", "2 GPUs dp"]
 
 
+def test_a_grid_too_wide_for_numbers_has_a_color_bar() -> None:
+    rows = [cell(size, float(size)) | {"layout": size % 2} for size in range(1, 51)]
+    axes, bar = drawn(rows, "grid", "samples_per_s").axes
+    (image,) = axes.images
+    values = image.get_array()
+    assert values.shape == (2, 50)
+    assert [values[1, 0], values[0, 1], values[1, 48], values[0, 49]] == [1, 2, 49, 50]
+    assert (values.mask.sum(), image.get_clim()) == (50, (0, 50))
+    assert (axes.get_ylabel(), bar.get_ylabel(), axes.texts[:]) == ("layout", "samples per s", [])
+
+
 def test_ranks_of_a_grid_are_in_their_order_whichever_comes_first() -> None:
     rows = [cell(8, 1.0) | {"layout": rank} for rank in (0, 7, 6)]
     (axes,) = drawn(rows, "grid", "samples_per_s").axes

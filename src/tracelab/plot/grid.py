@@ -5,10 +5,12 @@ from statistics import fmean
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.output.units import Quantity, Scale, column_quantity, fit_scale, format_significant
 from tracelab.plot.axis import as_length, is_finite
@@ -37,6 +39,8 @@ _ACROSS = 3
 _CELL_INCHES = (0.62, 0.30)
 _HEAD_INCHES = 0.45
 _MOST_COLUMNS = 30
+_MOST_DENSE_COLUMNS = 400
+_DENSE_INCHES = 9.6
 
 
 def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
@@ -52,6 +56,11 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     every_line = [
         line for line in _sort_values(row[chart.by] if chart.by else None for row in rows) if line in lines_with_value
     ]
+    if len(every_x) > _MOST_COLUMNS and len(visible) == len(drawn_y) == 1 and all(map(is_finite, every_x)):
+        values = [row[drawn_y[0]] for row in rows_with_value]
+        if all(is_finite(value) for value in values if value is not None):
+            unit = units[drawn_y[0]]
+            return _draw_dense(visible[0], chart, (every_x, every_line), f" ({unit.symbol})" if unit else "", notes)
     columns = every_x[: max(1, _MOST_COLUMNS // len(drawn_y))]
     across = (
         len(drawn_y) if len(drawn_y) > 1 else min(len(visible), max(1, min(_ACROSS, _MOST_COLUMNS // len(columns))))
@@ -84,6 +93,38 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     symbol = f" ({unit.symbol})" if unit else ""
     caption = [f"cells: {column_words(drawn_y[0])}{symbol}"] if len(drawn_y) == 1 else []
     return figure, [*notes, *caption]
+
+
+def _draw_dense(
+    panel: Panel, chart: Chart, order: tuple[list[Any], list[Any]], symbol: str, notes: list[str]
+) -> tuple[Figure, list[str]]:
+    """Draw cells that are too narrow for their numbers: a color bar has the scale instead."""
+    every_x, every_line = order
+    columns = every_x[:_MOST_DENSE_COLUMNS]
+    lines = every_line[: max(1, int((MAX_INCHES - _HEAD_INCHES) / _CELL_INCHES[1]))]
+    notes += omission_note(len(columns), len(every_x), column_words(chart.x))
+    notes += omission_note(len(lines), len(every_line), column_words(chart.by or ""))
+    cells = _collect_cells(panel, chart, chart.y[0])
+    means = np.full((len(lines), len(columns)), np.nan)
+    for down, line in enumerate(lines):
+        for across, column in enumerate(columns):
+            if values := cells.get((column, line)):
+                means[down, across] = fmean(values)
+    figure = Figure(figsize=(_DENSE_INCHES, _CELL_INCHES[1] * len(lines) + 3 * _HEAD_INCHES), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(means, aspect="auto", cmap=_MAP, interpolation="nearest", vmin=min(0.0, np.nanmin(means)))
+    axes.set_yticks(range(len(lines)), [drawable(value_label(line)) for line in lines])
+    axes.set_ylabel(column_words(chart.by or ""))
+    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda at, _: value_label(columns[int(at)]) if 0 <= at < len(columns) else "")
+    )
+    axes.set_xlabel(column_words(chart.x))
+    axes.set_title(drawable(panel.title))
+    for side in axes.spines.values():
+        side.set_visible(False)
+    figure.colorbar(image, label=f"{column_words(chart.y[0])}{symbol}")
+    return figure, notes
 
 
 def _fit_unit(name: str, rows: Sequence[Row]) -> Scale | None:

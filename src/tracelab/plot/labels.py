@@ -34,7 +34,11 @@ _WORDS = (
 def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """Return one label per row; add other text of the row where `columns` alone are ambiguous."""
     texts = [[_join_columns(columns, row)] for row in rows]
-    extras = [name for name in varying_columns(rows, rows[0]) if isinstance(rows[0][name], str) and name not in columns]
+    extras = [
+        name
+        for name in varying_columns(rows, rows[0])
+        if name not in columns and any(isinstance(row[name], str) for row in rows)
+    ]
     if len({text for (text,) in texts}) < len(texts):
         for parts, row in zip(texts, rows, strict=True):
             parts += [
