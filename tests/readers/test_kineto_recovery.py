@@ -250,6 +250,13 @@ def test_an_event_that_is_too_large_is_skipped_and_counted(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("damaged", ['{"ph":"X","a":[{"b":1}', '{"ph":"X","a":"b"c","a":[{"b":1}'])
+def test_all_events_behind_a_list_that_never_ends_are_counted(tmp_path: Path, damaged: str) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, damaged, *[GOOD] * 2_000))
+    assert lab.counts[0] == 2_002
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_the_keys_behind_the_events_may_be_larger_than_a_chunk(tmp_path: Path) -> None:
     devices = [{"id": number, "name": "card"} for number in range(200)]
     content = {"traceEvents": [kernel("k", ts=at) for at in range(30)], "deviceProperties": devices, "schemaVersion": 1}

@@ -252,6 +252,8 @@ class Border:
     """Whether the chunk begins in an event that is skipped."""
     opened: str = ""
     """The brackets that are open in the skipped event, for `EventScan`."""
+    hidden: int = 0
+    """How many events the skipped one hides if it never ends."""
     is_ended: bool = False
     """Whether the array of events is over; the rest is then the beginning of the keys behind it."""
 

@@ -173,7 +173,7 @@ class _Recovery:
         self._is_uncertain = border.rest[:1] == b"]"
         if not border.rest:
             self._run //= 8  # the parser has refused all of it already
-        after = self._resume_lost(border.opened) if border.is_lost else 0
+        after = self._resume_lost(border) if border.is_lost else 0
         elements = 0
         while isinstance(after, int):
             elements += 1
@@ -356,7 +356,7 @@ class _Recovery:
         if not scan.is_too_deep and _is_part_of_event(scan, error_at):
             if not self._is_last:
                 self._skip_events(at, self._end, "event_too_large")
-                return self._make_lost_border(scan)
+                return self._make_lost_border(scan, self._count_phases(at, self._end) - 1)
             if self._find_trailer(at, is_certain=True) is None:
                 self._rows.events_skipped += 1
                 self.is_cut_off = True
@@ -406,25 +406,38 @@ class _Recovery:
             size *= _WINDOW_FACTOR
         return at
 
-    def _make_lost_border(self, scan: EventScan) -> Border:
-        """Return what the next chunk begins with where events do not begin again in this one."""
+    def _make_lost_border(self, scan: EventScan, hidden: int = 0) -> Border:
+        """Return what the next chunk begins with where events do not begin again in this one.
+
+        `hidden` phases of what is skipped are not counted yet.
+        """
         opened = scan.open_brackets()
         start = max(scan.position, self._end - _START_BYTES)
         if opened.endswith('"'):
             backslashes = self._end - len(self._text.rstrip("\\"))
             start = self._end - backslashes % 2
-        return Border(self._data[start:], is_lost=True, opened=opened)
+        return Border(self._data[start:], is_lost=True, opened=opened, hidden=hidden)
 
-    def _resume_lost(self, opened: str) -> int | Border:
-        """Return where events begin again after an event that the chunk before has skipped."""
-        scan = EventScan(self._text, 0, opened)
+    def _resume_lost(self, border: Border) -> int | Border:
+        """Return where events begin again after an event that the chunk before has skipped.
+
+        A list in that event that is open where all events end has hidden events, and no parts of its own.
+        """
+        scan = EventScan(self._text, 0, border.opened)
         end = scan.find_border()
         self._is_uncertain |= not scan.is_sound
         if end is not None:
             return end
-        if self._is_last:
-            return self._find_trailer(0) or self._end
-        return self._make_lost_border(scan)
+        before = len(border.rest)
+        if not self._is_last:
+            return self._make_lost_border(scan, border.hidden + self._count_phases(before, self._end))
+        end = self._find_trailer(0, is_certain=True)
+        if end is not None and (hidden := border.hidden + self._count_phases(before, end)) > 0:
+            self._skip_events(before, end, "event_lost", hidden)
+        return end or self._find_trailer(0) or self._end
+
+    def _count_phases(self, start: int, end: int) -> int:
+        return sum(1 for _ in PHASE_KEY.finditer(self._text, start, end))
 
     def _find_boundary(self, start: int) -> int | None:
         """Return the first place from `start` on that looks like the end of an event before another one."""
