@@ -30,9 +30,9 @@
 -- advice = "See what is there in critical_path_rows: launches, synchronization, or a cause that nothing recorded explains."
 -- ///
 with lengths as (
-    select run, window_ns, greatest(1, (window_ns + $bins - 1) // $bins) as bin_ns
+    select run, window_ns, (window_ns + $bins - 1) // nullif($bins, 0) as bin_ns
     from path_runs
-    where matches(run, $run) and $step_name is not null and step is not distinct from $step
+    where matches(run, $run) and $bins > 0 and $step_name is not null and step is not distinct from $step
 ),
 stretches as (
     select p.run, p.rank, p.class, p.at_ns, p.at_ns + p.dur_ns as until_ns, l.bin_ns
@@ -74,8 +74,7 @@ placed as (
         least(l.bin_ns, l.window_ns - b.bin * l.bin_ns) as bin_ns
     from (select distinct run, rank from stretches) as r
     join lengths as l on r.run = l.run
-    cross join (select unnest(range($bins)) as bin) as b
-    where b.bin * l.bin_ns < l.window_ns
+    join (select run, unnest(range((window_ns + bin_ns - 1) // bin_ns)) as bin from lengths) as b on l.run = b.run
 )
 select
     p.run, p.rank, p.at_ns, p.bin_ns,
