@@ -33,6 +33,7 @@ _OPEN_STRING = re.compile(
 )
 _STRING_END = re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
+_EVENTS_KEY = 'traceEvents"'
 _MAX_DEPTH = 5_000
 """More open brackets are damage: decoders refuse fewer."""
 _OBJECT, _LIST, _OBJECT_LIST, _STRAY_LIST, _STRING = "{", "[", "L", "(", '"'
@@ -160,7 +161,8 @@ class EventScan:
     def _open_list(self, start: int, *, has_colon: bool) -> None:
         container = self._opened[-1] if self._opened else None
         is_value = has_colon or (container == _OBJECT and self._text[start - 1] not in "{,")
-        is_list = (is_value or container in (_LIST, _OBJECT_LIST)) and start not in self._endless
+        is_of_events = has_colon and self._text.endswith(_EVENTS_KEY, 0, start)
+        is_list = (is_value or container in (_LIST, _OBJECT_LIST)) and start not in self._endless and not is_of_events
         self._push(_LIST if is_list else _STRAY_LIST, start)
 
     def _mark_unsound(self) -> None:
