@@ -184,6 +184,11 @@ def test_events_joined_by_damage_are_each_counted(tmp_path: Path) -> None:
     assert ingest_bytes(tmp_path, document(GOOD, *joined, GOOD)).counts == (8, 3, 5)
 
 
+def test_no_bracket_is_added_that_makes_an_event_part_of_a_damaged_one(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, document(GOOD, f'{{"name":"a","args":{{"id":{GOOD}', GOOD))
+    assert (lab.counts, lab.rows("other_events")) == ((3, 2, 1), [])
+
+
 def test_a_million_open_brackets_are_skipped_at_once(tmp_path: Path) -> None:
     before = time.process_time()
     lab = ingest_bytes(tmp_path, document(GOOD, "[" * 1_000_000 + GOOD, GOOD))

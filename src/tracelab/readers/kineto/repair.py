@@ -84,7 +84,7 @@ class EventRepair:
             candidate = _BARE_RANKS.sub(_quote_ranks, candidate)
         for repaired in dict.fromkeys((candidate, candidate + missing)):
             value = self._decode(repaired) if repaired != damaged else None
-            if isinstance(value, dict):
+            if isinstance(value, dict) and (repaired == candidate or "ph" in value):  # else it holds another event
                 self._decode_utf8(event)
                 self._diagnostics.note("event_repaired", describe_damage(event))
                 return self._write_line(value)
