@@ -10,8 +10,12 @@ from hypothesis import given
 from tests.memory import MemoryStore
 from tests.properties import examples
 from tests.ranks import kernel, note
+from tracelab import schema
 from tracelab.errors import UsageError
+from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.replay import no_change, replay, replays_exactly
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
+from tracelab.paths.walk import whole_window
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -125,6 +129,45 @@ def test_the_stretches_of_a_path_fill_its_window_whatever_the_rows_are(memory: M
     totals = memory.query("critical_path").to_pylist()
     assert sum(each["dur_ns"] for each in totals) == now
     assert {each["window_ns"] for each in totals} <= {now}
+
+
+def read_graph(memory: MemoryStore) -> Graph:
+    (computation,) = schema.named_computations("what_if_runs")
+    relations = {}
+    for name, sql in computation.relations.items():
+        params = {"run": "r", "step_name": computation.params["step_name"]}
+        used = {param: value for param, value in params.items() if f"${param}" in sql}
+        relations[name] = memory.con.sql(sql, params=used).to_arrow_table()
+    return build_graph(relations, lambda: None)
+
+
+@given(rows=any_run())
+@examples(40)
+def test_a_replay_that_is_taken_to_be_exact_gives_the_recorded_times(memory: MemoryStore, rows: Rows) -> None:
+    memory.filled(rows)
+    graph = read_graph(memory)
+    replayed = replay(graph, no_change(graph), lambda: None)
+    if replays_exactly(graph):
+        rows_of_gpus = slice(graph.gpu_from, None)
+        assert replayed.start[rows_of_gpus].tolist() == graph.start[rows_of_gpus].tolist()
+        assert replayed.end[rows_of_gpus].tolist() == graph.end[rows_of_gpus].tolist()
+        assert whole_window(replayed).end == whole_window(graph).end
+
+
+@pytest.mark.parametrize(("second_start_ns", "is_exact"), [(100, True), (90, False)])
+def test_a_replay_is_not_exact_where_rows_of_a_stream_overlap(
+    memory: MemoryStore, second_start_ns: int, is_exact: bool
+) -> None:
+    call = {"api": "runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "dur_ns": 5}
+    gemm = {"name": "gemm", "device": 0, "stream": 7, "pid": 1}
+    starts = {1: 30, 2: second_start_ns}
+    memory.filled(
+        {
+            "kernels": [gemm | {"correlation": each, "start_ns": at, "dur_ns": 70} for each, at in starts.items()],
+            "api_calls": [call | {"correlation": each, "start_ns": 10 * each} for each in starts],
+        }
+    )
+    assert replays_exactly(read_graph(memory)) == is_exact
 
 
 def test_offsets_of_clocks_move_rows_onto_one_clock(memory: MemoryStore) -> None:

@@ -65,6 +65,11 @@ def replay(graph: Graph, change: Change, check: Callable[[], None]) -> Graph:
     return _Replay(graph, change).run(check)
 
 
+def replays_exactly(graph: Graph) -> bool:
+    """Return whether a replay without a change certainly gives the recorded times: it then need not run."""
+    return _Replay(graph, no_change(graph)).is_exact()
+
+
 class _Replay:
     """Times of one replay; all arrays of rows are in the order of the graph's rows of GPUs."""
 
@@ -144,6 +149,35 @@ class _Replay:
         unlagged = self.change.unlagged[first:]
         self.launch_lag = np.where(unlagged, 0, self.launch_lag)
         self.rest = np.where(unlagged & is_late, 0, self.rest)
+
+    def is_exact(self) -> bool:
+        """Return whether each moment follows as recorded from those that it depends on, so that all do."""
+        graph, threads = self.graph, self.threads
+        if (self.end != graph.end[graph.gpu_from :]).any():
+            return False
+        moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
+        if len(moments):
+            near, other, row = threads.own_wait, threads.other_wait, threads.awaited_row
+            resumed = np.where(near >= 0, moments[near] + threads.own_work, graph.start[threads.wait])
+            other_done = np.where(other >= 0, moments[other] + threads.other_work, NONE)
+            awaited = np.where(row >= 0, self.end[row], other_done) if len(self.end) else other_done
+            if (np.maximum(resumed, awaited) != moments).any():
+                return False
+        launched = self.launch_wait >= 0
+        called = np.minimum(graph.launches.time, self.start)[launched]
+        if (moments[self.launch_wait[launched]] + self.launch_work[launched] != called).any():
+            return False
+        joined = self.meeting >= 0
+        entered = np.where(joined, graph.entered, self.start)
+        if (np.maximum(self.start, entered + self.duration) != self.end).any():
+            return False
+        # a collective ends when its last rank enters: what depends on it must not come before
+        after, before = self.waits
+        known = np.flatnonzero(graph.stream_before >= 0)
+        calls = np.flatnonzero(threads.awaited_row >= 0)
+        follower = np.concatenate([self.start[known], self.start[after], moments[calls]])
+        followed = np.concatenate([graph.stream_before[known], before, threads.awaited_row[calls]])
+        return not (joined[followed] & (follower < entered[followed])).any()
 
     def run(self, check: Callable[[], None]) -> Graph:  # noqa: C901, PLR0912, PLR0915  one loop over millions of events
         """Time all rows in the order of the recording, in which each comes after what it waited for."""

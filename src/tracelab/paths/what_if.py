@@ -13,7 +13,7 @@ from tracelab.errors import UsageError
 from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.recording import Relations
-from tracelab.paths.replay import Change, no_change, replay
+from tracelab.paths.replay import Change, no_change, replay, replays_exactly
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Window, classify, node_classes, walk_back, whole_window
 
@@ -38,7 +38,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     chosen = choose_nodes(graph, params)
     if step is not None:
         chosen &= (graph.start >= window.start) & (graph.start < window.end)
-    replayed = find_window(replay(graph, no_change(graph), check))
+    replayed = window if replays_exactly(graph) else find_window(replay(graph, no_change(graph), check))
     replayed_ns = replayed.end - replayed.start
     reason = _refuse(params, chosen, window_ns, replayed_ns)
     before = path_totals(graph, window, check)
