@@ -335,3 +335,14 @@ def test_any_times_written_any_way_read_back(data: st.DataObject) -> None:
         lab = ingest_bytes(Path(folder), trace(*texts, **top))
         found = sorted(times(lab))
     assert found == sorted((start + (base or 0), dur) for start, dur, *_ in events)
+
+
+@pytest.mark.parametrize(
+    ("number", "start_ns"),
+    [("1e99999999999999999999", None), ("-1e9999999999999999999", None), ("1e-9999999999999999999", 0)],
+)
+def test_an_exponent_of_any_length_costs_its_value_only(tmp_path: Path, number: str, start_ns: int | None) -> None:
+    irregular = f'{{"ph":"X","cat":"cpu_op","name":"a","ts":{number},"x":nan,"args":{{"device":{number}}}}}'
+    lab = ingest_bytes(tmp_path, trace(irregular, timed("1")))
+    (op,) = lab.rows("ops")
+    assert (lab.counts, op["start_ns"], op["args"]) == ((2, 2, 0), start_ns, f'{{"device":{number}}}')

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import corpus
-from tests.readers.parsing import SEVERAL, rewrite_chunk
+from tests.readers.parsing import KERNELS, SEVERAL, rewrite_chunk
 from tests.readers.small import Lab, ingest_paths
 from tests.readers.test_kineto_parser_any import event_text, events, spaces
 from tracelab import schema
@@ -114,6 +114,17 @@ def test_any_events_become_the_same_tables(chunk: list[tuple[dict, str]], base_n
         assert {kind: set(table.schema) for kind, table in compiled.tables.items()} == {
             kind: set(table.schema) for kind, table in python.tables.items()
         }
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "-1E+9999999999999999999", "1e-9999999999999999999"])
+def test_an_exponent_of_any_length_becomes_the_same_row(number: str) -> None:
+    lines = [f'{{"ph":"X","ts":1,"args":{{"stream":{number},"device":"{number}"}}}}'.encode()]
+    results = [
+        list(parser.parse_repaired(lines, lambda shapes: [KERNELS] * len(shapes)))
+        for parser in (CompiledParser(), PythonParser())
+    ]
+    assert rows_of(results[0]) == rows_of(results[1])
+    assert [part.unfit for part in results[0]] == [part.unfit for part in results[1]]
 
 
 @pytest.mark.parametrize(

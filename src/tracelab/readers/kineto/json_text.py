@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 _MAX_INTEGER_DIGITS = 400  # Python refuses more than 4,300, and no field needs more than 20
+
+
+_LARGE_EXPONENT = 10**15
 
 
 class Number(Decimal):
@@ -14,8 +17,12 @@ class Number(Decimal):
     text: str
 
     def __new__(cls, text: str) -> "Number":
-        """Keep the text."""
-        number = super().__new__(cls, text)
+        """Keep the text; the value has another exponent where that is beyond what Decimal holds, 18 digits."""
+        try:
+            number = super().__new__(cls, text)
+        except InvalidOperation:
+            mantissa, _, exponent = text.lower().partition("e")
+            number = super().__new__(cls, f"{mantissa}e{'-' if exponent.startswith('-') else ''}{_LARGE_EXPONENT}")
         number.text = text
         return number
 

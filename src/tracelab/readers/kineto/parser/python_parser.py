@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.json_text import decoder, encode
+from tracelab.readers.kineto.json_text import Number, decoder, encode
 from tracelab.readers.kineto.mapping import ARGUMENT_TYPES, ArgumentPlan
 from tracelab.readers.kineto.parser.types import KindsOf, ParsedChunk, RefusedChunkError, Shape, UnfitValues
 
@@ -176,7 +175,7 @@ def _parse_whole_number(value: object) -> int | None:
     number = _integer(_ZERO_FRACTION.sub("", text))
     if number is not None or not _NUMBER.fullmatch(text):
         return number
-    decimal = Decimal(text)
+    decimal = Number(text)
     _, digits, exponent = decimal.as_tuple()
     if len(digits) > _MAX_DIGITS or not isinstance(exponent, int):
         return None
