@@ -21,7 +21,7 @@ from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 
-VERSION = "kineto-8"
+VERSION = "kineto-9"
 _GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
 
