@@ -8,7 +8,7 @@ import pytest
 from tests.build import build_store, source_id
 from tracelab.client import Lab
 from tracelab.errors import StoreError
-from tracelab.store import session
+from tracelab.store import integrity, session
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 modes_bind = pytest.mark.usefixtures("modes_bind")
@@ -26,6 +26,13 @@ def _pages(path: Path) -> None:
     path.write_bytes(content[:4] + b"\x55" * (footer - 4) + content[footer:])
 
 
+def _alter(path: Path) -> None:
+    """Flip one bit where no reader notices it: in the name of the program that wrote the file."""
+    content = path.read_bytes()
+    assert content.count(b"parquet-cpp-arrow") == 1
+    path.write_bytes(content.replace(b"parquet-cpp-arrow", b"parquet-cpp-arros"))
+
+
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:300])
 
@@ -41,6 +48,32 @@ def test_a_damaged_file_is_named(store: Path, table: str, run: str, damage: Call
             ask()
         assert str(raised.value).startswith(f"{path} is damaged (")
         assert "; ingest its trace again: `tracelab ingest " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "The width (255) of the bitpacked data exceeds the supported max width (65), the file might be corrupted.",
+        'Invalid string encoding found in Parquet file "k.parquet"',
+        "'utf-8' codec can't decode byte 0xdd in position 17",
+    ],
+)
+def test_an_altered_file_that_other_readers_accept_is_named(store: Path, error: str) -> None:
+    path = store / "kernels" / "run=s" / f"{source_id('a')}.parquet"
+    _alter(path)
+    assert len(Lab(store).sql("from kernels")) == 2
+    with pytest.raises(StoreError, match=r"parquet is altered .*; ingest its trace again: `tracelab ingest") as raised:
+        Lab(store).sql(f"select error($${error}$$)")
+    assert str(raised.value).startswith(str(path))
+
+
+def test_an_error_that_quotes_undecodable_bytes_names_the_altered_file(store: Path) -> None:
+    path = store / "kernels" / "run=s" / f"{source_id('a')}.parquet"
+    _alter(path)
+    with pytest.raises(StoreError, match="is altered"), integrity.explain_read_errors(store):
+        b"\xdd".decode()
+    with pytest.raises(UnicodeDecodeError), integrity.explain_read_errors(store.with_name("none")):
+        b"\xdd".decode()
 
 
 def test_init_names_a_damaged_file_too(store: Path) -> None:

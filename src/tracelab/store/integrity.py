@@ -52,15 +52,15 @@ class DamagedRowError(StoreError):
 
 @contextmanager
 def explain_read_errors(store: Path) -> Iterator[None]:
-    """Replace a DuckDB error by a StoreError that names the damaged file of the store, if there is one."""
+    """Replace an error of DuckDB by a StoreError that names the damaged file of the store, if there is one."""
     try:
         yield
-    except (duckdb.Error, TracelabError) as error:
-        cause = error if isinstance(error, duckdb.Error) else error.__cause__
-        if isinstance(cause, duckdb.Error) and not isinstance(error, UsageError):
+    except (duckdb.Error, UnicodeDecodeError, TracelabError) as error:
+        cause = error.__cause__ if isinstance(error, TracelabError) else error
+        if isinstance(cause, duckdb.Error | UnicodeDecodeError) and not isinstance(error, UsageError):
             from tracelab.store import verification
 
-            problem = verification.find_unreadable_file(store, cause)
+            problem = verification.find_damaged_file(store, cause)
             if problem is not None:
                 raise verification.DamagedStoreError(store, [problem]) from cause
         raise

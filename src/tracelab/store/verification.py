@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ from tracelab.store.integrity import (
     mark_of,
     parse_manifest,
 )
+
+
+_DAMAGED_PAGE = re.compile(r"Failed to read file|corrupt|Parquet file|codec can't decode")
+"""Errors that a damaged page causes. Some quote bytes of the page, which Python cannot decode."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,9 @@ def verify_sources(store: Path, row_paths: Sequence[Path]) -> list[SourceCheck]:
         return list(pool.map(lambda path: check_source(store, run_of(path), path.stem), row_paths))
 
 
-def find_unreadable_file(store: Path, cause: duckdb.Error) -> FileProblem | None:
-    """Return the first unreadable file. Pages are read only if the error may come from one."""
-    may_be_pages = type(cause) is duckdb.Error or "Failed to read file" in str(cause)
+def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> FileProblem | None:
+    """Return the first damaged file. Pages are read and hashed only if the error may come from one."""
+    may_be_pages = type(cause) is duckdb.Error or _DAMAGED_PAGE.search(str(cause)) is not None
     for table in schema.TABLES:
         for path in sorted(store.glob(f"{table.name}/run=*/*.parquet")):
             try:
@@ -107,7 +112,10 @@ def find_unreadable_file(store: Path, cause: duckdb.Error) -> FileProblem | None
                 raise StoreError(f"{path} {PERMISSION_DENIED}") from error
             except (OSError, pa.ArrowException) as error:
                 return _describe_damage(store, path, error)
-    return None
+    if not may_be_pages:
+        return None
+    checks = verify_sources(store, sorted(store.glob("sources/run=*/*.parquet")))  # what only DuckDB cannot read
+    return next((problem for check in checks for problem in check.problems), None)
 
 
 def parse_row(content: bytes) -> dict[str, Any]:
