@@ -27,6 +27,14 @@ MARK = "hunter2"
 FLIPS = 25
 
 
+MESSAGES = (
+    f"Launched ./train.py --token {SECRET}",
+    f"Cannot read /home/{SECRET}/x: TOKEN={SECRET}.",
+    f"Launched python train.py {SECRET}",
+    f"Target stdout: loss {SECRET}",
+)
+
+
 def nsys_tables() -> dict[str, list[nsys_small.Row]]:
     strings = nsys_small.STRINGS | {6: f"HOME=/root\0TOKEN={SECRET}\0A=b", 7: f"{SECRET}\nloss 0.1\n"}
     return {
@@ -38,9 +46,7 @@ def nsys_tables() -> dict[str, list[nsys_small.Row]]:
         "META_DATA_CAPTURE": [{"name": "COMMAND_LINE", "value": f"python train.py --token {SECRET}"}],
         "ProcessStreams": [{"globalPid": nsys_small.GLOBAL_PID, "filenameId": 4, "contentId": 7}],
         "DIAGNOSTIC_EVENT": [
-            {"timestamp": 1, "severity": severity, "text": text}
-            for severity in (1, 2, 3)
-            for text in (f"Launched ./train.py --token {SECRET}", f"Cannot read /home/{SECRET}/x: TOKEN={SECRET}.")
+            {"timestamp": 1, "severity": severity, "text": text} for severity in (1, 2, 3) for text in MESSAGES
         ],
     }
 

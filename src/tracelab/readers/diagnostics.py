@@ -25,6 +25,14 @@ _PRIVATE = re.compile(rf"(?:{_PATH}).*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
 _OPTION = re.compile(r"(\s--?[A-Za-z][\w-]*[ =])\S+")
 """An option and its value: of a command line whose path is damaged."""
 
+_PROGRAM = re.compile(
+    r"\b(?:python[\d.]*|torchrun|deepspeed|srun|mpirun|mpiexec|bash|sh)[\"']?\s.*|(?<!\S)\S*?\.(?:py|sh|exe|out)\b.*"
+)
+"""A program that starts others, or a script, with all that follows."""
+
+_QUOTED = re.compile(r"(\b(?:command(?: line)?|arguments|environment|std(?:out|err)|output)\s*:)\s*\S.*", re.IGNORECASE)
+"""A colon that a command line, an environment or a program's output follows."""
+
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Messages = Mapping[str, tuple[str, str, str | None]]
@@ -110,8 +118,9 @@ def resembles_any(name: str, originals: Sequence[str]) -> bool:
 
 
 def redact_message(text: str) -> str:
-    """Return the first line of a tool's message without paths, command lines, settings, and values of options."""
-    return _OPTION.sub(r"\1…", _PRIVATE.sub("…", text.strip().split("\n", 1)[0]))
+    """Return the first line of a tool's message without paths, command lines, program output, settings and options."""
+    public = _PROGRAM.sub("…", _PRIVATE.sub("…", text.strip().split("\n", 1)[0]))
+    return _QUOTED.sub(r"\1 …", _OPTION.sub(r"\1…", public))
 
 
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:

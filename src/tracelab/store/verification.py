@@ -27,7 +27,6 @@ from tracelab.store.integrity import (
     parse_manifest,
 )
 
-
 _DAMAGED_PAGE = re.compile(r"Failed to read file|corrupt|Parquet file|codec can't decode")
 """Errors that a damaged page causes. Some quote bytes of the page, which Python cannot decode."""
 
