@@ -9,7 +9,7 @@
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
--- chart = { kind = "stacked", x = "run", y = ["dur_ns"], by = "class" }
+-- chart = { kind = "bars", x = "class", y = ["dur_ns"] }
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "class", choices = ["class", "rank", "op"], about = "divide each class further" }

@@ -5,7 +5,7 @@
 -- /// query
 -- title = "Critical path over time"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
--- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], by = "rank", panel = ["run"] }
+-- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], by = "rank" }
 -- [params]
 -- common = ["run", "rank"]
 -- bins = { default = 100, about = "bins of equal length" }

@@ -11,7 +11,7 @@
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
--- chart = { kind = "stacked", x = "run", y = ["before_ns", "after_ns"], by = "class" }
+-- chart = { kind = "bars", x = "class", y = ["before_ns", "after_ns"] }
 -- [params]
 -- common = ["run"]
 -- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_launch_gaps", "no_waits"], about = "what is different" }

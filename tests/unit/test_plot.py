@@ -13,6 +13,7 @@ from tracelab.errors import NoDataError
 from tracelab.output.labels import strip_signature
 from tracelab.plot.bars import MOST_BARS
 from tracelab.plot.labels import row_labels
+from tracelab.query import library
 from tracelab.query.spec import Chart, ChartKind, Query
 
 Row = dict[str, object]
@@ -341,3 +342,22 @@ def test_rows_of_one_op_are_named_with_their_kernel() -> None:
         "aten::mm (volta_sgemm)",
         "aten::mm",
     ]
+
+
+def test_the_chart_of_the_critical_path_has_a_bar_for_each_class_and_a_panel_for_each_run() -> None:
+    rows = [
+        {"run": run, "class": name, "rank": None, "op": None, "dur_ns": dur_ns}
+        for run, name, dur_ns in (("a", "gemm", 3_000_000), ("a", "copy", 1_000_000), ("b", "gemm", 2_000_000))
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), library.find("critical_path"))
+    assert [labels(drawn, panel) for panel in (0, 1)] == [["gemm", "copy"], ["gemm"]]
+    assert [bar.get_width() for axes in drawn.axes for bar in axes.patches] == [3.0, 1.0, 2.0]
+    one_run = plot.figure(pa.Table.from_pylist(rows[:2]), library.find("critical_path"))
+    assert one_run.get_suptitle() == "Critical path\na"  # the rank is NULL and not named
+
+
+def test_the_chart_of_what_if_compares_each_class_before_and_after() -> None:
+    rows = [{"run": "a", "class": "gemm", "before_ns": 3_000_000, "after_ns": 2_000_000}]
+    drawn = plot.figure(pa.Table.from_pylist(rows), library.find("what_if"))
+    assert (labels(drawn), [bar.get_width() for bar in drawn.axes[0].patches]) == (["gemm"], [3.0, 2.0])
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["before", "after"]

@@ -88,9 +88,13 @@ def varying_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
 
 
 def constant_notes(rows: list[Row], chart: Chart) -> list[str]:
-    """Return a note with the values that all rows share."""
+    """Return a note with the known values that all rows share."""
     identifying = varying_columns(rows, identifying_columns(chart, rows))
-    same = [name for name in identifying_columns(chart, rows) if name not in (*identifying, *chart.panel, chart.x)]
+    same = [
+        name
+        for name in identifying_columns(chart, rows)
+        if name not in (*identifying, *chart.panel, chart.x) and rows[0][name] is not None
+    ]
     return [join_values(same, [rows[0][name] for name in same])] if same else []
 
 
