@@ -9,7 +9,7 @@
 -- /// query
 -- title = "Waiting in each collective"
 -- needs = ["kernels"]
--- chart = { kind = "grid", x = "number", y = ["wait_ns"], by = "rank", panel = ["run"] }
+-- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

@@ -5,7 +5,7 @@
 -- /// query
 -- title = "Critical path over time"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
--- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], by = "rank" }
+-- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], labels = { at_ns = "time since the start", gpu_ns = "GPU", communication_ns = "communication", cpu_ns = "CPU", waiting_ns = "gaps, synchronization, unknown", elsewhere_ns = "path on other ranks" }, by = "rank" }
 -- [params]
 -- common = ["run", "rank"]
 -- bins = { default = 100, about = "bins of equal length" }

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from tracelab import plot
 from tracelab.errors import NoDataError
+from tracelab.query import library
 from tracelab.query.spec import Chart, ChartKind, Query
 
 Row = dict[str, object]
@@ -94,6 +95,16 @@ def test_ranks_of_a_grid_are_in_their_order_whichever_comes_first() -> None:
     rows = [cell(8, 1.0) | {"layout": rank} for rank in (0, 7, 6)]
     (axes,) = drawn(rows, "grid", "samples_per_s").axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["0", "6", "7"]
+
+
+def test_the_ranks_of_the_wait_matrix_and_of_lateness_are_named() -> None:
+    waits = [{"run": "r", "number": 1, "rank": rank, "wait_ns": 1_000_000 * rank} for rank in (0, 1)]
+    (axes,) = plot.figure(pa.Table.from_pylist(waits), library.find("collective_wait")).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["rank 0", "rank 1"]
+    assert axes.get_xlabel() == "collective, in the order of first starts"
+    late = [{"run": "r", "step": 5, "rank": rank, "lateness_ns": 1_000_000 * (rank + 1)} for rank in (0, 1)]
+    figure = plot.figure(pa.Table.from_pylist(late), library.find("step_lateness"))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rank 0", "rank 1"]
 
 
 def test_repeats_that_ended_differently_show_the_rarest_end() -> None:

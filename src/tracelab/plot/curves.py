@@ -12,8 +12,8 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
 from tracelab.output.units import Quantity, column_quantity
 from tracelab.plot.axis import Axis, fit_axis, is_finite
-from tracelab.plot.labels import column_words, drawable, pluralize
-from tracelab.plot.small_multiples import MOST_PANELS, Panel, label_values, panels, wrap_title
+from tracelab.plot.labels import IDENTITY, column_words, drawable, pluralize
+from tracelab.plot.small_multiples import MOST_PANELS, Panel, label_values, line_label, panels, wrap_title
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color, count_fitting
 from tracelab.query.spec import Chart
 
@@ -130,7 +130,9 @@ def _collect_series(panel: Panel, chart: Chart, name: str, labels: Mapping[objec
 
 
 def _series_name(row: Row, chart: Chart, labels: Mapping[object, str]) -> str:
-    return labels[row[chart.by]].replace("_", " ") if chart.by is not None else column_words(chart.y[0])
+    if chart.by is None:
+        return column_words(chart.y[0])
+    return line_label(chart, row[chart.by]) if chart.by in IDENTITY else labels[row[chart.by]].replace("_", " ")
 
 
 def _style(index: int) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.output.units import Quantity, Scale, column_quantity, fit_scale, format_significant
 from tracelab.plot.axis import as_length, is_finite
-from tracelab.plot.labels import column_words, drawable, omission_note
-from tracelab.plot.small_multiples import Panel, panels, value_label, wrap_title
+from tracelab.plot.labels import column_words, drawable, legend_label, omission_note
+from tracelab.plot.small_multiples import Panel, line_label, panels, value_label, wrap_title
 from tracelab.plot.style import MAX_INCHES, REST
 from tracelab.query.spec import Chart
 
@@ -85,10 +85,10 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         titles = [panel.title, *([column_words(name)] if len(drawn_y) > 1 else [])]
         axes.set_title(wrap_title(" · ".join(filter(None, titles)), max(width, figure.get_figwidth() / across - 1.3)))
         axes.set_yticks(
-            range(len(lines)), [drawable(value_label(line)) for line in lines] if number % across == 0 else []
+            range(len(lines)), [drawable(line_label(chart, line)) for line in lines] if number % across == 0 else []
         )
         axes.set_xticks(range(len(columns)), [drawable(value_label(column)) for column in columns])
-        axes.set_xlabel(column_words(chart.x) if number + across >= len(tasks) else "")
+        axes.set_xlabel(legend_label(chart, chart.x, rows) if number + across >= len(tasks) else "")
     unit = units[drawn_y[0]] if drawn_y else None
     symbol = f" ({unit.symbol})" if unit else ""
     caption = [f"cells: {column_words(drawn_y[0])}{symbol}"] if len(drawn_y) == 1 else []
@@ -119,7 +119,7 @@ def _draw_dense(
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda at, _: value_label(columns[int(at)]) if 0 <= at < len(columns) else "")
     )
-    axes.set_xlabel(column_words(chart.x))
+    axes.set_xlabel(legend_label(chart, chart.x, panel.rows))
     axes.set_title(drawable(panel.title))
     for side in axes.spines.values():
         side.set_visible(False)

@@ -170,7 +170,7 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def legend_label(chart: Chart, column: str, rows: Sequence[Row]) -> str:
-    """Return the legend of a y column; omit a clause in [ ] if its column has several values."""
+    """Return the label of an x or y column; omit a clause in [ ] if its column has several values."""
 
     def value(clause: re.Match[str]) -> str:
         placeholder = PLACEHOLDER.search(clause[1])

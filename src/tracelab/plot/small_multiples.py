@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import shorten, shorten_distinctly
-from tracelab.plot.labels import LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
+from tracelab.plot.labels import IDENTITY, LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -67,6 +67,11 @@ def wrap_title(title: str, inches: float) -> str:
 def value_label(value: object) -> str:
     """Label one value."""
     return _NONE if value is None else shorten(escape_controls(str(value)), LABEL_CELLS)
+
+
+def line_label(chart: Chart, value: object) -> str:
+    """Label the line or row of one `by` value; a rank or GPU is named, since its number alone is ambiguous."""
+    return join_values([chart.by], [value]) if chart.by in IDENTITY and value is not None else value_label(value)
 
 
 def _sweep_note(rows: Sequence[Row]) -> list[str]:

@@ -10,10 +10,10 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from tracelab.output.units import Quantity, fit_scale, format_significant
 from tracelab.plot.axis import as_length
 from tracelab.plot.labels import (
-    column_words,
     drawable,
     identifying_columns,
     join_values,
+    legend_label,
     omission_note,
     varying_columns,
 )
@@ -55,7 +55,9 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.set_xlabel(f"time since the start ({scale.symbol})")
     figure.supylabel("share of the bin", fontsize=9)
-    handles = [Patch(color=shade, label=column_words(name)) for name, shade in zip(chart.y, _COLORS, strict=False)]
+    handles = [
+        Patch(color=shade, label=legend_label(chart, name, rows)) for name, shade in zip(chart.y, _COLORS, strict=False)
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure, [*_bin_note(rows), *omission_note(len(visible), len(groups), "device")]
 

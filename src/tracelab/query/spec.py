@@ -60,8 +60,9 @@ class Chart:
     the next; roofline: the answer's kernels under its ceilings; curves: lines over x, a panel for each value of the
     `panel` columns; grid: x across, `by` down, y written into the cells, in panels as well; timeline: the parts y of
     each time bin, stacked, from x on for `bin_ns`. With `host` a device of NULL is the host, else it is unknown.
-    `labels` replaces the names of y columns that do not explain themselves; in a label the clause `[: {column}]` is
-    the value of a column that has the same value in all rows. Bars use `panel` to separate panels, too.
+    `labels` replaces the names of x and y columns that do not explain themselves; in a label the clause
+    `[: {column}]` is the value of a column that has the same value in all rows. The header lists the labels of y, or
+    names columns in a table. Bars use `panel` to separate panels, too.
     """
 
     kind: ChartKind
@@ -267,15 +268,20 @@ def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
     x, y, by, labels = entry.get("x"), entry.get("y"), entry.get("by"), entry.get("labels", [])
     if not isinstance(y, list):
         raise _HeaderError("chart", "chart needs y as a list of columns")
-    if labels and (not isinstance(labels, list) or len(labels) != len(y)):
-        raise _HeaderError("chart", "chart needs labels as a list with one label for each column of y")
+    if isinstance(labels, dict):
+        if unknown := set(labels) - {x, *y}:
+            raise _HeaderError("chart", f"chart has a label for {sorted(unknown)[0]!r}, which is not its x or in its y")
+        by_column = labels
+    elif not isinstance(labels, list) or (labels and len(labels) != len(y)):
+        raise _HeaderError("chart", "chart needs labels as a list with one label for each column of y, or as a table")
+    else:
+        by_column = dict(zip(y, labels, strict=bool(labels)))
     panel = entry.get("panel", [])
     if not isinstance(panel, list):
         raise _HeaderError("chart", "chart needs panel as a list of columns")
     for name in (x, *y, *(() if by is None else (by,)), *panel):
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is not a column of the query")
-    by_column = dict(zip(y, labels, strict=bool(labels)))
     return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, tuple(panel), by_column)
 
 

@@ -185,7 +185,8 @@ tracelab.drawings = (() => {
       series: series.map((each, index) => ({
         type: timed ? "line" : "scatter", name: each.name, color: inkOf(each, index),
         step: panel.join === "step" ? "end" : undefined, symbol: "circle", symbolSize: timed ? 6 : 8,
-        showSymbol: panel.join !== "step" && each.rows.length < 60, lineStyle: { width: 1.6 }, itemStyle: { opacity: 0.85 },
+        showSymbol: panel.join !== "step" && each.rows.length < 60, itemStyle: { opacity: 0.85 },
+        ...(spec.kind === "timeline" ? { stack: "bin", areaStyle: { opacity: 1 }, lineStyle: { width: 0 } } : { lineStyle: { width: 1.6 } }),
         data: each.points.map(({ x, y }) => [x, y]),
       })),
     };

@@ -22,7 +22,13 @@ tracelab.limits = (() => {
   }
 
   const known = (rows, at, read) => rows.map((row) => read.number(row, at)).filter((value) => value !== null);
-  const upsOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.y[each.y].at, read));
+  // Return the heights in a panel; the parts of a timeline's bin are on top of each other.
+  function upsOf(spec, panel, read) {
+    const heights = panel.series.map((each) => known(each.rows, spec.y[each.y].at, read));
+    if (spec.kind !== "timeline") return heights.flat();
+    return heights.reduce((sums, each) => each.map((value, index) => value + (sums[index] ?? 0)), []);
+  }
+
   const acrossOf = (spec, panel, read) => panel.series.flatMap((each) => known(each.rows, spec.x.at, read));
 
   // Compute the limits of an axis that some panels share, or undefined.

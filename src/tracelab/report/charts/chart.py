@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.plot.axis import is_finite
-from tracelab.plot.labels import column_words, identifying_columns, name_host, varying_columns
+from tracelab.plot.labels import identifying_columns, legend_label, name_host, varying_columns
 from tracelab.query.spec import Query
 from tracelab.report.charts.bars import bar_panels
 from tracelab.report.charts.points import point_panels
@@ -53,17 +53,20 @@ def build_chart(query: Query, answer: pa.Table, table_rows: Sequence[int], *, se
     numbers: dict[object, int] = {}
     for panel in panels:
         panel["run"] = numbers.setdefault(panel["run"], len(numbers))  # which panels are of one run, or one sweep
-    columns = {name: _describe_column(answer.column_names.index(name), name) for name in (chart.x, *chart.y)}
+    columns = {
+        name: _describe_column(answer.column_names.index(name), name, legend_label(chart, name, rows))
+        for name in (chart.x, *chart.y)
+    }
     data = {"kind": chart.kind, "x": columns[chart.x], "y": [columns[name] for name in chart.y], "panels": panels}
     note = {"note": f"{left_out:,} of {len(rows):,} rows not drawn"} if left_out else {}
     return data | note | extra_rows(panels, rows, table_size, chart)
 
 
-def _describe_column(index: int, name: str) -> dict[str, Any]:
+def _describe_column(index: int, name: str, label: str) -> dict[str, Any]:
     """Describe a column: position, label, unit and color."""
     kind = column_quantity(column_from_title(name))
     unit = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or column_unit(name) or ""
-    return {"at": index, "name": column_words(column_from_title(name)), "unit": unit, "column": name}
+    return {"at": index, "name": label, "unit": unit, "column": name}
 
 
 def _is_known(value: object) -> bool:

@@ -5,18 +5,24 @@ from itertools import pairwise
 from typing import Any
 
 from tracelab.plot.axis import group_by_unit, is_finite
-from tracelab.plot.labels import column_words, join_values
+from tracelab.plot.labels import join_values, legend_label
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows, run_of_group, share_equally
 
 MOST_SERIES = 8
-_JOINED = {"line": "line", "steps": "step"}
+_JOINED = {"line": "line", "steps": "step", "timeline": "step"}
+_TIMELINE_INKS = (0, 3, 1, 2, "idle")
+"""Colors of a timeline's parts, those of `plot.timeline`."""
 _LOG_FROM = 100
 
 
 def point_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence[str]) -> list[Panel]:
-    """Return a panel per run and unit, with a series per column and identifying value."""
-    by = [name for name in columns if name == "run"]
+    """Return a panel per run and unit, with a series per column and identifying value.
+
+    The parts of a timeline fill its bins, so each rank or device has a panel of its own.
+
+    """
+    by = [name for name in columns if name == "run" or chart.kind == "timeline"]
     within = [name for name in columns if name not in by]
     most = share_equally([len(line) for line in group_rows(rows, columns).values()], table_size + MOST_BEYOND)
     panels = []
@@ -67,11 +73,11 @@ def _series(
         for key, members in lines.items():
             held = [row for row in members if is_finite(row[name])]
             if any(row[name] for row in held):
-                title = " · ".join(
-                    [*([column_words(name)] if len(names) > 1 else []), *([join_values(by, key)] if by else [])]
-                )
+                label = legend_label(chart, name, held)
+                title = " · ".join([*([label] if len(names) > 1 else []), *([join_values(by, key)] if by else [])])
                 index = chart.y.index(name)
-                series.append({"name": title or column_words(name), "y": index, "rows": [row[AT] for row in held]})
+                ink = {"ink": _TIMELINE_INKS[index]} if chart.kind == "timeline" else {}
+                series.append({"name": title or label, "y": index, "rows": [row[AT] for row in held]} | ink)
     return series
 
 

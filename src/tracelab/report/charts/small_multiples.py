@@ -6,7 +6,7 @@ from typing import Any
 from tracelab.plot.axis import is_finite
 from tracelab.plot.grid import STATUS_COLORS
 from tracelab.plot.labels import column_words
-from tracelab.plot.small_multiples import Panel, panels, value_label
+from tracelab.plot.small_multiples import Panel, line_label, panels, value_label
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, Row, group_rows
 
@@ -26,7 +26,7 @@ def curve_panels(rows: list[Row], chart: Chart) -> list[dict[str, Any]]:
             points = [row for row in panel.rows if is_finite(row[name]) and is_finite(row[chart.x])]
             lines: dict[str, list[Row]] = {}
             for row in points:
-                lines.setdefault(value_label(row[chart.by]) if chart.by else column_words(name), []).append(row)
+                lines.setdefault(line_label(chart, row[chart.by]) if chart.by else column_words(name), []).append(row)
             series = [
                 {
                     "name": title,
@@ -54,7 +54,10 @@ def grid_panels(rows: list[Row], chart: Chart) -> list[dict[str, Any]]:
     for panel in _iterate_cases(rows, chart):
         across = _sort_values([row[chart.x] for row in panel.rows])
         down = list(dict.fromkeys(row[chart.by] if chart.by else None for row in panel.rows))
-        axes = {"across": [value_label(value) for value in across], "down": [value_label(value) for value in down]}
+        axes = {
+            "across": [value_label(value) for value in across],
+            "down": [line_label(chart, value) for value in down],
+        }
         for index, name in enumerate(chart.y):
             cells: dict[tuple[int, int], list[int]] = {}
             for row in panel.rows:
