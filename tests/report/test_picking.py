@@ -99,7 +99,8 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
     pick(page, "")
     everything = page.run(SHOWN)
     pick(page, "cpu")
-    assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", "op_summary", "data_loader_wait"]
+    on_the_cpu = ["critical_path", "critical_path_timeline", "op_summary", "data_loader_wait"]
+    assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", *on_the_cpu]
     links = page.run("[...document.querySelectorAll('nav li:not([hidden])')].map(each => each.textContent)")
     assert links == ["Summary", "Health of the data", "Where the time goes", "CPU side", "No data"]
     told = page.run("document.getElementById('absent').textContent")
