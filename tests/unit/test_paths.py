@@ -207,6 +207,25 @@ def test_a_change_that_makes_no_sense_is_refused(memory: MemoryStore, values: di
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("step_lateness", {"step_name": "("}),
+        ("critical_path", {"step_name": "(", "step": 1}),
+        ("data_loader_wait", {"loader_name": "("}),
+    ],
+)
+def test_an_invalid_expression_is_refused_with_its_option(
+    memory: MemoryStore, query: str, values: dict[str, Any]
+) -> None:
+    mark = {"pid": 1, "tid": 1, "name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 10}
+    memory.filled({"annotations": [mark], "kernels": [kernel(0, 0, 10, pid=1)]})
+    with pytest.raises(UsageError) as raised:
+        memory.query(query, **values)
+    option = next(iter(values)).replace("_", "-")
+    assert str(raised.value) == f"--{option} '(' is no regular expression: missing ): ("
+
+
 def test_a_rank_that_nothing_aligns_is_named(memory: MemoryStore) -> None:
     memory.filled({"kernels": [kernel(rank, 0, 10 + rank, pid=rank, name="gemm") for rank in range(3)]})
     for query in ("critical_path", "what_if"):

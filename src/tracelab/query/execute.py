@@ -32,6 +32,7 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
 def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> execution.Answer:
     """Start a query on a session; its rows are computed when they are read."""
     bound = bind(query, values)
+    _check_patterns(con, query, bound)
     _check_run_names(con, query, bound)
     _check_needs(con, query)
     _check_run_count(con, query, bound)
@@ -134,6 +135,23 @@ def _typed(query: Query, param: Param, value: Value) -> Value:
         pass
     expected = f"one of {', '.join(param.choices)}" if param.choices else f"of type {param.type}"
     raise UsageError(f"{query.name}: {param.name} = {value!r} is not {expected} ({param.about})")
+
+
+def _check_patterns(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
+    """Raise UsageError, with the option's name, for a parameter that is not a valid regular expression.
+
+    DuckDB's own error names neither the option nor the expression, and comes only where a row is compared with it.
+
+    """
+    for param in query.params:
+        pattern = bound[param.name]
+        if not param.is_pattern or pattern in (None, param.default):
+            continue
+        try:
+            con.execute("select regexp_matches('', $pattern)", {"pattern": pattern}).fetchall()
+        except duckdb.InvalidInputException as error:
+            option, reason = param.name.replace("_", "-"), str(error).removeprefix("Invalid Input Error: ")
+            raise UsageError(f"--{option} {pattern!r} is no regular expression: {reason}") from error
 
 
 def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:

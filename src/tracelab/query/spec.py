@@ -50,6 +50,11 @@ class Param:
     example: Value = None
     choices: tuple[str, ...] = ()
 
+    @property
+    def is_pattern(self) -> bool:
+        """Return whether its values are regular expressions, as `about` then names them."""
+        return self.type == "text" and "regular expression" in self.about
+
 
 @dataclass(frozen=True)
 class Chart:
