@@ -13,8 +13,8 @@
 -- group_name = "Process group."
 -- role = "Role of the group (see process_groups)."
 -- kernels = "All-to-alls of the rank."
--- received_elements = "Elements that the rank received in them, where the source has it."
--- mean_elements = "Mean over the ranks of the group, rounded down."
+-- received_elements = "Elements that the rank received in them; NULL where the count of one is not recorded."
+-- mean_elements = "Mean over the ranks of the group, rounded down; NULL where the count of one is not known."
 -- of_mean_ratio = "received_elements / mean_elements."
 -- largest_elements = "The most that one of these ranks received."
 -- imbalance_ratio = "largest_elements / mean_elements."
@@ -23,6 +23,7 @@
 -- transfer_ns = "dur_ns less the waits."
 -- mean_transfer_ns = "Mean over the ranks of the group, rounded down."
 -- of_mean_transfer_ratio = "transfer_ns / mean_transfer_ns."
+-- reason = "Why the elements are not compared. PyTorch's profiler (2.1 or newer) records the counts with ProfilerActivity.CPU."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -51,7 +52,8 @@ exchanged as (
     select
         c.run, c.rank, c.group_name, c.role,
         count(*) as kernels,
-        sum(c.out_elements) as received_elements,
+        count(*) - count(c.out_elements) as uncounted,
+        case when count(c.out_elements) = count(*) then sum(c.out_elements) end as received_elements,
         sum(c.size_bytes) as size_bytes,
         coalesce(sum(c.measured_ns), 0) as dur_ns,
         coalesce(sum(c.measured_ns), 0) - coalesce(sum(w.wait_ns), 0) as transfer_ns,
@@ -64,8 +66,10 @@ exchanged as (
 means as (
     select
         *,
-        floor(avg(received_elements) over same_group) as mean_elements,
-        max(received_elements) over same_group as largest_elements,
+        sum(kernels) over same_group as group_kernels,
+        sum(uncounted) over same_group as group_uncounted,
+        case when group_uncounted = 0 then floor(avg(received_elements) over same_group) end as mean_elements,
+        case when group_uncounted = 0 then max(received_elements) over same_group end as largest_elements,
         floor(avg(transfer_ns) over same_group) as mean_transfer_ns
     from exchanged
     window same_group as (partition by run, group_name, members)
@@ -81,7 +85,11 @@ select
     as_bigint(means.dur_ns) as dur_ns,
     as_bigint(means.transfer_ns) as transfer_ns,
     as_bigint(means.mean_transfer_ns) as mean_transfer_ns,
-    means.transfer_ns / nullif(means.mean_transfer_ns, 0) as of_mean_transfer_ratio
+    means.transfer_ns / nullif(means.mean_transfer_ns, 0) as of_mean_transfer_ratio,
+    case
+        when means.group_uncounted > 0
+            then format('no element count in {} of {} all-to-alls of the group', means.group_uncounted, means.group_kernels)
+    end as reason
 from means
 where matches(rank, $rank)
 order by run, group_name, rank
