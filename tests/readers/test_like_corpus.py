@@ -27,7 +27,7 @@ STEPPED = {
     "rank0": "hta/negative_queue_length_values_check",
     "nccl_data": "hta/nccl_data.json.gz",
     "df_index_resolver": "hta/df_index_resolver.json.gz",
-    "worker0": "kineto_tb_plugin",
+    "kineto_tb_plugin": "kineto_tb_plugin",
     "google_owlv2": "tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz",
 }
 """Files by how the name of their run begins."""
@@ -45,8 +45,13 @@ HTA = [
     ("nccl_data", {}, (338781, 75169, 21636, 435586, 77.78, 17.26, 4.97), 14.31),
     ("nccl_data", {"include_last_profiler_step": True}, (506512, 113012, 41026, 660550, 76.68, 17.11, 6.21), 15.14),
     ("df_index_resolver", {}, (643612, 496485, 256572, 1396669, 46.08, 35.55, 18.37), 0.0),
-    ("worker0", {}, (327463, 492891, 10140, 830494, 39.43, 59.35, 1.22), None),
-    ("worker0", {"include_last_profiler_step": True}, (392919, 591532, 12026, 996477, 39.43, 59.36, 1.21), None),
+    ("kineto_tb_plugin", {}, (327463, 492891, 10140, 830494, 39.43, 59.35, 1.22), None),
+    (
+        "kineto_tb_plugin",
+        {"include_last_profiler_step": True},
+        (392919, 591532, 12026, 996477, 39.43, 59.36, 1.21),
+        None,
+    ),
     ("google_owlv2", {}, (516680, 547123, 14484, 1078287, 47.92, 50.74, 1.34), None),
 ]
 """What HTA 0.5.0 answers: idle, compute, non-compute and kernel time in us, their percentages, and the overlap's."""
@@ -72,8 +77,8 @@ HTA_OF_STORES = [
     ("first", "Qwen_Qwen1.5-0.5B-Chat__1016005", (5537, 41548, 0, 47085, 11.76, 88.24, 0.0), None),
     ("second", "benchmark_result_493459_1694039959_trace", (16414376, 10676, 39287, 16464339, 99.7, 0.06, 0.24), None),
     ("second", "event_sync_trace", (207, 49, 7, 263, 78.71, 18.63, 2.66), None),
-    ("second", "worker0", (63988, 505812, 16630, 586430, 10.91, 86.25, 2.84), None),
-    ("second", "worker0.1623143566756", (219798, 492770, 9033, 721601, 30.46, 68.29, 1.25), None),
+    ("second", "2021b_nw4", (63988, 505812, 16630, 586430, 10.91, 86.25, 2.84), None),
+    ("second", "nw0b", (219798, 492770, 9033, 721601, 30.46, 68.29, 1.25), None),
     ("second", "graph_capture_rank_0.1773709742341309550", (57375, 413, 7, 57795, 99.27, 0.71, 0.01), None),
     ("second", "sglang_Qwen3-8B_prefilldecode", (495017, 492240, 31, 987288, 50.14, 49.86, 0.0), None),
     ("second", "vllm_decode_full_graph_execution", (458, 10250, 34, 10742, 4.26, 95.42, 0.32), None),

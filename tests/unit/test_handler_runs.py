@@ -64,6 +64,24 @@ def test_folders_of_one_name_are_distinguished_by_their_parents(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    "name", ["worker0.1694128201545.pt.trace.json", "worker0.pt.trace.json", "rank_3.1694128201545.pt.trace.json"]
+)
+def test_a_file_whose_name_is_only_a_rank_is_a_run_named_by_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "baseline").mkdir()
+    file = write_trace(tmp_path / "baseline" / name, kernels=3)
+    assert ingested_runs(file, store=tmp_path / "lab") == {name: "baseline"}
+
+
+def test_two_recordings_of_a_rank_in_one_folder_stay_apart(tmp_path: Path) -> None:
+    (tmp_path / "baseline").mkdir()
+    for at in range(2):
+        name = f"worker0.{START_US + at * CYCLE_US}.pt.trace.json"
+        write_trace(tmp_path / "baseline" / name, kernels=3 + at, rank=0, first_us=START_US + at * CYCLE_US)
+    runs = ingested_runs(tmp_path / "baseline", store=tmp_path / "lab")
+    assert list(runs.values()) == ["baseline-1", "baseline-2"]
+
+
+@pytest.mark.parametrize(
     ("name", "run"),
     [
         ("trace.pt.trace.json", "trace"),

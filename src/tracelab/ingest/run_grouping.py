@@ -28,6 +28,9 @@ _HANDLER_NAME = re.compile(
 )
 """How torch.profiler.tensorboard_trace_handler names files: host, process id and time; one file a profiler cycle."""
 
+_RANK_NAME = re.compile(r"(worker|rank)[-_]?\d+(\.\d{13,19})?\.pt\.trace\.json(\.gz)?", re.IGNORECASE)
+"""The names that the handler writes for a `worker_name` that is only a rank: the run is in the folder's name alone."""
+
 
 @dataclass(frozen=True)
 class RunAssignment:
@@ -337,6 +340,6 @@ def _choose_name(parts: tuple[str, ...], other_parts: list[tuple[str, ...]], use
 def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:
     """Return the parts of the path that names a run: its file's, or its folder's where it can have several files."""
     path = group[0].path.resolve()
-    if len(group) > 1 or _handler_process(path.name):
+    if len(group) > 1 or _handler_process(path.name) or _RANK_NAME.fullmatch(path.name):
         return path.parent.parts[1:] or ("run",)
     return (*path.parts[1:-1], _SUFFIXES.sub("", path.name) or path.name)
