@@ -316,15 +316,19 @@ def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array
     ends_key = process[by_end] * span + done[by_end]
     place = last_at_most(ends_key, process * span + resumed)
     chosen = np.full(len(first), -1)
+    seeking = np.arange(len(first))
     for back in range(_MOST_THREADS_BACK):
-        at = place - back
+        at = place[seeking] - back
         other = by_end[np.maximum(at, 0)]
+        is_near = (at >= 0) & (process[other] == process[seeking])  # else no earlier one is of the process either
+        seeking, other = seeking[is_near], other[is_near]
+        resumes, silent = resumed[seeking], silent_since[seeking]
         fits = (
-            (chosen < 0) & (at >= 0) & (process[other] == process) & (owner[other] != owner)
-            & (goes_on[other] >= resumed) & (done[other] > silent_since)
-            & (done[other] - silent_since >= resumed - done[other])
+            (owner[other] != owner[seeking]) & (goes_on[other] >= resumes) & (done[other] > silent)
+            & (done[other] - silent >= resumes - done[other])
         )  # fmt: skip
-        chosen = np.where(fits, other, chosen)
+        chosen[seeking[fits]] = other[fits]
+        seeking = seeking[~fits]
     waits = np.flatnonzero((chosen >= 0) & (resumed > 0))
     moment = done[chosen[waits]]
     return segments.before(owner[waits], moment), last[chosen[waits]], moment
