@@ -46,7 +46,7 @@
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
 -- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
--- advice = "If it came with the last rank but one, {removable_ns} would go. See what it does before its collectives: straggler_causes."
+-- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation

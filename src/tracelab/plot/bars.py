@@ -92,7 +92,8 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     missing = sum(panel.of - len(panel.bars) for panel in panels)
     of = sum(panel.of for panel in panels)
-    notes += omission_note(len(panels), several, "panel") + omission_note(of - missing, of, column_words(chart.x))
+    noun = "bar" if chart.x in IDENTITY and len(panels) > 1 else column_words(chart.x)  # each panel has the same ranks
+    notes += omission_note(len(panels), several, "panel") + omission_note(of - missing, of, noun)
     return figure, [*notes, *(["each panel has its own axis"] if own else [])]
 
 
