@@ -7,7 +7,7 @@
 -- /// query
 -- title = "Balance of ranks"
 -- needs = ["kernels"]
--- chart = { kind = "bars", x = "rank", y = ["amount"], by = "term" }
+-- chart = { kind = "grid", x = "rank", y = ["of_median_ratio"], labels = ["amount, as a multiple of the median"], by = "term", panel = ["run", "step"] }
 -- [params]
 -- common = ["run", "rank"]
 -- by_step = { default = false, about = "a row for each step" }

@@ -361,3 +361,22 @@ def test_the_chart_of_what_if_compares_each_class_before_and_after() -> None:
     drawn = plot.figure(pa.Table.from_pylist(rows), library.find("what_if"))
     assert (labels(drawn), [bar.get_width() for bar in drawn.axes[0].patches]) == (["gemm"], [3.0, 2.0])
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["before", "after"]
+
+
+def test_the_balance_of_ranks_is_a_matrix_of_all_ranks_and_terms() -> None:
+    rows = [
+        {"run": "r", "rank": rank, "step": None, "term": term, "of_median_ratio": ratio}
+        for term, ratios in (("compute", (1.0, 1.64)), ("wait", (1.0, 0.15)))
+        for rank, ratio in enumerate(ratios)
+    ]
+    drawn = plot.figure(pa.Table.from_pylist(rows), library.find("rank_balance"))
+    assert labels(drawn) == ["compute", "wait"]
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["1.0", "1.6", "1.0", "0.15"]
+    assert [text.get_color() for text in drawn.axes[0].texts] == ["black", "black", "black", "white"]  # 1.0 is gray
+    assert drawn.get_suptitle() == "Balance of ranks\nr · cells: amount, as a multiple of the median"
+
+
+def test_bars_of_the_same_ranks_in_several_panels_are_not_counted_as_ranks() -> None:
+    rows = [{"run": "r", "rank": rank, "step": step, "wait_ns": 10} for step in range(5) for rank in range(8)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "rank", "wait_ns", by="step"))
+    assert "5 of 40 bars not drawn" in drawn.get_suptitle()

@@ -393,6 +393,10 @@ def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, 
             "q.sql:5: chart needs a kind",
         ),
         (HEADER.replace("-- [params]", '-- chart = { kind = "bars", x = "m", y = ["n"] }'), "q.sql:5: chart names 'm'"),
+        (
+            HEADER.replace("-- [params]", '-- chart = { kind = "bars", x = "n", y = ["n"], labels = { m = "M" } }'),
+            "q.sql:5: chart has a label for 'm', which is not its x or in its y",
+        ),
     ],
 )
 def test_malformed_headers_name_file_and_line(text: str, said: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Draw grids: one column across, another down, and the value written into each colored cell."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -34,7 +35,8 @@ STATUS_COLORS = {
 }
 """Colors that color-blind readers can distinguish; each cell has its word as well."""
 _MAP = "cividis"
-_LIGHT = 0.55
+_EQUAL_CONTRAST = 0.179
+"""Luminance on which black and white text have the same contrast, by WCAG 2."""
 _ACROSS = 3
 _CELL_INCHES = (0.62, 0.30)
 _HEAD_INCHES = 0.45
@@ -91,7 +93,7 @@ def grid(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         axes.set_xlabel(legend_label(chart, chart.x, rows) if number + across >= len(tasks) else "")
     unit = units[drawn_y[0]] if drawn_y else None
     symbol = f" ({unit.symbol})" if unit else ""
-    caption = [f"cells: {column_words(drawn_y[0])}{symbol}"] if len(drawn_y) == 1 else []
+    caption = [f"cells: {legend_label(chart, drawn_y[0], rows)}{symbol}"] if len(drawn_y) == 1 else []
     return figure, [*notes, *caption]
 
 
@@ -123,7 +125,7 @@ def _draw_dense(
     axes.set_title(drawable(panel.title))
     for side in axes.spines.values():
         side.set_visible(False)
-    figure.colorbar(image, label=f"{column_words(chart.y[0])}{symbol}")
+    figure.colorbar(image, label=f"{legend_label(chart, chart.y[0], panel.rows)}{symbol}")
     return figure, notes
 
 
@@ -146,7 +148,7 @@ def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[obje
             if values is None:
                 continue
             text, ink = _cell_text(values, shade)
-            light = sum(to_rgb(ink)) / 3 > _LIGHT
+            light = _luminance(ink) > _EQUAL_CONTRAST
             axes.add_patch(Rectangle((across - 0.47, down - 0.47), 0.94, 0.94, color=ink, linewidth=0))
             axes.text(across, down, text, ha="center", va="center", fontsize=7, color="black" if light else "white")
     axes.set_xlim(-0.55, len(columns) - 0.45)
@@ -154,6 +156,12 @@ def _draw(axes: Axes, cells: Cells, order: tuple[Sequence[object], Sequence[obje
     axes.tick_params(length=0)
     for side in axes.spines.values():
         side.set_visible(False)
+
+
+def _luminance(ink: str) -> float:
+    """Return the relative luminance of a color, with a gamma of 2.2 for the curve of sRGB."""
+    red, green, blue = (math.pow(part, 2.2) for part in to_rgb(ink))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _collect_cells(panel: Panel, chart: Chart, name: str) -> Cells:
