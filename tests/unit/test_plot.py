@@ -377,6 +377,8 @@ def test_the_balance_of_ranks_is_a_matrix_of_all_ranks_and_terms() -> None:
 
 
 def test_bars_of_the_same_ranks_in_several_panels_are_not_counted_as_ranks() -> None:
-    rows = [{"run": "r", "rank": rank, "step": step, "wait_ns": 10} for step in range(5) for rank in range(8)]
+    rows = [{"run": "r", "rank": rank, "step": step, "wait_ns": 10} for step in range(7) for rank in range(8)]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "rank", "wait_ns", by="step"))
-    assert "5 of 40 bars not drawn" in drawn.get_suptitle()
+    assert "14 of 56 bars not drawn" in drawn.get_suptitle()
+    five = plot.figure(pa.Table.from_pylist(rows[:40]), question("bars", "rank", "wait_ns", by="step"))
+    assert [len(axes.patches) for axes in five.axes] == [8] * 5

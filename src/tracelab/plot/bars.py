@@ -29,7 +29,7 @@ from tracelab.query.spec import Chart
 Row = dict[str, Any]
 
 MOST_BARS = 20
-MOST_BARS_IN_ALL = 36
+MOST_BARS_IN_ALL = 48
 MOST_PANELS = 12
 IN_TIME = ("step", "epoch")
 """Columns with an order of their own, the order of the rows; other bars are sorted by length."""

@@ -12,7 +12,6 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 from tracelab.errors import NoDataError
 from tracelab.output.units import format_significant
 from tracelab.plot.axis import as_length
-from tracelab.plot.bars import MOST_BARS_IN_ALL
 from tracelab.plot.labels import (
     column_words,
     drawable,
@@ -27,6 +26,7 @@ from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
 
+_MOST_PAIRS = 36
 _ROOM = 0.55
 """Margin in decades at both ends, for the numbers beside the outermost dots."""
 _WIDE = 0.2
@@ -39,7 +39,7 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     if not positive:
         names = " and ".join(chart.y)
         raise NoDataError(f"{names} are 0 or unknown in every row, so there is nothing to draw; ask without --plot")
-    visible = positive[:MOST_BARS_IN_ALL]
+    visible = positive[:_MOST_PAIRS]
     figure = Figure(figsize=(7.2, 0.5 * len(visible) + 1.5), layout="constrained")
     axes = figure.subplots()
     spots = [spot for row in visible for spot in _scaled_values(row, chart.y).values()]
