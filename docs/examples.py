@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,14 @@ from tests.stores import shared_store, study_examples  # noqa: E402
 RUN = "generated-4rank-ddp"
 CHANGED_RUN = "generated-4rank-nobroadcast"
 JOB_RUN = "generated-8rank-pipeline"
+JOB_QUERIES = frozenset(
+    (
+        *("clock_offsets", "collective_wait", "critical_path", "critical_path_rows", "critical_path_timeline"),
+        *("pipeline_bubble", "process_groups", "rank_balance", "role_overlap", "step_frontier", "step_lateness"),
+        *("straggler_causes", "stragglers", "what_if"),
+    )
+)
+"""Queries across ranks, whose pages show the simulated job of eight ranks, all of them."""
 _FOLDERS_OF_MANY_RUNS = ("sweeps", "nvprof")
 ROWS = 8
 WIDTH = 118
@@ -134,10 +142,13 @@ def _ingest(folder: Path, name: str, paths: Sequence[Path], base: Path | None = 
     return shared_store(folder, name, fill)
 
 
-def run_example(lab: Lab, query: Query) -> Example:
-    """Run a query with the example values of its header, else for the generated run, else for all runs."""
+def run_example(lab: Lab, query: Query, choices: Iterable[Mapping[str, Value]] | None = None) -> Example:
+    """Run a query with the first of these values that give rows.
+
+    Without `choices`: with the example values of its header, else for the generated run, else for all runs.
+    """
     problem = ""
-    for values in _parameter_choices(query):
+    for values in _parameter_choices(query) if choices is None else choices:
         command = _format_command(query, values)
         try:
             answer = lab.run_query(query, values)

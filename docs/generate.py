@@ -48,7 +48,10 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
         for name, query in library.library().items():
             takes_two_runs = any(param.type == "run" for param in query.params)
             takes_sweep = any(param.name == "sweep" for param in query.params)
-            example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
+            if name in examples.JOB_QUERIES:
+                example = examples.run_example(ranks, query, [{"run": examples.JOB_RUN}])
+            else:
+                example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
             if example.answer is None:
                 example = examples.run_example(sweeps, query)
             if example.answer is None:
