@@ -28,15 +28,15 @@
 -- bus_bytes = "S times the factor, added up over the sized kernels whose factor is known."
 -- bus_dur_ns = "Durations of those kernels, added up."
 -- busbw_gb_per_s = "bus_bytes / bus_dur_ns, in 1e9 bytes a second."
--- matched_kernels = "Sized kernels of known factor that were found on every rank of the group."
--- matched_bytes = "Their sizes S, added up."
--- matched_bus_bytes = "S times the factor, added up over them."
--- matched_dur_ns = "Their durations, added up."
+-- matched_kernels = "Kernels of known time that were found on every rank of the group, whether their size is known or not."
+-- matched_bytes = "Sizes S of those whose size is known, added up."
+-- matched_bus_bytes = "S times the factor, added up over those whose factor is known, too."
+-- matched_dur_ns = "Durations of the matched kernels, added up."
 -- transfer_ns = "Of each the shortest duration over the ranks, added up."
 -- wait_ns = "matched_dur_ns less transfer_ns."
 -- wait_ratio = "wait_ns / matched_dur_ns."
--- transfer_algbw_gb_per_s = "matched_bytes / transfer_ns, in 1e9 bytes a second."
--- transfer_busbw_gb_per_s = "matched_bus_bytes / transfer_ns, in 1e9 bytes a second."
+-- transfer_algbw_gb_per_s = "matched_bytes / transfer_ns, in 1e9 bytes a second, where the sizes of all matched kernels are known."
+-- transfer_busbw_gb_per_s = "matched_bus_bytes / transfer_ns, in 1e9 bytes a second, where the sizes and factors of all are known."
 -- bytes_source = "Where the sizes come from: trace, nvtx, collector …"
 -- [report]
 -- section = "communication"
@@ -94,7 +94,7 @@ matched as (
         f.measured_ns, f.bytes_source,
         case when f.measured_ns is not null then f.size_bytes end as size_bytes,
         case when f.measured_ns is not null then f.size_bytes * f.factor end as bus_bytes,
-        case when f.size_bytes is not null and f.factor is not null then t.transfer_ns end as transfer_ns
+        t.transfer_ns
     from factored as f
     left join transfers as t on f.id = t.id
     where matches(f.rank, $rank) and matches(f.device, $device)
@@ -114,6 +114,8 @@ sums as (
         sum(bus_bytes) filter (transfer_ns is not null) as matched_bus_bytes,
         sum(measured_ns) filter (transfer_ns is not null) as matched_dur_ns,
         sum(transfer_ns) as transfer_ns,
+        count(transfer_ns) filter (size_bytes is null) as matched_unsized,
+        count(transfer_ns) filter (bus_bytes is null) as matched_without_factor,
         string_agg(distinct bytes_source, ', ' order by bytes_source) as bytes_source
     from matched
     group by run, rank, device, collective, group_name, group_size, message_bytes
@@ -137,8 +139,10 @@ select
     as_bigint(sums.transfer_ns) as transfer_ns,
     as_bigint(sums.matched_dur_ns - sums.transfer_ns) as wait_ns,
     (sums.matched_dur_ns - sums.transfer_ns) / nullif(sums.matched_dur_ns, 0) as wait_ratio,
-    sums.matched_bytes / nullif(sums.transfer_ns, 0) as transfer_algbw_gb_per_s,
-    sums.matched_bus_bytes / nullif(sums.transfer_ns, 0) as transfer_busbw_gb_per_s,
+    case when matched_unsized = 0 then sums.matched_bytes / nullif(sums.transfer_ns, 0) end as transfer_algbw_gb_per_s,
+    case
+        when matched_without_factor = 0 then sums.matched_bus_bytes / nullif(sums.transfer_ns, 0)
+    end as transfer_busbw_gb_per_s,
     bytes_source
 from sums
 order by run, rank, device, sums.dur_ns desc, collective, group_name, group_size, message_bytes

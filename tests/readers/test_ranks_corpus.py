@@ -33,6 +33,14 @@ def test_waits_and_stragglers_of_dlrm(dlrm: Lab) -> None:
     assert sum(row["caused_wait_ns"] for row in answer) == sum(row["wait_ns"] for row in answer) == 46_843_000
 
 
+def test_collectives_of_dlrm_are_matched_though_no_size_is_recorded(dlrm: Lab) -> None:
+    answer = dlrm.query("collective_summary").arrow().to_pylist()
+    assert (sum(row["kernels"] for row in answer), sum(row["matched_kernels"] for row in answer)) == (64, 64)
+    waits = [(row["rank"], row["duration_wait_ns"]) for row in dlrm.query("collective_wait").arrow().to_pylist()]
+    for rank in range(8):
+        assert sum(row["wait_ns"] for row in answer if row["rank"] == rank) == sum(ns for at, ns in waits if at == rank)
+
+
 def test_causes_of_dlrm_add_up_to_its_waits(dlrm: Lab) -> None:
     """Rank 7 is late for the first collective, most of all because it is recorded later; rank 5 because of its host."""
     answer = dlrm.query("straggler_causes").arrow().to_pylist()
