@@ -14,7 +14,7 @@ from tests.readers import nsys_small, run_folder
 from tests.readers import test_nvprof_database as nvprof_database
 from tests.readers.small import ingest_bytes, ingest_paths
 from tracelab.readers import text_lines
-from tracelab.readers.diagnostics import DiagnosticCounts, describe_value, redact_message
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.ncu import csv_columns
 from tracelab.readers.nsys import coerce, nccl, parquet_export
 from tracelab.readers.run_folder.coerce import loads
@@ -150,36 +150,6 @@ def test_sizes_in_payloads_of_nccl_are_exact_and_deep_payloads_are_no_crash() ->
 )
 def test_a_value_that_is_not_stored_is_described_without_its_text(value: object, description: str) -> None:
     assert describe_value(value) == description
-
-
-@pytest.mark.parametrize(
-    ("text", "public"),
-    [
-        ("Option '--section x' did not match any section.", "Option '--section x' did not match any section."),
-        ("Use --target-processes.", "Use --target-processes."),
-        ("Cannot open /home/me/x.so: no such file\nmore", "Cannot open …: no such file"),
-        ("Failed to launch ./train.py --token abc now", "Failed to launch …"),
-        ("Failed to launch(./train.py --token abc", "Failed to …"),
-        ("Failed to launch x/train.py --token abc", "Failed to launch …"),
-        ("Failed to run train -token abc --seed=7 now", "Failed to run train -token … --… now"),
-        ("Launched python train.py abc: 1", "Launched …"),
-        ("Application 'python3.11 -m train abc' exited with 1", "Application '…"),
-        ("Failed to launch train.py abc", "Failed to launch …"),
-        ('Failed: "torchrun" train abc', 'Failed: "…'),
-        ("Target stdout: loss: abc", "Target stdout: …"),
-        ("It failed. Command line: train abc", "It failed. Command line: …"),
-        ("The application returned an error code (1).", "The application returned an error code (1)."),
-        (
-            "Python backtraces need Python 3.8. Output is limited.",
-            "Python backtraces need Python 3.8. Output is limited.",
-        ),
-        ("No events/metrics were profiled.", "No events/metrics were profiled."),
-        ("bad TOKEN=abc here", "bad … here"),
-        ("see https://developer.nvidia.com/ERR_NVGPUCTRPERM", "see https://developer.nvidia.com/ERR_NVGPUCTRPERM"),
-    ],
-)
-def test_messages_of_tools_lose_paths_and_command_lines(text: str, public: str) -> None:
-    assert redact_message(text) == public
 
 
 def test_copies_of_a_long_text_are_cut_beside_texts_of_their_own(tmp_path: Path) -> None:

@@ -603,12 +603,13 @@ def test_a_write_ahead_log_next_to_the_file_is_reported(tmp_path: Path) -> None:
     assert (len(lab.kernels), diagnostic_codes(lab)) == (1, {"log_beside"})
 
 
-def test_warnings_of_nsys_are_reported_with_their_first_line(tmp_path: Path) -> None:
-    rows = [{"timestamp": 1, "severity": level, "text": f"level {level}\nmore"} for level in (1, 2, 3)]
+def test_known_warnings_of_nsys_are_reported_with_their_first_line(tmp_path: Path) -> None:
+    texts = {1: "Profiling has started.", 2: "No CUDA events collected.\nmore", 3: "Launched train secret"}
+    rows = [{"timestamp": 1, "severity": level, "text": text} for level, text in texts.items()]
     lab = read(tmp_path, **{KERNELS: [kernel()], "DIAGNOSTIC_EVENT": rows})
     messages = {row["code"]: row["message"] for row in lab.rows("diagnostics")}
-    assert messages["profiler_warning"] == "nsys reported 1 warning; the first: level 2."
-    assert messages["profiler_error"] == "nsys reported 1 error; the first: level 3."
+    assert messages["profiler_warning"] == "nsys reported 1 warning; the first: No CUDA events collected."
+    assert messages["profiler_error"] == "nsys reported 1 error; the first: an unknown message of 21 characters."
 
 
 @pytest.mark.parametrize("name", ["rank0.sqlite", "rank0.qdrep.sqlite", "rank0_pqtdir"])

@@ -510,12 +510,12 @@ def test_a_problem_is_the_run_s_status(tmp_path: Path, line: str, status: str | 
 @pytest.mark.parametrize(
     ("line", "sample"),
     [
-        ("Warning: unknown: python x hunter2", "a text of 25 characters."),
-        ("Error: option hunter2", "a text of 14 characters."),
+        ("Warning: unknown: python x hunter2", "an unknown message of 25 characters."),
+        ("Error: option hunter2", "an unknown message of 14 characters."),
         ("Error: Internal profiling error 4277:999.", "Internal profiling error 4277:999."),
         (
             "Warning: Unified Memory Profiling is not supported on the underlying platform. hunter2",
-            "Unified Memory Profiling is not supported on the underlying platform.",
+            "Unified Memory Profiling is not supported on the underlying platform ….",
         ),
     ],
 )

@@ -32,6 +32,9 @@ MESSAGES = (
     f"Cannot read /home/{SECRET}/x: TOKEN={SECRET}.",
     f"Launched python train.py {SECRET}",
     f"Target stdout: loss {SECRET}",
+    f"Launched train {SECRET}",
+    f"{SECRET}",
+    f"No CUDA events collected. Does the process use CUDA? {SECRET}",
 )
 
 
@@ -79,11 +82,14 @@ def text_file(text: str, name: str) -> Callable[[Path], Path]:
 
 COMMAND = f"./train.py --token {SECRET}"
 OUTPUT = f"loss 0.5 {SECRET}\nTOKEN={SECRET}\n"
-NVPROF_TEXT = nvprof_text.GPU_TRACE.replace("./secret --token abc", COMMAND) + OUTPUT + nvprof_text.HELLO
+NVPROF_OUTPUT = OUTPUT + "".join(f"==77== Warning: {text}\n==77== Error: {text}\n" for text in MESSAGES)
+NVPROF_TEXT = nvprof_text.GPU_TRACE.replace("./secret --token abc", COMMAND) + NVPROF_OUTPUT + nvprof_text.HELLO
 NVPROF_CONSOLE = nvprof_text.SUMMARY.replace("./secret --token abc", COMMAND) + OUTPUT
 _AXPY = Kernel("axpy(float*)")
 _ROWS = tuple((_AXPY.numbered(at), Cell("Duration", "us", "1.5", "GPU Speed Of Light Throughput")) for at in range(5))
-NCU_MESSAGES = f"==PROF== Connected to process 7 ({COMMAND})\n==ERROR== Failed to launch {COMMAND}\n{OUTPUT}"
+NCU_MESSAGES = f"==PROF== Connected to process 7 ({COMMAND})\n==ERROR== Failed to launch {COMMAND}\n{OUTPUT}" + "".join(
+    f"==WARNING== {text}\n==ERROR== {text}\n" for text in MESSAGES
+)
 NCU_SESSION = f'Launch Settings\n"Launch Attribute","Value"\n"Profiler Command Line","ncu {COMMAND}"\n\n'
 KINETO = trace(*[kernel(f"k{at}", ts=1000 + at) for at in range(10)], environment={"TOKEN": SECRET})
 RUN = {

@@ -18,21 +18,6 @@ _DAMAGED_NAME = 0.8
 """Similarity of a name to the original that it is without one of seven characters."""
 
 _NUMBER_LIKE = re.compile(r"[-+0-9.,eE%]{0,40}|[-+]?(?:nan|NaN|inf|Infinity|N/A|n/a)")
-_PATH = r"(?<!\S)(?!https?://)(?:\S*[/\\]\S*(?:[/\\]|\.\w)|[\"'(]*[/\\]\S)|(?:\.{1,2}|~)[/\\]\S"
-_PRIVATE = re.compile(rf"(?:{_PATH}).*?(?=:\s|$)|\b[A-Za-z_]\w*=\S+")
-"""A path with all that follows it up to a colon, as it may be a command line; or `NAME=value`."""
-
-_OPTION = re.compile(r"(\s--?[A-Za-z][\w-]*[ =])\S+")
-"""An option and its value: of a command line whose path is damaged."""
-
-_PROGRAM = re.compile(
-    r"\b(?:python[\d.]*|torchrun|deepspeed|srun|mpirun|mpiexec|bash|sh)[\"']?\s.*|(?<!\S)\S*?\.(?:py|sh|exe|out)\b.*"
-)
-"""A program that starts others, or a script, with all that follows."""
-
-_QUOTED = re.compile(r"(\b(?:command(?: line)?|arguments|environment|std(?:out|err)|output)\s*:)\s*\S.*", re.IGNORECASE)
-"""A colon that a command line, an environment or a program's output follows."""
-
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 Messages = Mapping[str, tuple[str, str, str | None]]
@@ -87,7 +72,7 @@ class DiagnosticCounts:
     def note(self, code: str, sample: object = "", count: int = 1) -> None:
         """Count an occurrence; keep the sample, escaped and cut, if it is the first of its code.
 
-        A sample is public: of a cell that is not stored it is `describe_value`, of a tool's message `redact_message`.
+        A sample is public: of a cell that is not stored it is `describe_value`, of a tool's message `quote_message`.
         """
         self.counts[code] += count
         if code not in self.samples:
@@ -115,12 +100,6 @@ def resembles_any(name: str, originals: Sequence[str]) -> bool:
     """Return whether a name is one of these, or one of them with a damaged byte."""
     candidates = [original for original in originals if abs(len(original) - len(name)) <= 1]
     return bool(difflib.get_close_matches(name, candidates, n=1, cutoff=_DAMAGED_NAME))
-
-
-def redact_message(text: str) -> str:
-    """Return the first line of a tool's message without paths, command lines, program output, settings and options."""
-    public = _PROGRAM.sub("…", _PRIVATE.sub("…", text.strip().split("\n", 1)[0]))
-    return _QUOTED.sub(r"\1 …", _OPTION.sub(r"\1…", public))
 
 
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:

@@ -43,9 +43,9 @@ MESSAGES: Messages = {
         None,
     ),
     "no_permission": ("error", "ncu had no permission to read the GPU's counters ({sample}).", _PERMISSION),
-    "tool_error": ("error", "ncu reported {n} [error|errors]; the first: {sample}", None),
+    "tool_error": ("error", "ncu reported {n} [error|errors]; the first: {sample}.", None),
     "no_kernels": ("warning", "ncu profiled no kernels in one of the processes ({sample}).", _KERNELS),
-    "tool_warning": ("warning", "ncu reported {n} [warning|warnings]; the first: {sample}", None),
+    "tool_warning": ("warning", "ncu reported {n} [warning|warnings]; the first: {sample}.", None),
     "units_missing": (
         "warning",
         "A raw page has no row of units; its values were stored as written, their units are unknown.",
@@ -93,7 +93,7 @@ def explain_empty_report(codes: set[str], error: str, *, has_header: bool) -> st
             f"{_PERMISSION}"
         )
     if error:
-        return f'has no launch, only an error of ncu: "{error}"; fix it and record again'
+        return f"has no launch, only an error of ncu: {error}; fix it and record again"
     if "no_kernels" in codes:
         return f"ncu profiled no kernels, so the file has no launch. {_KERNELS}"
     if "row_lost" in codes:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracelab.readers.diagnostics import DiagnosticCounts, redact_message
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.ncu.devices import DeviceAttributes
 from tracelab.readers.ncu.metric_rows import Launch, Metric, MetricRows
 from tracelab.readers.ncu.rule_results import AdviceList
+from tracelab.readers.tool_messages import quote_message
 
 _STATUS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==\s*(.*)")
 _CLOCK = re.compile(r"\b(?:ncu|nv-nsight-cu-cli)\b.*--clock-control[= ]+[\"']?(none|base|boost)\b")
@@ -68,7 +69,7 @@ class ReportBuilder:
             self._note_message(status[1], status[2].strip())
 
     def _note_message(self, severity: str, message: str) -> None:
-        text = redact_message(message)
+        text = quote_message("ncu", message)
         if _NO_PERMISSION in message:
             self.diagnostics.note("no_permission", text)
         elif _NO_KERNELS in message:

@@ -1,11 +1,12 @@
 """Build the row in `sources` and the diagnostics of an export."""
 
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics, redact_message
+from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.nsys import connection, metadata, parquet_export, sqlite_export
 from tracelab.readers.nsys.column_builders import Session
 from tracelab.readers.nsys.diagnostics import DAMAGE, MESSAGES
 from tracelab.readers.nsys.export import Export, read_records
+from tracelab.readers.tool_messages import quote_message
 
 _SEVERE = {"Warning": "profiler_warning", "Error": "profiler_error"}
 
@@ -31,7 +32,7 @@ def note_profiler_messages(export: Export, session: Session, diagnostics: Diagno
     for row in read_records(export, "DIAGNOSTIC_EVENT", {"severity": "int", "text": "text"}, diagnostics):
         level = levels.get(row["severity"]) if isinstance(row["severity"], int) else None
         if level in _SEVERE:
-            diagnostics.note(_SEVERE[level], redact_message(str(row["text"] or "")).rstrip(". "))
+            diagnostics.note(_SEVERE[level], quote_message("nsys", str(row["text"] or "")))
 
 
 def build_result(

@@ -3,8 +3,9 @@
 import re
 from dataclasses import replace
 
-from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
+from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nvprof.summary_mapping import TableContext
+from tracelab.readers.tool_messages import quote_message
 
 MARK = re.compile(r'"?(?:==(\d{1,9})==|={8})[ \t]')
 """Prefix of nvprof's lines: the process between equals signs, or equals signs alone."""
@@ -30,16 +31,6 @@ _PROBLEMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("profiler_error", re.compile(r"Error:\s*(.*)")),
     ("profiler_warning", re.compile(r"Warning:\s*(.*)")),
 )
-_KNOWN_TEXTS = re.compile(
-    r"Internal profiling error \d+:\d+"
-    r"|Application (?:returned non-zero code -?\d+|received signal \d+)"
-    r"|Unified Memory Profiling is not supported on the underlying platform"
-    r"|No CUDA application was profiled"
-    r"|Unable to profile application",
-    re.IGNORECASE,
-)
-"""Beginnings of nvprof's own messages, without what the user wrote."""
-
 _STATUS = {
     "permission_denied": "permission_denied",
     "profiler_error": "profiler_error",
@@ -66,17 +57,11 @@ def parse_heading(text: str, pid: int | None, context: TableContext) -> TableCon
 
 
 def note_problem(text: str, diagnostics: DiagnosticCounts) -> None:
-    """Count a problem that nvprof reports; of messages that may repeat options or program output only the length."""
+    """Count a problem that nvprof reports; of an unknown message only the length."""
     for code, pattern in _PROBLEMS:
         if match := pattern.search(text):
-            diagnostics.note(code, _describe(match[1]) if match.lastindex else match[0])
+            diagnostics.note(code, quote_message("nvprof", match[1]) if match.lastindex else match[0])
             return
-
-
-def _describe(message: str) -> str:
-    """Return the known text that the message begins with, else how long it is."""
-    known = _KNOWN_TEXTS.match(message)
-    return f"{known[0]}." if known else f"{describe_value(message.strip())}."
 
 
 def run_status(diagnostics: DiagnosticCounts) -> str | None:

@@ -23,8 +23,8 @@ MESSAGES: Messages = {
         "nvprof had no permission to read the GPU's counters.",
         "Run it as an administrator, or permit users to read counters (NVreg_RestrictProfilingToAdminUsers=0).",
     ),
-    "profiler_error": ("error", "nvprof reported {n} [error|errors]; the first: {sample}", None),
-    "failed": ("warning", "The profiled program failed: {sample}", None),
+    "profiler_error": ("error", "nvprof reported {n} [error|errors]; the first: {sample}.", None),
+    "failed": ("warning", "The profiled program failed: {sample}.", None),
     "timeout": ("warning", "nvprof stopped the program at its time limit (--timeout).", None),
     "no_kernels": (
         "warning",
@@ -36,7 +36,7 @@ MESSAGES: Messages = {
         "nvprof lost some data because the program ended without cudaProfilerStop.",
         "Call torch.cuda.profiler.stop(), or cudaProfilerStop, before the program ends.",
     ),
-    "profiler_warning": ("info", "nvprof printed {n} [warning|warnings]; the first: {sample}", None),
+    "profiler_warning": ("info", "nvprof printed {n} [warning|warnings]; the first: {sample}.", None),
     "no_result": (
         "error",
         "nvprof started, but the file has no result.",

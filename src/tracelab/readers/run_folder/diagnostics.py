@@ -48,7 +48,7 @@ MESSAGES: Messages = {
     ),
     "test_failed": (
         "warning",
-        "{n} [test|tests] reported no figures; the first: {sample}",
+        "{n} [test|tests] reported no figures; the first: {sample}.",
         "Run them again separately.",
     ),
     "wrong_results": (

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracelab.readers.diagnostics import DiagnosticCounts, describe_value, redact_message
+from tracelab.readers.diagnostics import DiagnosticCounts, describe_value
 from tracelab.readers.run_folder.coerce import Row
+from tracelab.readers.tool_messages import quote_message
 
 TITLE = "nvbandwidth"
 _METRIC_OF_TEST = {"host_to_device_memcpy_ce": "h2d_pinned", "device_to_host_memcpy_ce": "d2h_pinned"}
@@ -30,11 +31,11 @@ def build_rows(content: Mapping[str, Any], diagnostics: DiagnosticCounts) -> Ite
         elif not isinstance(test.get("bandwidth_matrix"), list):
             if test.get("status") != "Waived":  # not supported by this machine
                 problem = str(test.get("error") or test.get("status"))
-                diagnostics.note("test_failed", f"{test.get('name')}: {redact_message(problem)}")
+                diagnostics.note("test_failed", f"{test.get('name')}: {quote_message(TITLE, problem)}")
         else:
             yield from _test_rows(test, {**report, **test}, devices, diagnostics)
     if report.get("error"):
-        diagnostics.note("test_failed", redact_message(str(report["error"])))
+        diagnostics.note("test_failed", quote_message(TITLE, str(report["error"])))
 
 
 def tool_version(content: Mapping[str, Any]) -> str | None:
