@@ -132,6 +132,7 @@ def test_header_is_complete(query: spec.Query) -> None:
     assert problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES, ids=ids)
 def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore, other: DuckDBPyConnection) -> None:
     values = {param.name: _some_value(param) for param in query.params}
@@ -490,6 +491,7 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
 def test_no_value_of_64_bits_makes_a_query_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
     assert execute.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
