@@ -1,7 +1,7 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import schema
+from tracelab.errors import UsageError
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
@@ -85,10 +86,24 @@ class Lab:
     @contextmanager
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
         """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
-        with (
-            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=self.alignment()) as con,
-            sandbox.stream(con, text, timeout_s=self.timeout_s) as rows,
-        ):
+        alignment = self.alignment()
+        with ExitStack() as stack:
+
+            def open_rows(referenced: str | None) -> pa.RecordBatchReader:
+                with ExitStack() as opened:
+                    con = opened.enter_context(
+                        sandbox.connect(
+                            self.store, memory_limit=self.memory_limit, alignment=alignment, referenced=referenced
+                        )
+                    )
+                    rows = opened.enter_context(sandbox.stream(con, text, timeout_s=self.timeout_s))
+                    stack.push(opened.pop_all())
+                    return rows
+
+            try:
+                rows = open_rows(None if sandbox.reads_catalog(text) else text)
+            except UsageError:  # the full session suggests names that are like a wrong one
+                rows = open_rows(None)
             yield rows
 
     def alignment(self, run: spec.Value = None) -> "Alignment | None":

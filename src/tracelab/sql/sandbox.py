@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,31 @@ latter even COPY; others switch on logs and profiles, or reach Python and extern
 _COMMENT = duckdb.token_type.comment
 
 
+_CATALOG_WORDS = re.compile(
+    r"\b(?:show|describe|desc|summarize|(?:information_schema|sqlite_|duckdb_|pragma_|pg_)\w*)\b", re.IGNORECASE
+)
+
+
+def reads_catalog(text: str) -> bool:
+    """Return whether a statement may list tables, columns or macros: its answer depends on all that a session has."""
+    return bool(_CATALOG_WORDS.search(text))
+
+
 @contextmanager
 def connect(
-    store: Path, *, memory_limit: str | None = None, alignment: "Alignment | None" = None
+    store: Path,
+    *,
+    memory_limit: str | None = None,
+    alignment: "Alignment | None" = None,
+    referenced: str | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit."""
-    with session.connect(store, comments=True, alignment=alignment) as con:
+    """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit.
+
+    With `referenced`, the session has the tables and macros that this SQL names, without comments, in a quarter of
+    the time.
+    """
+    names = None if referenced is None else referenced.lower()
+    with session.connect(store, comments=names is None, referenced=names, alignment=alignment) as con:
         execution.limit_memory(con, memory_limit)
         _lock_down(con, store)
         with integrity.explain_read_errors(store):
@@ -185,10 +205,7 @@ def tokenize(text: str) -> list[tuple[str, str]]:
 
 def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
     """Raise UsageError if the SELECT contains a node that writes or a table function not known to only read."""
-    functions = con.execute(
-        "select distinct function_name from duckdb_functions() where function_type in ('table', 'pragma') and internal"
-    ).fetchall()
-    refused = {str(name) for (name,) in functions} - _TABLE_FUNCTIONS
+    refused = _refused_functions()
     for node in _walk_nodes(_parse_tree(con, text)):
         kind, function = str(node.get("type")), str(node.get("function_name")).lower()
         if kind.endswith("_NODE") and kind not in _QUERY_NODES:
@@ -197,6 +214,16 @@ def _check_select(con: duckdb.DuckDBPyConnection, text: str) -> None:
             raise UsageError(
                 f"refusing the function {function}(): it is not on the sandbox's list of functions that only read"
             )
+
+
+@cache
+def _refused_functions() -> frozenset[str]:
+    """Return DuckDB's table functions that are not known to only read."""
+    with session.open_duckdb() as con:
+        functions = con.execute(
+            "select function_name from duckdb_functions() where function_type in ('table', 'pragma') and internal"
+        ).fetchall()
+    return frozenset(str(name) for (name,) in functions) - _TABLE_FUNCTIONS
 
 
 def _parse_tree(con: duckdb.DuckDBPyConnection, text: str) -> object:
