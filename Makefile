@@ -28,8 +28,9 @@ check: $(VENV)/.test  ## Check style and types, and run the quick tests, in abou
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m 'not slow' $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WORKERS=N: processes (3); ARGS: options of pytest.
-	@lint=0; { $(LINT); } || lint=$$?; \
-	$(PYTEST) -rs $(ARGS) || exit; \
+	@problems=$$(mktemp); { $(LINT); } > $$problems 2>&1 & lint=$$!; \
+	$(PYTEST) -rs $(ARGS); tests=$$?; \
+	wait $$lint; lint=$$?; cat $$problems; rm -f $$problems; [ $$tests = 0 ] || exit $$tests; \
 	[ $$lint = 0 ] || { echo "The tests pass, but style or types do not: see above, or make lint" >&2; exit $$lint; }
 
 bench: $(VENV)/.runtime  ## Measure speed and memory. ARGS=--peers: beside other tools; see benchmarks/run.py.

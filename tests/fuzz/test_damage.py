@@ -7,7 +7,7 @@ import pytest
 
 from tests.fuzz import damage, healthy
 
-INPUTS = 200
+INPUTS = 120
 KINETO_INPUTS = 50
 """Fewer, since `test_fuzz` damages traces, too."""
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz import damage
 from tests.fuzz.healthy_databases import DATABASES
 
-INPUTS = 150
+INPUTS = 50
 """A database takes some hundredths of a second to open and read."""
 
 

@@ -141,33 +141,53 @@ def test_a_rank_that_nothing_connects_is_refused_with_the_reason(memory: MemoryS
     ]
 
 
-@given(
-    st.integers(2, 4).flatmap(
-        lambda ranks: st.tuples(
-            st.lists(st.lists(st.integers(0, 40), min_size=ranks, max_size=ranks), min_size=5, max_size=9),
-            st.lists(st.integers(-(10**9), 10**9), min_size=ranks, max_size=ranks),
-        )
+random_jobs = st.integers(2, 4).flatmap(
+    lambda ranks: st.tuples(
+        st.lists(st.lists(st.integers(0, 40), min_size=ranks, max_size=ranks), min_size=5, max_size=9),
+        st.lists(st.integers(-(10**9), 10**9), min_size=ranks, max_size=ranks),
     )
 )
-@examples(40)
+
+
+@given(st.lists(random_jobs, min_size=1, max_size=12))
+@examples(8)
 def test_offsets_come_back_and_waits_are_those_of_a_loop(
-    memory: MemoryStore, jobs: tuple[list[list[int]], list[int]]
+    memory: MemoryStore, jobs: list[tuple[list[list[int]], list[int]]]
 ) -> None:
-    """Collectives end at once on all ranks; each rank's clock is off by a constant."""
-    starts, clocks = jobs
-    at_us = [[1000 * number + late for late in row] for number, row in enumerate(starts)]
+    """Collectives end at once on all ranks; each rank's clock is off by a constant. Each job is a run."""
     kernels = [
         kernel(rank, 1000 * row[rank] + clocks[rank], 1000 * (max(row) + 9) + clocks[rank], correlation=number)
-        for number, row in enumerate(at_us)
+        | {"run": f"job{job}"}
+        for job, (starts, clocks) in enumerate(jobs)
+        for number, row in enumerate(_at_us(starts))
         for rank in range(len(clocks))
     ]
-    memory.filled(
-        {"kernels": kernels, "collectives": [note(each, each["correlation"], len(clocks)) for each in kernels]}
-    )
-    offsets = {row["rank"]: row["offset_ns"] for row in memory.query("clock_offsets").to_pylist()}
+    notes = [
+        note(each, each["correlation"], len(jobs[int(each["run"].removeprefix("job"))][1])) | {"run": each["run"]}
+        for each in kernels
+    ]
+    memory.filled({"kernels": kernels, "collectives": notes})
+    offsets, stragglers = (memory.query(name).to_pylist() for name in ("clock_offsets", "stragglers"))
+    for job, (starts, clocks) in enumerate(jobs):
+        _check_job(
+            starts,
+            clocks,
+            {row["rank"]: row["offset_ns"] for row in offsets if row["run"] == f"job{job}"},
+            {row["rank"]: row for row in stragglers if row["run"] == f"job{job}"},
+        )
+
+
+def _at_us(starts: list[list[int]]) -> list[list[int]]:
+    return [[1000 * number + late for late in row] for number, row in enumerate(starts)]
+
+
+def _check_job(
+    starts: list[list[int]], clocks: list[int], offsets: dict[int, int], answer: dict[int, dict[str, Any]]
+) -> None:
+    """Compare the offsets and stragglers of one job with a loop over its collectives."""
     assert offsets == {rank: clocks[0] - clock for rank, clock in enumerate(clocks)}
     waits, last, caused = Counter[int](), Counter[int](), Counter[int]()
-    for row in at_us:
+    for row in _at_us(starts):
         late = max(row)
         last[row.index(late)] += 1
         for rank, start in enumerate(row):
@@ -175,7 +195,6 @@ def test_offsets_come_back_and_waits_are_those_of_a_loop(
             caused[row.index(late)] += 1000 * (late - start)
     small = {rank for rank, offset in offsets.items() if 0 < abs(offset) <= 1000}  # such an offset is not applied
     if not small:
-        answer = {row["rank"]: row for row in memory.query("stragglers").to_pylist()}
         assert {rank: row["wait_ns"] for rank, row in answer.items()} == {rank: waits[rank] for rank in answer}
         assert {rank: row["times_last"] for rank, row in answer.items()} == {rank: last[rank] for rank in answer}
         assert {rank: row["caused_wait_ns"] for rank, row in answer.items()} == {rank: caused[rank] for rank in answer}
