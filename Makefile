@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 LOCK := requirements/lock.txt
 PARSER := src/tracelab/readers/kineto/parser
 WORKERS ?= 3
+check: WORKERS := 2
 
 unexport PYTHONDONTWRITEBYTECODE  # each of some thousand processes would compile what it imports
 
