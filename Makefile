@@ -16,7 +16,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
   $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 # More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py).
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: demo check test bench venv lint wheel parser sanitize fuzz docs docs-check site data clean help
