@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, last_at_most
+from tracelab.paths.columns import NONE, Array, last_at_most, run_starts
 from tracelab.paths.recording import CpuRows, GpuRows, Recording, Syncs
 from tracelab.paths.threads import Segments
 
@@ -311,12 +311,16 @@ def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array
     goes_on = np.where(same, np.append(resumed[1:], 0), np.iinfo(np.int64).max)
     silent_since = np.where(np.append(False, same[:-1]), np.append(0, done[:-1]), 0)
     process = process_of_thread[owner]
-    by_end = np.lexsort((done, process))
     span = segments.span
-    ends_key = process[by_end] * span + done[by_end]
+    ends_key = process * span + done
+    by_end = np.argsort(ends_key, kind="stable")
+    ends_key = ends_key[by_end]
     place = last_at_most(ends_key, process * span + resumed)
     chosen = np.full(len(first), -1)
-    seeking = np.arange(len(first))
+    has_others = np.zeros(int(process.max()) + 1, dtype=bool)  # whether several threads of the process work
+    threads = owner[run_starts(owner)]
+    has_others[process_of_thread[threads]] = np.bincount(process_of_thread[threads])[process_of_thread[threads]] > 1
+    seeking = np.flatnonzero(has_others[process])
     for back in range(_MOST_THREADS_BACK):
         at = place[seeking] - back
         other = by_end[np.maximum(at, 0)]

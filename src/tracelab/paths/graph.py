@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelab.paths import dependencies
-from tracelab.paths.columns import NONE, Array, numbers
+from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers, run_starts
 from tracelab.paths.recording import CpuRows, GpuRows, Recording, Relations, read_recording
 from tracelab.paths.threads import SILENT, Segments, divide_threads
 
@@ -293,12 +293,12 @@ def match_collectives(recording: Recording, relations: Relations) -> tuple[Array
     if not len(rows) or not gpu.count:
         return meeting, last
     place = _find_rows(recording, relations)[rows]
-    number, rank, last_rank = numbers(table, "number")[rows], numbers(table, "rank")[rows], last_rank[rows]
-    meeting[place[place >= 0]] = number[place >= 0]
-    late = rank == last_rank
-    row_of: dict[int, int] = dict(zip(number[late].tolist(), place[late].tolist(), strict=True))
+    number, late = numbers(table, "number")[rows], numbers(table, "rank")[rows] == last_rank[rows]
     known = place >= 0
-    last[place[known]] = [row_of.get(each, -1) for each in number[known].tolist()]
+    last_row = np.full(int(number.max()) + 1, -1)
+    last_row[number[late]] = place[late]
+    meeting[place[known]] = number[known]
+    last[place[known]] = last_row[number[known]]
     return meeting, last
 
 
@@ -307,14 +307,16 @@ def _find_rows(recording: Recording, relations: Relations) -> Array:
     gpu, table = recording.gpu, relations["collectives"]
     rank = numbers(table, "rank")
     start = recording.from_own_clocks(rank, numbers(table, "start_ns"))
-    device, stream = numbers(table, "device"), numbers(table, "stream")
-    near = np.flatnonzero(np.isin(gpu.start, start))
-    place = dict(
-        zip(
-            zip(*(column[near].tolist() for column in (gpu.rank, gpu.device, gpu.stream, gpu.start)), strict=True),
-            near.tolist(),
-            strict=True,
-        )
+    lanes = run_starts(gpu.lane)
+    stream_of_lane, wanted = joint_numbers(
+        [gpu.rank[lanes], gpu.device[lanes], gpu.stream[lanes]],
+        [rank, numbers(table, "device"), numbers(table, "stream")],
     )
-    wanted = zip(rank.tolist(), device.tolist(), stream.tolist(), start.tolist(), strict=True)
-    return np.array([place.get(key, -1) for key in wanted], dtype=np.int64)
+    span = int(gpu.start.max()) + 1
+    key = np.repeat(stream_of_lane, np.diff(lanes, append=gpu.count)) * span + gpu.start
+    order = np.argsort(key, kind="stable")
+    fits = (start >= 0) & (start < span)
+    wanted = np.where(fits, wanted * span + start, -1)
+    place = last_at_most(key[order], wanted)
+    row = order[np.maximum(place, 0)]
+    return np.where((place >= 0) & (key[row] == wanted), row, -1)

@@ -143,14 +143,14 @@ def read_recording(relations: Relations) -> Recording:
     sources, names = _number_sources(tables)
     clocks = _read_clocks(relations["collectives"])
     chosen, left_out = _choose_sources(tables, sources, clocks)
-    kept = {name: table.filter(pa.array(chosen[sources[name]])) for name, table in tables.items()}
+    kept = {name: _keep(table, chosen[sources[name]]) for name, table in tables.items()}
     aligned = {name: _align(table, "start_ns", clocks) for name, table in kept.items()}
     starts = [aligned[name] for name in ("gpu", "cpu") if len(aligned[name])]
     base = int(min(each.min() for each in starts)) if starts else 0
     for name in ("gpu", "cpu"):
         fits = aligned[name] - base < LONGEST_NS
         if not fits.all():
-            kept[name] = kept[name].filter(pa.array(fits))
+            kept[name] = _keep(kept[name], fits)
             aligned[name] = aligned[name][fits]
     processes = joint_numbers(*([numbers(kept[name], column) for column in ("rank", "pid")] for name in tables))
     place = dict(zip(tables, processes, strict=True))
@@ -168,6 +168,10 @@ def read_recording(relations: Relations) -> Recording:
         left_out,
         base,
     )
+
+
+def _keep(table: pa.Table, some: Array) -> pa.Table:
+    return table if some.all() else table.filter(pa.array(some))
 
 
 def _number_sources(tables: Mapping[str, pa.Table]) -> tuple[dict[str, Array], dict[int, tuple[int, str | None]]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracelab.paths.chains import Chains, find_chains
 from tracelab.paths.columns import NONE, Array, cells, last_at_most
 from tracelab.paths.graph import CAUSE, GAP, Graph
 
@@ -184,9 +185,11 @@ class _Replay:
         graph, threads = self.graph, self.threads
         first = graph.gpu_from
         rows, waits = len(self.start), len(threads.wait)
+        chains = self._find_chains()
         moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
-        event_time = np.concatenate([moments * 4, self.start * 4 + 1, self.meetings * 4 + 2])
-        order = cells(np.argsort(event_time, kind="stable"))
+        event_time = np.concatenate([moments * 4, self.start[chains.head] * 4 + 1, self.meetings * 4 + 2])
+        events = np.concatenate([np.arange(waits), chains.head + waits, np.arange(len(self.meetings)) + waits + rows])
+        order = cells(events[np.argsort(event_time, kind="stable")])
         new_moments, new_start, new_end = moments.copy(), self.start.copy(), self.end.copy()
         resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
         new_cause, new_before = np.zeros(rows, dtype=np.int64), np.full(rows, -1)
@@ -197,9 +200,13 @@ class _Replay:
         stream, stream_lag = cells(graph.stream_before), cells(self.stream_lag)
         launch, work, launch_lag = cells(self.launch_wait), cells(self.launch_work), cells(self.launch_lag)
         rest, duration, meeting = cells(self.rest), cells(self.duration), cells(self.meeting)
+        chain_last, chain_ns, chain_launch_ns = cells(chains.last), cells(chains.stream_ns), cells(chains.launch_ns)
         skipped = cells(self.change.unawaited[first:])
         entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
-        members = _members(self.meeting, len(self.meetings))
+        joined = np.flatnonzero(self.meeting >= 0)
+        joined = joined[np.argsort(self.meeting[joined], kind="stable")]
+        members = cells(joined)
+        bounds = cells(np.searchsorted(self.meeting[joined], np.arange(len(self.meetings) + 1)))
         own_wait, own_work = cells(threads.own_wait), cells(threads.own_work)
         awaited_row, other_wait = cells(threads.awaited_row), cells(threads.other_wait)
         other_work, thread_begins = cells(threads.other_work), cells(graph.start[threads.wait])
@@ -230,18 +237,62 @@ class _Replay:
                 moment = moment + rest[row] if why else begins[row]
                 causes[row], befores[row] = why, source
                 begins[row] = moment
-                ends[row] = moment + duration[row]
-                number = meeting[row]
-                if number >= 0 and moment > entered[number] and not skipped[row]:
-                    entered[number], last[number] = moment, row
+                moment += duration[row]
+                ends[row] = moment
+                if (place := chain_last[row]) != row:
+                    moment += chain_ns[row]
+                    if near >= 0 and (at := resumed[near] + chain_launch_ns[row]) > moment:
+                        moment = at
+                    ends[place] = moment
+                elif (number := meeting[row]) >= 0 and begins[row] > entered[number] and not skipped[row]:
+                    entered[number], last[number] = begins[row], row
             else:
                 number = event - waits - rows
+                joining = members[bounds[number] : bounds[number + 1]]
                 if entered[number] < 0:  # all of its ranks are left out
-                    entered[number] = min(begins[row] for row in members[number])
-                for row in members[number]:
+                    entered[number] = min(begins[row] for row in joining)
+                for row in joining:
                     ends[row] = max(begins[row], entered[number] + duration[row])
         timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))
+        self._time_followers(chains, timed)
         return self._rebuild(timed)
+
+    def _find_chains(self) -> Chains:
+        """Find rows that only the row behind waits for, and that wait only for the row before and for their launch.
+
+        All launches of a chain follow the same wait of a thread.
+        """
+        graph, rows = self.graph, np.arange(len(self.start))
+        after, before = self.waits
+        follows = graph.stream_before == rows - 1
+        skipping = graph.stream_before[(graph.stream_before >= 0) & ~follows]
+        awaited = self.threads.awaited_row
+        is_awaited, is_joined = np.zeros(len(rows), dtype=bool), self.meeting >= 0
+        for some in (before, awaited[awaited >= 0], skipping):
+            is_awaited[some] = True
+        follows[:1] = False
+        follows[after] = False
+        follows &= ~is_joined
+        follows[1:] &= ~is_joined[:-1] & ~is_awaited[:-1] & (self.launch_wait[1:] == self.launch_wait[:-1])
+        own_ns = self.rest + self.duration
+        return find_chains(follows, self.stream_lag + own_ns, self.launch_work + self.launch_lag + own_ns)
+
+    def _time_followers(self, chains: Chains, timed: "_Times") -> None:
+        """Time the rows of chains behind their first ones."""
+        if len(chains.head) == len(self.start):
+            return
+        near = self.launch_wait
+        launched = near >= 0
+        resumed = np.full(len(near), NONE)
+        resumed[launched] = timed.resumed[near[launched]]
+        end = chains.end_rows(timed.end, resumed)
+        row = np.flatnonzero(np.arange(len(near)) - np.repeat(chains.head, chains.length))
+        timed.end[row] = end[row]
+        on_stream = end[row - 1] + self.stream_lag[row]
+        called = np.where(launched, resumed + self.launch_work + self.launch_lag, NONE)[row]
+        timed.start[row] = np.maximum(on_stream, called) + self.rest[row]
+        timed.cause[row] = np.where(called > on_stream, _LAUNCH, _STREAM)
+        timed.before[row] = np.where(called > on_stream, near[row], row - 1)
 
     def _rebuild(self, timed: "_Times") -> Graph:
         """Return the graph with new times, and for each node what it waited for last in the replay."""
@@ -338,15 +389,6 @@ def _number_meetings(graph: Graph) -> tuple[Array, Array]:
     meeting = np.full(len(graph.meeting), -1)
     meeting[joined] = places
     return meeting, graph.entered[joined[first]] if len(values) else np.zeros(0, dtype=np.int64)
-
-
-def _members(meeting: Array, count: int) -> list[list[int]]:
-    """Return the rows of each collective."""
-    members: list[list[int]] = [[] for _ in range(count)]
-    rows = np.flatnonzero(meeting >= 0)
-    for row, number in zip(rows.tolist(), meeting[rows].tolist(), strict=True):
-        members[number].append(row)
-    return members
 
 
 def _sorted_waits(graph: Graph) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Compute the tables of critical paths from the rows of one run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import CAUSES, Graph, build_graph, first_of
-from tracelab.paths.recording import Relations
+from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
 
@@ -25,7 +25,8 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     path = walk_back(graph, window, check)
     rows = describe_path(graph, path, window).append_column("step", _repeat(step, len(path.node)))
     late_ns = unrecorded_ns(graph, path)
-    unknown = np.array([each == "unknown" for each in rows.column("class").to_pylist()], dtype=bool)
+    classes, names = classify(graph, path)
+    unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
     runs = pa.table(
         {
             "step": _repeat(step, 1),
@@ -44,7 +45,8 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
 
 def unrecorded_ns(graph: Graph, path: Path) -> int:
     """Return how long a path begins with time before the recording of its rank."""
-    if classify(graph, path)[0] != "unknown":
+    classes, names = classify(graph, path)
+    if names[classes[0]] != "unknown":
         return 0
     rank = graph.rank[path.node[0]]
     starts = [rows.start[rows.rank == rank] for rows in (graph.recording.gpu, graph.recording.cpu)]
@@ -64,28 +66,41 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     tid_of_thread = first_of(cpu.lane, cpu.tid)
     tid = np.full(len(node), NONE)
     tid[~is_gpu] = tid_of_thread[graph.segments.thread[node[~is_gpu]]]
-    gpu_rows = row[is_gpu]
-    op = graph.op[node]
+    gpu_rows, cpu_rows = row[is_gpu], row[~is_gpu]
+    name = np.empty(len(node), dtype=np.int64)
+    name[is_gpu] = gpu.name[gpu_rows]
+    name[~is_gpu] = _names_of(cpu, cpu_rows) + len(gpu.names)
+    classes, class_names = classify(graph, path)
     columns: dict[str, object] = {
         "number": np.arange(1, len(node) + 1),
         "rank": ranks,
         "source": [graph.recording.sources.get(rank) for rank in ranks.tolist()],
         "at_ns": path.start - window.start,
         "dur_ns": path.end - path.start,
-        "class": classify(graph, path),
-        "kind": [("gap" if gap else "gpu" if on_gpu else "cpu") for gap, on_gpu in zip(gaps, is_gpu, strict=True)],
-        "name": [
-            gpu.names[gpu.name[each]] if on_gpu else cpu.names[cpu.name[each]] if each >= 0 else None
-            for each, on_gpu in zip(row.tolist(), is_gpu.tolist(), strict=True)
-        ],
-        "op": [cpu.names[cpu.name[each]] if each >= 0 else None for each in op.tolist()],
+        "class": _texts(classes, class_names),
+        "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
+        "name": _texts(name, [*gpu.names, *cpu.names]),
+        "op": _texts(_names_of(cpu, graph.op[node]), cpu.names),
         "device": _nullable(_scatter(is_gpu, gpu.device[gpu_rows])),
         "stream": _nullable(_scatter(is_gpu, gpu.stream[gpu_rows])),
         "tid": _nullable(tid),
         "start_ns": graph.recording.to_own_clocks(ranks, path.start),
-        "cause": [CAUSES[each] for each in path.cause.tolist()],
+        "cause": _texts(path.cause, list(CAUSES)),
     }
     return pa.table(columns)
+
+
+def _names_of(cpu: CpuRows, rows: Array) -> Array:
+    """Return the number of the name of CPU rows; of -1, no row, that of the last name, which is NULL."""
+    none = np.full(len(rows), len(cpu.names) - 1)
+    return np.where(rows >= 0, cpu.name[rows], none) if cpu.count else none
+
+
+def _texts(numbers: Array, texts: Sequence[str | None]) -> "pa.Array[Any]":
+    """Return a column of texts of these numbers; -1 is the last text."""
+    place = np.where(numbers < 0, len(texts) - 1, numbers)
+    is_null = np.array([text is None for text in texts], dtype=bool)[place]
+    return pa.DictionaryArray.from_arrays(pa.array(place, pa.int32(), mask=is_null), pa.array(texts, pa.string()))
 
 
 def _scatter(some: Array, values: Array) -> Array:

@@ -44,11 +44,16 @@ def enclosing_rows(thread: Array, start: Array, end: Array) -> Array:
     """Return for each row the innermost row around it on its thread, -1 where there is none.
 
     Rows are sorted by thread and start, outer rows first. The row around one is the nearest before it that ends no
-    earlier. All rows look back at once, past a row that ends too early to that one's own candidate, so the number of
-    rounds is the logarithm of the number of siblings.
+    earlier. All rows within another one look back at once, past a row that ends too early to that one's own candidate,
+    so the number of rounds is the logarithm of the number of siblings.
     """
     candidate = np.arange(len(start)) - 1
-    waiting = np.arange(len(start))
+    if not len(start):
+        return candidate
+    key = thread * (int(end.max()) + 1) + end
+    inside = np.maximum.accumulate(key)[:-1] >= key[1:]  # else nothing before it on its thread ends as late
+    candidate[1:][~inside] = -1
+    waiting = np.flatnonzero(inside) + 1
     while len(waiting):
         near = candidate[waiting]
         off = (near >= 0) & (thread[near] != thread[waiting])

@@ -52,29 +52,27 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
     unknown = GAP["unknown"]
     stretches: list[tuple[int, int, int, int, int]] = []
     put = stretches.append
-    node, now, visited = window.node, window.end, set[int]()
-    begin = window.start
+    node, now, begin = window.node, window.end, window.start
+    reached = cells(np.zeros(len(graph.start), dtype=np.int64))  # when each node was reached last; time never stays 0
     while now > begin:
         start = since[node] if node >= 0 else now
         if node < 0:
             put((window.node if not stretches else stretches[-1][0], begin, now, unknown, 0))
             break
-        if now >= start and node not in visited:
+        if now >= start and reached[node] != now:
             following, moment, kind, why = before[node], bound[node], gap[node], cause[node]
         else:
             start, following, moment = starts[node], plain_before[node], plain_bound[node]
             kind, why = plain_gap[node], plain_cause[node]
-            if node in visited and (following in visited or now <= start):
+            if reached[node] == now and (now <= start or (following >= 0 and reached[following] == now)):
                 following, moment = -1, NONE
         if start < now:
             put((node, max(start, begin), now, 0, why))
             now = start
-            visited.clear()
         if NONE < moment < now and now > begin:
             put((node, max(moment, begin), now, kind or unknown, why))
             now = moment
-            visited.clear()
-        visited.add(node)
+        reached[node] = now
         if not len(stretches) % _CHECK_EVERY:
             check()
         if following < 0 and now > begin:
@@ -88,23 +86,28 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
 CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")
 
 
-def node_classes(graph: Graph) -> tuple[Array, list[str]]:
-    """Return a number for the class of each node's own time, and the class of each number."""
+def class_names(graph: Graph) -> list[str]:
+    """Return the class of each number of `node_classes`."""
+    return [*CPU_CLASSES, *(name or "unclassified" for name in graph.recording.gpu.classes)]
+
+
+def node_classes(graph: Graph, nodes: Array) -> Array:
+    """Return a number for the class of the own time of some nodes."""
     gpu, first = graph.recording.gpu, graph.gpu_from
-    names = [*CPU_CLASSES, *(name or "unclassified" for name in gpu.classes)]
-    unstarted = (graph.row[:first] < 0) & (graph.before[:first] < 0)
-    segments = np.select(
-        [graph.is_sync, graph.is_loader, graph.is_silent & unstarted, graph.is_silent], [3, 2, 4, 1], 0
+    is_gpu = nodes >= first
+    segment, row = nodes[~is_gpu], graph.row[nodes[is_gpu]]
+    classes = np.empty(len(nodes), dtype=np.int64)
+    unstarted = (graph.row[segment] < 0) & (graph.before[segment] < 0)
+    silent = graph.is_silent[segment]
+    classes[~is_gpu] = np.select(
+        [graph.is_sync[segment], graph.is_loader[segment], silent & unstarted, silent], [3, 2, 4, 1], 0
     )
-    rows = np.where(gpu.row_class < 0, len(gpu.classes) - 1, gpu.row_class) + len(CPU_CLASSES)
-    return np.concatenate([segments, rows]), names
+    own = gpu.row_class[row]
+    classes[is_gpu] = np.where(own < 0, len(gpu.classes) - 1, own) + len(CPU_CLASSES)
+    return classes
 
 
-def classify(graph: Graph, path: Path) -> list[str]:
-    """Return the class of each stretch of a path."""
-    numbers, names = node_classes(graph)
-    nodes = numbers[path.node]
-    return [
-        GAP_CLASSES[gap] if gap else names[number]
-        for number, gap in zip(nodes.tolist(), path.gap.tolist(), strict=True)
-    ]
+def classify(graph: Graph, path: Path) -> tuple[Array, list[str]]:
+    """Return a number for the class of each stretch of a path, and the class of each number."""
+    numbers = node_classes(graph, path.node) + len(GAP_CLASSES)
+    return np.where(path.gap > 0, path.gap, numbers), [*GAP_CLASSES, *class_names(graph)]

@@ -15,7 +15,7 @@ from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, no_change, replay, replays_exactly
 from tracelab.paths.steps import find_step_marks
-from tracelab.paths.walk import Window, classify, node_classes, walk_back, whole_window
+from tracelab.paths.walk import Window, class_names, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -83,9 +83,12 @@ def _check_params(params: Params) -> None:
 def path_totals(graph: Graph, window: Window, check: Callable[[], None]) -> Counter[str]:
     """Return the time on the critical path of a window by class."""
     path = walk_back(graph, window, check)
+    numbers, names = classify(graph, path)
+    spent = np.zeros(len(names), dtype=np.int64)
+    np.add.at(spent, numbers, path.end - path.start)
     totals: Counter[str] = Counter()
-    for name, dur_ns in zip(classify(graph, path), (path.end - path.start).tolist(), strict=True):
-        totals[name] += dur_ns
+    for number in np.unique(numbers).tolist():
+        totals[names[number]] += int(spent[number])
     return totals
 
 
@@ -105,7 +108,7 @@ def choose_nodes(graph: Graph, params: Params) -> Array:
     """Return for each node whether all filters choose it."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     chosen = np.ones(len(graph.start), dtype=bool)
-    classes, names = node_classes(graph)
+    classes, names = node_classes(graph, np.arange(len(graph.start))), class_names(graph)
     if params["class"] is not None:
         wanted = [_is_class(name, place, str(params["class"])) for place, name in enumerate(names)]
         chosen &= np.array(wanted, dtype=bool)[classes]

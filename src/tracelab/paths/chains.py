@@ -1,0 +1,61 @@
+"""Group rows that follow each other on a stream into chains, which a replay times as a whole."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracelab.paths.columns import NONE, Array
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Chains of rows: each row but the first waits for the one before it and for its own launch, and for no other row.
+
+    All launches of a chain follow the same moment of a thread. `head` is the first row of each chain and `length` its
+    number of rows; all other arrays are by row.
+    """
+
+    head: Array
+    length: Array
+    last: Array
+    """Of a row that begins a chain the chain's last row."""
+    stream_ns: Array
+    """Of a row that begins a chain the time from its end to the chain's end, if no launch is late."""
+    launch_ns: Array
+    """Of a row that begins a chain the least time from the moment that launches follow to the chain's end."""
+    behind: Array
+    """Time from the first row's end to a row's end, if no launch is late."""
+    launched: Array
+    """Time from the moment that launches follow to the end by its own launch, less `behind`; NONE of the first."""
+
+    def end_rows(self, end: Array, resumed: Array) -> Array:
+        """Return the ends of all rows, from those of the first rows and the moments that launches follow, else NONE."""
+        latest, step = self.launched.copy(), 1
+        place = np.arange(len(end)) - np.repeat(self.head, self.length)
+        while step < self.length.max(initial=1):  # the latest launch so far, of twice as many rows each time
+            np.maximum(latest[step:], latest[:-step], out=latest[step:], where=place[step:] >= step)
+            step *= 2
+        first: Array = np.repeat(end[self.head], self.length)
+        launched = (place > 0) & (resumed != NONE)
+        return self.behind + np.where(launched, np.maximum(first, resumed + latest), first)
+
+
+def find_chains(follows: Array, own_ns: Array, launched_ns: Array) -> Chains:
+    """Return the chains of rows, each with whether it belongs to the chain of the row before it.
+
+    `own_ns` is the time from the end of the row before to a row's own end, `launched_ns` that from the moment which
+    its launch follows.
+    """
+    rows = len(follows)
+    head = np.flatnonzero(~follows)
+    length = np.diff(head, append=rows)
+    total = np.cumsum(np.where(follows, own_ns, 0))
+    behind = total - np.repeat(total[head], length)
+    launched = np.where(follows, launched_ns - behind, NONE)
+    last, stream_ns, launch_ns = np.arange(rows), np.zeros(rows, dtype=np.int64), np.full(rows, NONE)
+    last[head] = head + length - 1
+    stream_ns[head] = behind[last[head]]
+    if rows:
+        several = length > 1
+        launch_ns[head[several]] = (np.maximum.reduceat(launched, head) + stream_ns[head])[several]
+    return Chains(head, length, last, stream_ns, launch_ns, behind, launched)
