@@ -28,18 +28,23 @@ set global asof_loop_join_threshold = 0;"""
 
 
 def connect(
-    store: Path, *, comments: bool = False, referenced: str | None = None, alignment: "Alignment | None" = None
+    store: Path,
+    *,
+    comments: bool = False,
+    referenced: str | None = None,
+    alignment: "Alignment | None" = None,
+    runs: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB with the views and macros of a store.
 
     `comments` adds comments on views and columns, a third of the opening time. `referenced` is SQL that covers all
     later queries; views and macros that it does not need are left out, which saves most of the rest. The views move
-    the times of ranks by the shifts of `alignment`. Raises NoDataError for a store without sources and StoreError for
-    one of another schema version or with damaged files.
+    the times of ranks by the shifts of `alignment`, and have only the rows of `runs` where these are given. Raises
+    NoDataError for a store without sources and StoreError for one of another schema version or with damaged files.
     """
     con = open_duckdb()
     with integrity.explain_read_errors(store):
-        for text in _session_sql(con, store, comments=comments, referenced=referenced, alignment=alignment):
+        for text in _session_sql(con, store, comments=comments, referenced=referenced, alignment=alignment, runs=runs):
             run_statements(con, text)
     return con
 
@@ -60,9 +65,12 @@ def _session_sql(
     comments: bool,
     referenced: str | None,
     alignment: "Alignment | None",
+    runs: Sequence[str] | None = None,
 ) -> list[str]:
     root = store.resolve()
     rows: StoredRows = _open_parquet_rows(con, root, store)
+    if runs is not None:
+        rows = RowsOfRuns(rows, tuple(runs))
     if alignment is not None:
         from tracelab.store.alignment import AlignedRows
 
@@ -172,6 +180,27 @@ class ParquetRows:
     def _glob(self, table: str) -> str:
         escaped = "".join(f"[{char}]" if char in "*?[" else char for char in self.root.as_posix())
         return _sql_literal(f"{escaped}/{table}/run=*/*.parquet")
+
+
+@dataclass(frozen=True)
+class RowsOfRuns:
+    """The stored rows of some runs."""
+
+    rows: "StoredRows"
+    runs: tuple[str, ...]
+
+    def has(self, table: str) -> bool:
+        """Return whether there may be rows of the table."""
+        return self.rows.has(table)
+
+    def select(self, table: str) -> str:
+        """Select all stored columns of these runs, and `filename`."""
+        names = ", ".join(map(_sql_literal, self.runs)) or "null"
+        return f"select * from ({self.rows.select(table)}) where run in ({names})"
+
+    def committed(self, table: str) -> str:
+        """Filter on `filename` that keeps the rows of committed sources."""
+        return self.rows.committed(table)
 
 
 class StoredRows(Protocol):
