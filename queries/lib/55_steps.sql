@@ -151,3 +151,76 @@ _events as (
 select lane as slot, start_ns, end_ns, dur_ns
 from running_depth('_events')
 where depth > 0;
+
+-- with_step(relation, steps): the rows of a relation of GPU rows (run, source, rank, pid, device, stream, correlation,
+-- start_ns, and any others, which stay) whose process has steps of steps_of(), each with its step_id: the step in whose range
+-- on the host it was launched, by any thread; without a recorded launch the step whose range on its stream it starts in;
+-- NULL for neither. As step_breakdown counts them.
+create or replace macro with_step(relation, steps) as table
+with _calls as (
+    select a.process, a.correlation, a.start_ns, case when a.start_ns < s.range_end_ns then s.id else 0 end as step_id
+    from with_process('api_calls', steps) as a
+    asof left join query_table(steps) as s on a.process = s.process and a.start_ns >= s.start_ns
+    where a.correlation is not null and a.api in ('runtime', 'driver') and has_valid_interval(a.start_ns, a.end_ns)
+),
+_launches as (
+    select process, correlation, nullif(arg_min(step_id, start_ns), 0) as step_id from _calls group by process, correlation
+),
+_marks as (  -- of steps with one name the one that began last before the range, else the first
+    select m.process, m.device, m.stream, m.start_ns, m.end_ns, coalesce(s.id, f.id) as step_id
+    from with_process('annotations', steps) as m
+    join (select process, name, min(id) as id from query_table(steps) group by process, name) as f using (process, name)
+    asof left join query_table(steps) as s on m.process = s.process and m.name = s.name and m.start_ns >= s.start_ns
+    where m.scope = 'gpu' and has_valid_interval(m.start_ns, m.end_ns)
+),
+_launched as (
+    select r.*, l.step_id as launch_step_id
+    from with_process(relation, steps) as r
+    left join _launches as l on r.process = l.process and r.correlation = l.correlation
+)
+select
+    r.* exclude (process, launch_step_id),
+    coalesce(launch_step_id, case when r.start_ns < m.end_ns then m.step_id end) as step_id
+from _launched as r
+asof left join _marks as m
+    on r.process = m.process and r.device is not distinct from m.device and r.stream is not distinct from m.stream
+    and r.start_ns >= m.start_ns;
+
+-- layers_in_steps(relation, slots): what runs on a device in each of its slots, also for other steps: of rows (lane,
+-- layer, start_ns, end_ns) that run at once the lowest layer counts, 0 to 2; 3 is time in which none runs. `slots` are as in
+-- layers_of_steps(). A row is one stretch of time in a slot.
+create or replace macro layers_in_steps(relation, slots) as table
+with _rows as not materialized (
+    select lane, start_ns, end_ns, 1::hugeint << (31 * layer) as depth
+    from query_table(relation)
+    where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
+),
+_events as (
+    select lane, start_ns as at_ns, depth as step, null::bigint as slot from _rows
+    union all
+    select lane, end_ns, -depth, null from _rows
+    union all
+    select lane, start_ns, 0, slot from query_table(slots)
+    union all
+    select lane, max(end_ns), 0, max(slot) + 1 from query_table(slots) group by lane
+),
+_sums as (
+    select
+        lane, at_ns,
+        lead(lane) over () as next_lane,
+        lead(at_ns) over () as next_ns,
+        sum(step) over (rows between unbounded preceding and current row) as depth,
+        max(slot) over (rows between unbounded preceding and current row) as slot
+    from (select lane, at_ns, step, slot from _events order by lane, at_ns)
+)
+select
+    slot,
+    next_ns - at_ns as dur_ns,
+    case
+        when depth & 2147483647 > 0 then 0
+        when (depth >> 31) & 2147483647 > 0 then 1
+        when (depth >> 62) & 2147483647 > 0 then 2
+        else 3
+    end as layer
+from _sums
+where lane = next_lane and next_ns > at_ns and slot % 2 = 0;
