@@ -9,6 +9,7 @@ from tracelab.errors import suggest_name
 
 _LINES = {
     "train": "Train one workload and record its run.",
+    "noise": "Record one workload several times, or two in turn.",
     "sweep": "Run a workload with every combination of settings.",
     "ceilings": "Measure the peak rates of this machine.",
 }

@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913 - one for each option
         return
     state.write_planned_runs(sweep, path)
     chosen = runner.select_cells(cells, states, only, redo)
-    interrupted = _run(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
+    interrupted = run_with_progress(chosen, runner.RunnerOptions(tuple(shlex.split(launcher))))
     states = {cell.run: state.cell_state(cell) for cell in cells}  # other processes may have run some of them
     again = "; interrupted; run the same command again to resume" if interrupted is not None else ""
     print_lines(f"{progress_table.count_states(states)}{again}", err=True)
@@ -92,7 +92,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.exceptions.Exit(1)
 
 
-def _run(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
+def run_with_progress(cells: "list[Cell]", means: "RunnerOptions") -> int | None:
     """Run cells and print the result of each; returns the signal that interrupted it, or None."""
     from tracelab.collect.process.launch import Interrupted
     from tracelab.collect.sweep import progress_table, runner

@@ -1,5 +1,6 @@
 """`tracelab collect train`: run one workload; its options are the fields of `collect.settings.Settings`."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -21,7 +22,8 @@ Examples:
 _INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
 
 
-def _options() -> list[click.Parameter]:
+def train_options() -> list[click.Parameter]:
+    """Return one option for each field of Settings."""
     hints, known = get_type_hints(Settings), default_options()
     return [
         _one(each.name, hints[each.name], known[each.name]) for each in fields(Settings) if each.name in OPTION_METADATA
@@ -55,7 +57,7 @@ def _kind(hint: Any, about: Any) -> "click.ParamType[Any]":  # noqa: ANN401
     return click.STRING
 
 
-@click.command(epilog=_EPILOG, params=_options())
+@click.command(epilog=_EPILOG, params=train_options())
 @click.argument("workload")
 def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Settings
     """Run WORKLOAD and write a run folder: settings, steps, memory, samples of the machine, and traces.
@@ -65,15 +67,21 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     """
     from tracelab.collect.train import train
 
-    for name, default in default_options().items():
-        if isinstance(default, dict):
-            values[name] = _pairs(name, values[name])
-    result = train(Settings(**values), report=lambda line: print_lines(line, err=True))
+    result = train(parse_settings(values), report=lambda line: print_lines(line, err=True))
     print_lines(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
     if result.interrupted is not None:
         raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
     if result.status != "ok":
         raise click.exceptions.Exit(1)
+
+
+def parse_settings(values: Mapping[str, Any]) -> Settings:
+    """Return the settings that the values of options mean; raises UsageError for a pair without NAME=VALUE."""
+    parsed = dict(values)
+    for name, default in default_options().items():
+        if isinstance(default, dict):
+            parsed[name] = _pairs(name, values.get(name, ()))
+    return Settings(**parsed)
 
 
 def _pairs(name: str, options: tuple[str, ...]) -> dict[str, str]:
