@@ -1,6 +1,6 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from tracelab.sql import sandbox
 from tracelab.store import execution, integrity, session
 
 if TYPE_CHECKING:
+    from tracelab.compare.result import ComparisonResult
     from tracelab.store.alignment import Alignment
 
 
@@ -126,6 +127,45 @@ class Lab:
     def queries(self) -> Titles:
         """Return the names of the library's queries with their titles."""
         return Titles({name: query.title for name, query in library.library().items()})
+
+    def compare(
+        self,
+        base: str | Sequence[str],
+        candidate: str | Sequence[str],
+        *,
+        noise: str | Sequence[str] = (),
+        fail_on: str | Sequence[str] = (),
+        noise_floor: float | None = None,
+        allow_different: Sequence[str] = (),
+        step_name: str | None = None,
+    ) -> "ComparisonResult":
+        """Compare recordings of two versions: `lab.compare("main-*", "branch-*", fail_on="step_time > 3%").verdict`.
+
+        A side is a run, a shell pattern of run names, or several of these. `noise` are recordings of one version that
+        measure the noise floor; `noise_floor` is a ratio that replaces 0.02 where there are none. The result has a row
+        for each metric. Raises NotComparableError where the sides differ in what `allow_different` does not name.
+        """
+        from tracelab.compare import comparison, fetch, gates
+        from tracelab.compare import noise as noise_floors
+        from tracelab.compare.result import ComparisonResult
+
+        stored = fetch.list_runs(self.store)
+
+        def expand(patterns: str | Sequence[str], option: str) -> tuple[str, ...]:
+            return comparison.expand_runs(stored, [patterns] if isinstance(patterns, str) else patterns, option)
+
+        request = comparison.Request(
+            expand(base, "--base-runs"),
+            expand(candidate, "--candidate-runs"),
+            expand(noise, "--noise-runs"),
+            tuple(map(gates.parse_gate, [fail_on] if isinstance(fail_on, str) else fail_on)),
+            noise_floors.ASSUMED_FLOOR if noise_floor is None else noise_floor,
+            tuple(allow_different),
+            step_name,
+        )
+        return ComparisonResult(
+            comparison.compare_runs(self.store, request, memory_limit=self.memory_limit, timeout_s=self.timeout_s)
+        )
 
     def doctor(self, run: str | None = None, *, verify: bool = False) -> Result:
         """Check the store, or one run of it: what may be wrong and what to do, the worst first.

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(?:sh|bash|console|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
-ENDS = re.compile(r"\s(?:[|<>;]|&&).*")
+FIRST = re.compile(r"""(?:'[^']*'|"[^"]*"|\s(?![|<>;]|&&)|\S)*""")
+"""A line up to a pipe, a redirection or another command, unless these are quoted."""
 
 
 def shown_commands() -> list[tuple[str, str]]:
@@ -25,8 +26,9 @@ def shown_commands() -> list[tuple[str, str]]:
         blocks = FENCED.findall(text) + [textwrap.dedent(block) for block in INDENTED.findall(FENCED.sub("", text))]
         for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
             command = line.strip().removeprefix("$ ").removeprefix("srun ")
-            if command.startswith("tracelab ") and "…" not in command:
-                commands.add((page.relative_to(ROOT).as_posix(), ENDS.sub("", command)))
+            first = FIRST.match(command)
+            if first and command.startswith("tracelab ") and "…" not in command:
+                commands.add((page.relative_to(ROOT).as_posix(), first[0]))
     return sorted(commands)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests import corpus
 from tracelab.client import Lab
+from tracelab.compare import writers
 from tracelab.ingest import pipeline
 from tracelab.output.units import Quantity, format_scaled
 
@@ -46,6 +47,12 @@ def test_the_difference_on_the_page_is_that_of_the_files(lab: Lab) -> None:
     assert told == shown
     assert (answer["memcpys", "DtoD"]["before_count"], answer["memcpys", "DtoD"]["after_count"]) == (596, 54)
     assert len(answer) == int(re.findall(r"some of the (\d+) rows", PAGE)[0])
+
+
+def test_the_comparison_on_the_page_is_that_of_the_files(lab: Lab) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "regressions.md").read_text("utf-8")
+    (shown,) = re.findall(r"<!-- comparison -->\n```text\n(.*?)```\n<!-- /comparison -->", page, re.DOTALL)
+    assert shown == writers.write_text(lab.compare("baseline", "nobroadcast").comparison, width=100)
 
 
 def test_sums_are_those_of_plain_sqlite(lab: Lab) -> None:

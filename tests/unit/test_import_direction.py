@@ -13,7 +13,7 @@ LAYERS = (
     {"export", "collect"},
     {"client", "__init__"},
     {"ingest"},
-    {"doctor", "plot"},
+    {"compare", "doctor", "plot"},
     {"readers", "sql"},
     {"query", "store"},
     {"output", "paths"},

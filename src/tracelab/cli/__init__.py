@@ -24,6 +24,7 @@ COMMANDS = {
     "ingest": "Store trace files, so that you can query them.",
     "query": "Run a query of the library, or one in a file of yours.",
     "sql": "Run one SELECT over the store; without arguments, start a shell.",
+    "compare": "Compare two versions: faster, slower or the same, as a gate for CI.",
     "doctor": "Report what may be wrong with the data, and what is missing.",
     "export": "Write a run as a trace for Perfetto's interface.",
     "view": "Show a run in Perfetto's interface, in a browser.",

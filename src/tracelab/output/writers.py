@@ -149,9 +149,9 @@ def _row_groups(batches: _Rows) -> Iterator[list[pa.RecordBatch]]:
 
 def _write_markdown(schema: pa.Schema, batches: _Rows, stream: BinaryIO) -> None:
     """Write a Markdown table with exact values; text is escaped, so that a name is neither markup nor HTML."""
-    heading = [_escape_markdown(name, inside_words=False) for name in schema.names]
+    heading = [escape_markdown(name, inside_words=False) for name in schema.names]
     alignment = ["---:" if is_numeric(field.type) else "---" for field in schema]
-    rows = ([_escape_markdown(text) for text in row] for row in _text_rows(batches))
+    rows = ([escape_markdown(text) for text in row] for row in _text_rows(batches))
     for line in itertools.chain([heading, alignment], rows):
         stream.write(("| " + " | ".join(line) + " |\n").encode())
 
@@ -162,7 +162,8 @@ def _text_rows(batches: _Rows) -> Iterator[list[str]]:
             yield [exact_text(value) for value in row]
 
 
-def _escape_markdown(text: str, *, inside_words: bool = True) -> str:
+def escape_markdown(text: str, *, inside_words: bool = True) -> str:
+    """Escape a text for a Markdown table; underscores too, unless they are inside words."""
     text = escape_controls(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*\[\]|~$_])" if inside_words else r"([\\`*\[\]|~$])", r"\\\1", text)
 

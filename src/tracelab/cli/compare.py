@@ -1,0 +1,153 @@
+"""`tracelab compare`: compare recordings of two versions, and fail where a regression is proven."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.output import check_writable, write_atomically
+from tracelab.errors import UsageError
+from tracelab.foreign_text import print_exact
+
+if TYPE_CHECKING:
+    from tracelab.compare.comparison import Comparison
+
+FORMATS = ("table", "markdown", "junit", "json")
+_WIDTH = 100
+_SUFFIXES = {".txt": "table", ".md": "markdown", ".markdown": "markdown", ".xml": "junit", ".json": "json"}
+
+_EPILOG = """\b
+Examples:
+  tracelab compare main branch
+  tracelab compare --base-runs 'main-*' --candidate-runs 'branch-*' --fail-on 'step_time > 3%'
+  tracelab compare main branch --noise-runs 'noise-*' --format markdown -o comment.md
+  tracelab compare main branch --fail-on 'peak_memory > 5%' --fail-on 'class:gemm > 2%' --strict
+
+\b
+Exit codes: 0; 1 where a gate of --fail-on fails, or the runs cannot be compared; 2 for a wrong request; 3 without data;
+4 where --strict is given and a gate (without gates: the verdict) is undecided.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("base", required=False)
+@click.argument("candidate", required=False)
+@click.option("--base-runs", metavar="PATTERN", multiple=True, help="Recordings of the base: names, or shell patterns.")
+@click.option("--candidate-runs", metavar="PATTERN", multiple=True, help="Recordings of the candidate.")
+@click.option(
+    "--noise-runs",
+    metavar="PATTERN",
+    multiple=True,
+    help="Recordings of one version, which measure the noise floor; `tracelab collect noise` makes them.",
+)
+@click.option(
+    "--noise-floor",
+    type=click.FloatRange(min=0),
+    metavar="PERCENT",
+    help="Effects up to this are no difference, where no noise runs measure it.  [default: 2]",
+)
+@click.option(
+    "--fail-on",
+    metavar="'METRIC > PERCENT%'",
+    multiple=True,
+    help="Exit with 1 where the metric provably grows by more; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 4 where a gate is undecided.")
+@click.option(
+    "--allow-different",
+    metavar="FACT",
+    multiple=True,
+    help="Compare although the sides differ in gpu, gpus, ranks, batch_size, shapes, …; repeatable.",
+)
+@click.option("--step-name", metavar="REGEX", help="A range is a step where this regular expression finds its name.")
+@click.option("--all", "everything", is_flag=True, help="List details below 1 % of the step too.")
+@click.option(
+    "--format", "fmt", type=click.Choice(FORMATS), help="Output format.  [default: by suffix of -o, else table]"
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write into this file."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file of -o.")
+@click.pass_context
+def command(  # noqa: PLR0913  one for each option
+    ctx: click.Context, /, base: str | None, candidate: str | None, *, base_runs: tuple[str, ...],
+    candidate_runs: tuple[str, ...], noise_runs: tuple[str, ...], noise_floor: float | None, fail_on: tuple[str, ...],
+    strict: bool, allow_different: tuple[str, ...], step_name: str | None, everything: bool, fmt: str | None,
+    output: Path | None, force: bool, store: str | None, memory_limit: str | None, timeout_s: float | None,
+) -> None:  # fmt: skip
+    """Compare CANDIDATE with BASE: is it faster, slower, or the same, and by how much?
+
+    Each side is one run, or several recordings of one version (--base-runs, --candidate-runs). From 4 recordings of
+    each side on, verdicts hold with at most 5 % of false alarms over all metrics together; with fewer, effects are
+    shown and the verdict is undecided. Metrics: step_time, gpu_time, exposed_communication, exposed_copies, idle,
+    peak_memory, class:CLASS, copy:DIRECTION, kernel:NAME, op:NAME (time on the CPU), op_gpu:NAME (time on the GPU).
+    """
+    if output == Path("-"):
+        output = None
+    chosen = fmt or _format_of(output)
+    if output is not None:
+        check_writable(output, force=force)
+    sides = [_side(name, runs, option) for name, runs, option in (
+        (base, base_runs, "base"), (candidate, candidate_runs, "candidate"),
+    )]  # fmt: skip
+
+    from tracelab.client import Lab
+    from tracelab.schema import store_path
+
+    lab = Lab(store_path(store), memory_limit, timeout_s)
+    comparison = lab.compare(
+        sides[0],
+        sides[1],
+        noise=noise_runs,
+        fail_on=fail_on,
+        noise_floor=None if noise_floor is None else noise_floor / 100,
+        allow_different=allow_different,
+        step_name=step_name,
+    ).comparison
+    text = _render(comparison, chosen, strict=strict, everything=everything)
+    if output is not None:
+        write_atomically(output, partial(_write, text.encode()), force=force)
+    else:
+        print_exact(text.removesuffix("\n"))
+    ctx.exit(comparison.exit_code(strict=strict))
+
+
+command.params += [options.STORE, *options.LIMITS]
+
+
+def _side(name: str | None, patterns: tuple[str, ...], side: str) -> tuple[str, ...]:
+    """Return the names and patterns of one side. Raises UsageError for none, and for both forms."""
+    if (name is None) == (not patterns):
+        raise UsageError(f"name the {side}: {side.upper()}, or --{side}-runs PATTERN")
+    return patterns or (str(name),)
+
+
+def _write(content: bytes, stream: BinaryIO) -> None:
+    stream.write(content)
+
+
+def _format_of(output: Path | None) -> str:
+    if output is None:
+        return "table"
+    try:
+        return _SUFFIXES[output.suffix.lower()]
+    except KeyError as error:
+        raise UsageError(
+            f"{output}: no format has this suffix; use {', '.join(_SUFFIXES)}, or name a --format"
+        ) from error
+
+
+def _render(comparison: "Comparison", fmt: str, *, strict: bool, everything: bool) -> str:
+    from tracelab.compare import writers
+
+    match fmt:
+        case "markdown":
+            return writers.write_markdown(comparison, everything=everything)
+        case "junit":
+            return writers.write_junit(comparison, strict=strict)
+        case "json":
+            return writers.write_json(comparison, strict=strict)
+    return writers.write_text(comparison, everything=everything, width=shutil.get_terminal_size((_WIDTH, 24)).columns)

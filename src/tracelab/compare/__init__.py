@@ -1,0 +1,1 @@
+"""Compare recordings of two versions of a program: effects with intervals, verdicts, gates."""

@@ -1,0 +1,167 @@
+"""Compare the facts of two sides: what forbids a comparison, and what differs and is allowed to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tracelab.compare.recordings import Recording
+from tracelab.errors import TracelabError
+
+REQUIRED = {
+    "gpu": "record both on one GPU model",
+    "gpus": "record both with as many GPUs",
+    "ranks": "record both with as many ranks",
+    "world_size": "record both with as many ranks",
+    "workload": "record both with one workload",
+    "model": "record both with one model",
+    "dataset": "record both with one data set",
+    "batch_size": "record both with one batch size",
+    "global_batch_size": "record both with one batch size",
+    "image_size": "record both with one image size",
+}
+"""Facts that must be alike where both sides record them, and what to do where they are not."""
+SHAPES = "shapes"
+ALLOWABLE = (*REQUIRED, SHAPES)
+_LISTED = (
+    *("program", "precision", "optimizer", "parallelism", "workers", "profiler", "recorded", "complete", "host"),
+    *("driver", "cuda_version", "torch_version", "git_commit", "sm_clock_hz"),
+)
+"""Facts that may differ: a difference is listed, as it may be the reason of an effect."""
+_SAME_CLOCK_RATIO = 0.02
+LEAST_ALIKE_SHAPES = 0.5
+"""Two sides with fewer of their common ops' calls on inputs of the same shapes do other work."""
+_LABELS = {
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "dataset": "data set",
+    "recorded": "what is recorded",
+    "complete": "recordings complete",
+    "driver": "GPU driver",
+    "cuda_version": "CUDA",
+    "torch_version": "torch",
+    "git_commit": "commit",
+    "sm_clock_hz": "GPU clock",
+    SHAPES: "calls with inputs of the same shapes",
+}
+
+
+class NotComparableError(TracelabError):
+    """The recordings differ in what a comparison would measure instead of the change."""
+
+
+@dataclass(frozen=True)
+class FactRow:
+    """One fact of both sides."""
+
+    fact: str
+    verdict: str
+    """same, different, or unknown where a side does not record it."""
+    base: str | None
+    candidate: str | None
+    allowed: bool
+    """Whether a difference of it would have forbidden the comparison, and was allowed."""
+
+    @property
+    def label(self) -> str:
+        """The fact in words."""
+        return label_of(self.fact)
+
+
+def label_of(fact: str) -> str:
+    """Return a fact in words."""
+    return _LABELS.get(fact, fact.replace("_", " "))
+
+
+def compare_facts(
+    base: Sequence[Recording], candidate: Sequence[Recording], shapes: pl.DataFrame, allowed: Iterable[str] = ()
+) -> list[FactRow]:
+    """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed."""
+    permitted = set(allowed)
+    rows, problems = [], []
+    for fact in (*REQUIRED, *_LISTED):
+        verdict, texts = _compare(fact, base, candidate)
+        if texts == (None, None):
+            continue
+        forbidden = verdict == "different" and fact in REQUIRED
+        if forbidden and fact not in permitted:
+            problems.append((fact, f"{label_of(fact)} {texts[0]} against {texts[1]}", REQUIRED[fact]))
+        rows.append(FactRow(fact, verdict, *texts, allowed=forbidden))
+    alike = alike_shapes(shapes, [each.run for each in base], [each.run for each in candidate])
+    if alike is not None:
+        forbidden = alike < LEAST_ALIKE_SHAPES
+        text = f"{alike:.0%}".replace("%", " %")
+        if forbidden and SHAPES not in permitted:
+            problems.append(
+                (
+                    SHAPES,
+                    f"only {text} of the calls of common ops have inputs of the same shapes",
+                    "record the same inputs",
+                )
+            )
+        rows.append(FactRow(SHAPES, "different" if forbidden else "same", text, text, allowed=forbidden))
+    if problems:
+        what = "; ".join(problem for _, problem, _ in problems)
+        todo = ", ".join(dict.fromkeys(action for _, _, action in problems))
+        options = " ".join(f"--allow-different {fact}" for fact, _, _ in problems)
+        raise NotComparableError(f"base and candidate cannot be compared: {what}; {todo}, or add {options}")
+    return rows
+
+
+def _compare(
+    fact: str, base: Sequence[Recording], candidate: Sequence[Recording]
+) -> tuple[str, tuple[str | None, str | None]]:
+    """Compare the values of a fact: same where all recordings have one, unknown where a side has none."""
+    sides = [_values(fact, side) for side in (base, candidate)]
+    texts = [", ".join(_format(fact, value) for value in side) if side else None for side in sides]
+    if not all(sides):
+        return "unknown", (texts[0], texts[1])
+    if fact == "sm_clock_hz":
+        low, high = min(map(min, sides)), max(map(max, sides))
+        return "same" if high - low <= _SAME_CLOCK_RATIO * low else "different", (texts[0], texts[1])
+    same = sides[0] == sides[1] and len(sides[0]) == 1
+    return "same" if same else "different", (texts[0], texts[1])
+
+
+def _values(fact: str, side: Sequence[Recording]) -> list[Any]:
+    values = {each.facts.get(fact) for each in side} - {None}
+    return sorted(values, key=str)
+
+
+def _format(fact: str, value: Any) -> str:  # noqa: ANN401  any fact
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value / 1e6:.0f} MHz" if fact == "sm_clock_hz" else str(value)
+
+
+def alike_shapes(shapes: pl.DataFrame, base: Sequence[str], candidate: Sequence[str]) -> float | None:
+    """Return the share of calls of ops of both sides whose inputs have shapes of both; None where none is recorded.
+
+    Recordings differ in length, so the calls of each op are shares of its calls on that side.
+    """
+    sides = [_shape_shares(shapes, runs) for runs in (base, candidate)]
+    ops = sides[0].keys() & sides[1].keys()
+    if not ops:
+        return None
+    weights = {op: min(side[op][0] for side in sides) for op in ops}
+    alike = 0.0
+    for op, weight in weights.items():
+        first, second = (side[op][1] for side in sides)
+        alike += weight * sum(min(share, second.get(shape, 0.0)) for shape, share in first.items())
+    return alike / sum(weights.values())
+
+
+def _shape_shares(shapes: pl.DataFrame, runs: Sequence[str]) -> dict[str, tuple[float, Mapping[str, float]]]:
+    """Return for each op its share of all calls, and of its calls the share of each list of shapes."""
+    if not shapes.height:
+        return {}
+    calls: dict[str, dict[str, float]] = {}
+    rows = shapes.filter(pl.col("run").is_in(list(runs))).group_by("op", "input_shapes").agg(pl.col("calls").sum())
+    for op, shape, count in rows.rows():
+        calls.setdefault(op, {})[shape] = float(count)
+    total = sum(sum(each.values()) for each in calls.values())
+    return {
+        op: (sum(each.values()) / total, {shape: count / sum(each.values()) for shape, count in each.items()})
+        for op, each in calls.items()
+    }

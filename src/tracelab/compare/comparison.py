@@ -1,0 +1,296 @@
+"""Compare two sides of a store: fetch recordings, check that they are comparable, match kernels, decide."""
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from tracelab.compare import comparability, fetch, metrics, recordings
+from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
+from tracelab.compare.kernel_matching import Kernel, Launch, Matching, match_kernels
+from tracelab.compare.noise import ASSUMED_FLOOR
+from tracelab.compare.recordings import RANGES, RECORDED, WHOLE, Recording
+from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series, judge
+from tracelab.errors import NoDataError, UsageError
+from tracelab.query import execute
+
+_HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
+"""Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
+_LEAST_MEASURED = 2
+_LEAST_MATCHED = 0.5
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compare, and how."""
+
+    base: tuple[str, ...]
+    candidate: tuple[str, ...]
+    noise: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    assumed_floor: float = ASSUMED_FLOOR
+    allow_different: tuple[str, ...] = ()
+    step_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer: one row a metric, and what it rests on."""
+
+    request: Request
+    unit: str
+    """What the values are of: steps of ranges, steps of run folders, or whole recordings."""
+    steps: tuple[tuple[int, ...], tuple[int, ...]]
+    """Steps that count of each recording of base and candidate."""
+    rows: tuple[MetricRow, ...]
+    facts: tuple[comparability.FactRow, ...]
+    matching: Matching
+    gates: tuple[GateResult, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def main(self) -> MetricRow:
+        """The row that the verdict of the whole comparison is of: step time, or what stands for it."""
+        return self.rows[0]
+
+    @property
+    def verdict(self) -> str:
+        """faster, slower, same or undecided."""
+        return self.main.verdict
+
+    def exit_code(self, *, strict: bool) -> int:
+        """Return 1 if a gate fails, 4 if one is undecided and `strict`, else 0; without gates the verdict counts."""
+        verdicts = [each.verdict for each in self.gates]
+        if FAILED in verdicts:
+            return 1
+        undecided = UNDECIDED in verdicts if verdicts else self.verdict == UNDECIDED
+        return UNDECIDED_EXIT if undecided and strict else 0
+
+
+UNDECIDED_EXIT = 4
+"""The exit code of --strict where a gate is undecided."""
+
+
+def expand_runs(stored: Sequence[str], patterns: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return the runs that shell patterns match, in order. Raises NoDataError for a pattern that matches none."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matching = fnmatch.filter(stored, pattern) if any(each in pattern for each in "*?[") else []
+        if not matching and pattern not in stored:
+            if matching or any(each in pattern for each in "*?["):
+                raise NoDataError(f"{option} {pattern}: the store has no such run; it has {execute.list_first(stored)}")
+            execute.check_run(stored, pattern)
+        found |= dict.fromkeys(matching or [pattern])
+    return tuple(found)
+
+
+def compare_runs(
+    store: Path, request: Request, *, memory_limit: str | None = None, timeout_s: float | None = None
+) -> Comparison:
+    """Compare the runs of a request. Raises NotComparableError, UsageError, and NoDataError."""
+    _check_request(request)
+    runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+    with fetch.open_source(
+        store, runs, step_name=request.step_name, memory_limit=memory_limit, timeout_s=timeout_s
+    ) as source:
+        return compare_source(source, request)
+
+
+def compare_source(source: fetch.Source, request: Request) -> Comparison:
+    """Compare the runs of a request, from an open source of their rows."""
+    answers = source.answers()
+    runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+    unit, every = recordings.build_recordings(answers, runs)
+    by_run = {each.run: each for each in every}
+    base, candidate, noise = (
+        [by_run[run] for run in side] for side in (request.base, request.candidate, request.noise)
+    )
+    facts = comparability.compare_facts(base, candidate, answers.op_shapes, request.allow_different)
+    if noise:
+        _check_noise(base, noise, answers, request)
+    keys = {(str(name), str(key), str(cls)) for name, key, cls in _kernel_names(answers)}
+    matching = _match(source, unit, base, candidate, keys)
+    sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
+    noise_series = _matched_series(noise, matching, 0)
+    notes = _notes(unit, matching, base, candidate, facts)
+    names = _metric_names(sides[0], sides[1], mixed_profilers=_mixes_profilers(facts))
+    for gate in request.gates:
+        metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
+    rows = judge(
+        names,
+        sides[0],
+        sides[1],
+        noise_runs=noise_series,
+        assumed_floor=request.assumed_floor,
+        declared=[gate.metric for gate in request.gates],
+    )
+    if not rows:
+        raise NoDataError("base and candidate have no metric in common; record both with one profiler")
+    return Comparison(
+        request,
+        unit,
+        (tuple(each.steps for each in base), tuple(each.steps for each in candidate)),
+        tuple(rows),
+        tuple(facts),
+        matching,
+        tuple(check_gate(gate, rows) for gate in request.gates),
+        tuple(notes),
+    )
+
+
+def _check_request(request: Request) -> None:
+    """Raise UsageError for sides that share a run, and for too few recordings to measure noise."""
+    if shared := set(request.base) & set(request.candidate):
+        raise UsageError(f"{min(shared)} is in base and candidate; name different runs")
+    if request.noise and len(request.noise) < _LEAST_MEASURED:
+        raise UsageError(f"--noise-runs matches one run, {request.noise[0]}; the noise shows from 2 recordings on")
+    for fact in request.allow_different:
+        if fact not in comparability.ALLOWABLE:
+            raise UsageError(f"--allow-different {fact}: expected one of {', '.join(comparability.ALLOWABLE)}")
+
+
+def _check_noise(
+    base: Sequence[Recording], noise: Sequence[Recording], answers: fetch.Answers, request: Request
+) -> None:
+    """Refuse recordings of noise that are of other work than the base."""
+    try:
+        comparability.compare_facts(base, noise, answers.op_shapes, request.allow_different)
+    except comparability.NotComparableError as error:
+        raise comparability.NotComparableError(str(error).replace("candidate", "noise runs", 1)) from error
+
+
+def _kernel_names(answers: fetch.Answers) -> list[tuple[object, object, object]]:
+    if not answers.gpu_rows.height:
+        return []
+    kernels = answers.gpu_rows.filter(answers.gpu_rows["kind"] == "kernel").drop_nulls("name")
+    return [tuple(row) for row in kernels.select("name", "key", "class").unique(subset="name").sort("name").rows()]
+
+
+def _match(
+    source: fetch.Source,
+    unit: str,
+    base: Sequence[Recording],
+    candidate: Sequence[Recording],
+    keys: set[tuple[str, str, str]],
+) -> Matching:
+    """Match the kernels of both sides, by the launches of a step in the middle of their first recordings."""
+    known = {name: (key, cls) for name, key, cls in keys}
+    kernels = []
+    for side in (base, candidate):
+        totals: dict[str, list[float]] = {}
+        for each in side:
+            for metric, steps in each.series.items():
+                if metric.startswith("kernel:"):
+                    totals.setdefault(metric.removeprefix("kernel:"), []).append(float(np.mean(steps)))
+        kernels.append(
+            [
+                Kernel(name, *known[name], fmean([*values, *[0.0] * (len(side) - len(values))]))
+                for name, values in totals.items()
+            ]
+        )
+
+    def launches() -> tuple[list[Launch], list[Launch]]:
+        first, second = (_launches(source, side[0]) for side in (base, candidate))
+        return first, second
+
+    return match_kernels(kernels[0], kernels[1], launches if unit == RANGES else None)
+
+
+def _launches(source: fetch.Source, recording: Recording) -> list[Launch]:
+    if recording.lane is None:
+        return []
+    place = recording.places[len(recording.places) // 2]
+    frame = source.launches(recording.run, *recording.lane, place)
+    return [
+        Launch(
+            str(row["name"]),
+            str(row["class"]),
+            int(row["blocks"] or 0),
+            row["op"],
+            row["op_call"],
+            row["input_shapes"],
+            row["range_name"],
+            float(row["dur_ns"]),
+        )
+        for row in frame.to_dicts()
+    ]
+
+
+def _matched_series(side: Sequence[Recording], matching: Matching, number: int) -> list[Series]:
+    """Return the series of each recording, its kernels under the names of their matches."""
+    found: list[Series] = []
+    for each in side:
+        series = {name: steps for name, steps in each.series.items() if not name.startswith("kernel:")}
+        for match in matching.matches:
+            names = (match.base, match.candidate)[number]
+            parts = [each.series[f"kernel:{name}"] for name in names if f"kernel:{name}" in each.series]
+            if parts:
+                series[f"kernel:{match.label}"] = np.sum(parts, axis=0)
+        found.append(series)
+    return found
+
+
+def _metric_names(base: Sequence[Series], candidate: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
+    """Return the names of all metrics: those of the step first, then by family and by name.
+
+    What only one side records is left out: ops of a profiler that records none are no ops that were removed.
+    """
+    named = [{name for each in side for name in each} for side in (base, candidate)]
+    families = [{metrics.family_of(name) for name in names} for names in named]
+    names = {name for name in named[0] | named[1] if metrics.family_of(name) in families[0] & families[1]}
+    if mixed_profilers:
+        names = {name for name in names if name not in _HOST_METRICS and metrics.family_of(name) != "op"}
+    order = ["headline", *metrics.FAMILIES]
+    headline = list(metrics.HEADLINE)
+
+    def place(name: str) -> tuple[int, int, str]:
+        family = metrics.family_of(name)
+        return order.index(family), headline.index(name) if family == "headline" else 0, name
+
+    return sorted(names, key=place)
+
+
+def _mixes_profilers(facts: Sequence[comparability.FactRow]) -> bool:
+    return any(each.fact == "profiler" and each.verdict == "different" for each in facts)
+
+
+def _notes(
+    unit: str,
+    matching: Matching,
+    base: Sequence[Recording],
+    candidate: Sequence[Recording],
+    facts: Sequence[comparability.FactRow],
+) -> list[str]:
+    """Return sentences about what limits the comparison."""
+    notes = []
+    if matching.shares and min(matching.matched) < _LEAST_MATCHED:
+        notes.append(
+            f"Only {min(matching.matched) * 100:.0f} % of the kernel time is matched: the sides may do different work."
+        )
+    if unit == WHOLE:
+        notes.append(
+            "Not all recordings have steps, so whole recordings are compared, which means little unless all did the "
+            "same work; mark steps with record_function('step 1') or NVTX ranges, or pass --step-name."
+        )
+    if unit == RECORDED:
+        notes.append(
+            "The recordings have step times of their run folders and no traces of steps, so only these are compared."
+        )
+    if min(len(base), len(candidate)) < LEAST_RECORDINGS:
+        notes.append(
+            f"Below {LEAST_RECORDINGS} recordings of each side no verdict is possible: how much recordings of one "
+            "version differ is not known. Intervals are those of blocks of steps, so they show what varies within the "
+            "recordings."
+        )
+    if _mixes_profilers(facts):
+        notes.append(
+            "Two profilers recorded the sides, and each slows down the host by its own measure: step time, idle time, "
+            "exposed time and ops are not compared."
+        )
+    allowed = [each.label for each in facts if each.allowed]
+    if allowed:
+        notes.append(f"Compared although the sides differ in {', '.join(allowed)}: effects include these differences.")
+    return notes

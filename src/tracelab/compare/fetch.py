@@ -1,0 +1,123 @@
+"""Fetch what is compared of some runs with SQL: steps, GPU rows, ops, memory, and the facts of each recording."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from tracelab.errors import NoDataError
+from tracelab.query import execute, library
+from tracelab.resources import QUERIES
+from tracelab.store import execution, integrity, session
+
+_FOLDER = QUERIES / "compare"
+_LIBRARY = ("step_breakdown", "gpu_breakdown", "memory_peak")
+_MEMORY_PEAKS = """\
+select run, max(allocated_bytes) as peak_bytes, max(device is not null) as has_device
+from memory_peaks
+group by run"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The rows of all runs, from the queries of the library and from queries/compare."""
+
+    facts: pl.DataFrame
+    breakdown: pl.DataFrame
+    windows: pl.DataFrame
+    gpu_breakdown: pl.DataFrame
+    gpu_rows: pl.DataFrame
+    gpu_windows: pl.DataFrame
+    host_ops: pl.DataFrame
+    recorded_steps: pl.DataFrame
+    memory: pl.DataFrame
+    memory_peaks: pl.DataFrame
+    op_shapes: pl.DataFrame
+
+
+class Source:
+    """A session with the rows of the compared runs, and how to run its statements."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, step_name: str | None = None, timeout_s: float | None = None
+    ) -> None:
+        self._con = con
+        self._deadline = execution.Deadline(timeout_s)
+        default = next(param.default for param in library.find("step_breakdown").params if param.name == "step_name")
+        self._step_name = step_name if step_name is not None else str(default)
+
+    def answers(self) -> Answers:
+        """Fetch everything that is compared."""
+        return Answers(
+            facts=self._own("facts"),
+            breakdown=self._library("step_breakdown", step_name=self._step_name),
+            windows=self._own("windows"),
+            gpu_breakdown=self._library("gpu_breakdown"),
+            gpu_rows=self._own("gpu_rows"),
+            gpu_windows=self._own("gpu_windows"),
+            host_ops=self._own("host_ops"),
+            recorded_steps=self._own("recorded_steps"),
+            memory=self._library("memory_peak"),
+            op_shapes=self._own("op_shapes"),
+            memory_peaks=self._run(lambda: self._con.sql(_MEMORY_PEAKS).to_arrow_table()),
+        )
+
+    def launches(self, run: str, rank: int, device: int | None, place: int) -> pl.DataFrame:
+        """Fetch the kernels of one step of a rank and device in the order of their starts."""
+        return self._own("launches", run=run, rank=rank, device=device, place=place)
+
+    def _own(self, name: str, **params: object) -> pl.DataFrame:
+        text = _own_sql(name)
+        values = {"step_name": self._step_name, **params}
+        bound = {key: value for key, value in values.items() if f"${key}" in text}
+        return self._run(lambda: self._con.sql(text, params=bound).to_arrow_table())
+
+    def _library(self, name: str, **params: str | None) -> pl.DataFrame:
+        query = library.find(name)
+
+        def run() -> pa.Table:
+            try:
+                return execute.run(self._con, query, params)
+            except NoDataError:  # nothing of this kind is recorded
+                return pa.table({column: pa.nulls(0) for column in query.columns})
+
+        return self._run(run)
+
+    def _run(self, work: Callable[[], pa.Table]) -> pl.DataFrame:
+        with execution.translate_errors():
+            return pl.DataFrame(execution.run_interruptible(self._con, work, self._deadline))
+
+
+@contextmanager
+def open_source(
+    store: Path,
+    runs: Sequence[str],
+    *,
+    step_name: str | None = None,
+    memory_limit: str | None = None,
+    timeout_s: float | None = None,
+) -> Iterator[Source]:
+    """Open a store with the rows of these runs only."""
+    texts = [_own_sql(path.stem) for path in sorted(_FOLDER.glob("*.sql"))]
+    texts += [execute.referenced_sql(library.find(name)) for name in _LIBRARY]
+    with session.connect(store, referenced="\n".join([*texts, _MEMORY_PEAKS]), runs=runs) as con:
+        con.execute("set enable_progress_bar = false").fetchall()
+        execution.limit_memory(con, memory_limit)
+        with integrity.explain_read_errors(store):
+            yield Source(con, step_name, timeout_s)
+
+
+def list_runs(store: Path) -> list[str]:
+    """Return the names of all runs of a store."""
+    with session.connect(store, referenced="sources") as con, integrity.explain_read_errors(store):
+        return execute.stored_runs(con)
+
+
+@cache
+def _own_sql(name: str) -> str:
+    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")

@@ -1,0 +1,78 @@
+"""The metrics that are compared: their names, families, units, and one value of each recording."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracelab.errors import UsageError, suggest_close
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+HEADLINE = {
+    "step_time": "time of a step on the host, from its start to the next one's",
+    "window_time": "time of the whole recording, where it has no steps",
+    "gpu_time": "time in which a GPU row of the step ran",
+    "exposed_communication": "time of a step in which a GPU communicates and does not compute",
+    "exposed_copies": "time of a step in which a GPU copies, and neither computes nor communicates",
+    "idle": "time of a step in which a GPU runs nothing",
+    "peak_memory": "most memory allocated, of the fullest device",
+}
+"""Metrics of a whole step, and what each is."""
+
+FAMILIES = {
+    "class": "kernels of a class, such as class:gemm; durations added up",
+    "copy": "copies of a direction, or memsets: copy:HtoD",
+    "op_gpu": "GPU rows that an op launches itself: op_gpu:aten::mm",
+    "op": "an op on the CPU, without the ops inside it: op:aten::mm",
+    "kernel": "one kernel, matched between base and candidate: kernel:NAME",
+}
+"""Families of metrics whose names have a prefix, and what each is."""
+
+_MOST_LISTED = 12
+
+
+def family_of(metric: str) -> str:
+    """Return the family of a metric: headline, or its prefix."""
+    prefix, colon, _ = metric.partition(":")
+    return prefix if colon and prefix in FAMILIES and metric not in HEADLINE else "headline"
+
+
+def is_memory(metric: str) -> bool:
+    """Return whether a metric counts bytes; the others are times."""
+    return metric == "peak_memory"
+
+
+def median(steps: Array) -> float:
+    """Return the median of the steps that are known; some microseconds faster than NumPy's for few steps."""
+    if len(steps) == 1:
+        return float(steps[0])
+    ordered = np.sort(steps)  # what is unknown comes last
+    known = len(ordered) - int(np.isnan(ordered[-1]) and np.isnan(ordered).sum())
+    return float(ordered[(known - 1) // 2] + ordered[known // 2]) / 2 if known else float("nan")
+
+
+def needs_mean(series: Sequence[Array], medians: Sequence[float]) -> bool:
+    """Return whether a metric is 0 in half of the steps of any recording, so that its median would hide the rest."""
+    return any(value == 0 and np.nansum(each) > 0 for each, value in zip(series, medians, strict=True))
+
+
+def summarize(steps: Array, *, mean: bool) -> float:
+    """Return the value of a recording, or of a block of its steps: the median, or the mean."""
+    return float(np.nanmean(steps)) if mean else median(steps)
+
+
+def check_known(metric: str, known: Iterable[str], option: str) -> None:
+    """Raise UsageError with the metrics of the recordings if none has this name."""
+    names = list(known)
+    if metric in names:
+        return
+    hint = suggest_close("", metric, names)
+    plain = [name for name in names if family_of(name) == "headline"]
+    listed = [", ".join(plain)]
+    for family in FAMILIES:
+        members = sorted(name for name in names if family_of(name) == family)
+        rest = f" and {len(members) - _MOST_LISTED:,} more" if len(members) > _MOST_LISTED else ""
+        if members:
+            listed.append(", ".join(members[:_MOST_LISTED]) + rest)
+    raise UsageError(f"{option}: no metric {metric!r} in these recordings{hint}; they have {'; '.join(listed)}")

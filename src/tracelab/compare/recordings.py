@@ -1,0 +1,243 @@
+"""Turn the rows of each run into a recording: the values of every metric in every step that counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracelab.compare.fetch import Answers
+from tracelab.errors import NoDataError
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+RANGES, RECORDED, WHOLE = "ranges", "recorded", "whole"
+"""What a value is of: a step that a range marks, a step of a run folder, or the whole recording."""
+_LEAST_TO_TRIM = 3
+_WINDOW_TIMES = {
+    "exposed_communication": "exposed_comm_ns",
+    "exposed_copies": "exposed_memory_ns",
+    "idle": "idle_ns",
+}
+"""Metrics of a GPU and step, and their columns of gpu_windows."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run as it is compared: for each metric its values in the steps that count, averaged over ranks or GPUs."""
+
+    run: str
+    facts: Mapping[str, Any]
+    steps: int
+    """Steps that count; 0 where whole recordings are compared."""
+    series: Mapping[str, Array]
+    lane: tuple[int, int | None] | None
+    """The first rank and device, whose launches are compared one by one."""
+    places: tuple[int, ...]
+    """The places of its steps that count, in the order of time; 0 is the whole recording."""
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether anything that ran on a GPU is recorded."""
+        return self.lane is not None
+
+
+def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
+    """Return what the values are of, and the recordings of the runs. Raises NoDataError for one without times."""
+    facts = {str(row["run"]): row for row in answers.facts.to_dicts()}
+    parts = [_OneRun(answers, run) for run in runs]
+    if all(part.ranges for part in parts):
+        unit = RANGES
+    elif all(part.recorded for part in parts):
+        unit = RECORDED
+    else:
+        unit = WHOLE
+    recordings = []
+    for part in parts:
+        series = part.memory | part.series(unit)
+        if not series.keys() - {"peak_memory"}:
+            raise NoDataError(
+                f"run {part.run} has neither steps nor times on a GPU nor ops; record it with a profiler, or with "
+                "`tracelab collect train`"
+            )
+        places = part.ranges if unit == RANGES else {}
+        lane = part.lanes[0] if part.lanes else None
+        first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
+        steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
+        recordings.append(Recording(part.run, facts[part.run], steps, series, lane, tuple(first)))
+    return unit, recordings
+
+
+class _OneRun:
+    """The rows of one run."""
+
+    def __init__(self, answers: Answers, run: str) -> None:
+        def of_run(frame: pl.DataFrame) -> pl.DataFrame:
+            return frame.filter(pl.col("run") == run) if frame.height else frame
+
+        self.run = run
+        self._breakdown = of_run(answers.breakdown)
+        self._windows = of_run(answers.windows)
+        self._gpu_breakdown = of_run(answers.gpu_breakdown)
+        self._gpu_rows = of_run(answers.gpu_rows)
+        self._gpu_windows = of_run(answers.gpu_windows)
+        self._ops = of_run(answers.host_ops)
+        self._steps = of_run(answers.recorded_steps)
+        self.lanes = [
+            (int(rank), device) for rank, device in self._gpu_rows.select("rank", "device").unique().sort("*").rows()
+        ]
+        self.ranges = self._ranges()
+        self.recorded = len(self._recorded_step_times())
+        self.memory = _peak_memory(of_run(answers.memory), of_run(answers.memory_peaks))
+
+    def series(self, unit: str) -> dict[str, Array]:
+        """Return the values of all metrics in the steps, or in the whole recording."""
+        if unit == RECORDED:
+            return {"step_time": self._recorded_step_times()}
+        count = len(next(iter(self.ranges.values()))) if unit == RANGES else 1
+        headline = self._step_metrics(count) if unit == RANGES else self._window_metrics()
+        return headline | self._gpu_sums(unit, count) | self._op_sums(unit, count)
+
+    def _ranges(self) -> dict[int, tuple[int, ...]]:
+        """Return for each rank the places of the steps that count: recorded ones on all ranks, not first nor last.
+
+        Steps whose kernels were not recorded do not count. Ranks match by the number of the step, where all have one.
+        """
+        if not self._breakdown.height:
+            return {}
+        stepped = self._breakdown.filter(pl.col("step_ns").is_not_null()).with_columns(
+            place=pl.int_range(pl.len()).over("run", "rank", "device") + 1
+        )
+        if not stepped.height:
+            return {}
+        work = pl.col("kernels") + pl.col("copies") + pl.col("memsets") > 0
+        covered = stepped.filter(work) if self.lanes else stepped
+        by_rank = {
+            int(rank): dict(
+                covered.filter(pl.col("rank") == rank).select("place", "step").unique().sort("place").rows()
+            )
+            for rank in stepped["rank"].unique().sort()
+        }
+        if not all(by_rank.values()):
+            return {}
+        numbered = [list(steps.values()) for steps in by_rank.values()]
+        if all(None not in numbers and len(set(numbers)) == len(numbers) for numbers in numbered):
+            common = set(numbered[0]).intersection(*numbered)
+            places = {
+                rank: tuple(place for place, number in steps.items() if number in common)
+                for rank, steps in by_rank.items()
+            }
+        else:
+            shortest = min(map(len, numbered))
+            places = {rank: tuple(steps)[:shortest] for rank, steps in by_rank.items()}
+        return {rank: _trim(each) for rank, each in places.items()} if all(places.values()) else {}
+
+    def _recorded_step_times(self) -> Array:
+        """Return the step times that the run folder has, averaged over ranks by place, without the first and last."""
+        if not self._steps.height:
+            return np.zeros(0)
+        ranks = self._steps.group_by("rank").len()
+        shortest = int(ranks["len"].min())  # type: ignore[arg-type]  # of integers
+        means = (
+            self._steps.filter(pl.col("place") <= shortest)
+            .group_by("place")
+            .agg(pl.col("step_ns").mean())
+            .sort("place")
+        )
+        return np.asarray(_trim(tuple(means["step_ns"].to_list())), dtype=float)
+
+    def _placed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add to rows with rank and place the number of the step that counts; leave out other rows."""
+        rows = [(rank, place, at) for rank, places in self.ranges.items() for at, place in enumerate(places)]
+        numbers = pl.DataFrame(rows, schema={"rank": pl.Int32, "place": pl.Int64, "at": pl.Int64}, orient="row")
+        return frame.with_columns(pl.col("rank").cast(pl.Int32), pl.col("place").cast(pl.Int64)).join(
+            numbers, on=["rank", "place"]
+        )
+
+    def _step_metrics(self, count: int) -> dict[str, Array]:
+        stepped = self._breakdown.filter(pl.col("step_ns").is_not_null()).with_columns(
+            place=pl.int_range(pl.len()).over("run", "rank", "device") + 1
+        )
+        placed = self._placed(stepped)
+        steps = placed.group_by("at", "rank").agg(pl.col("step_ns").first())
+        series = {"step_time": _mean_by_step(steps, "step_ns", count)}
+        if self.lanes:
+            of_gpus = placed.filter(pl.col("compute_ns").is_not_null())
+            series["gpu_time"] = _mean_by_step(of_gpus, "gpu_busy_ns", count)
+            windows = self._placed(self._gpu_windows)
+            series |= {name: _mean_by_step(windows, column, count) for name, column in _WINDOW_TIMES.items()}
+        return series
+
+    def _window_metrics(self) -> dict[str, Array]:
+        if not self._gpu_breakdown.height:
+            return (
+                {"window_time": np.array([self._windows["window_ns"].mean()], dtype=float)} if self._ops.height else {}
+            )
+        parts = self._gpu_breakdown.select(
+            window_time=pl.col("window_ns").mean(),
+            gpu_time=(pl.col("window_ns") - pl.col("idle_ns")).mean(),
+            exposed_communication=pl.col("exposed_comm_ns").mean(),
+            exposed_copies=pl.col("exposed_memory_ns").mean(),
+            idle=pl.col("idle_ns").mean(),
+        )
+        return {name: np.array([parts[name][0]], dtype=float) for name in parts.columns}
+
+    def _gpu_sums(self, unit: str, count: int) -> dict[str, Array]:
+        """Return the time of kernels by class and name, of copies by direction, and of GPU rows by op, of each GPU."""
+        if not self.lanes:
+            return {}
+        rows = self._placed(self._gpu_rows) if unit == RANGES else self._gpu_rows.with_columns(at=pl.lit(0))
+        kernels = rows.filter(pl.col("kind") == "kernel")
+        copies = rows.filter(pl.col("kind").is_in(["memcpy", "memset"])).with_columns(
+            operation=pl.when(pl.col("kind") == "memset").then(pl.lit("memset")).otherwise(pl.col("name"))
+        )
+        sums = {
+            "class:": (kernels, "class"),
+            "kernel:": (kernels, "name"),
+            "copy:": (copies, "operation"),
+            "op_gpu:": (rows, "op"),
+        }
+        return {
+            key: values / len(self.lanes)
+            for prefix, (frame, column) in sums.items()
+            for key, values in _sums_by_step(frame, prefix, column, "dur_ns", count).items()
+        }
+
+    def _op_sums(self, unit: str, count: int) -> dict[str, Array]:
+        """Return the self time of ops by name, of each rank."""
+        if not self._ops.height:
+            return {}
+        rows = self._placed(self._ops) if unit == RANGES else self._ops.with_columns(at=pl.lit(0))
+        ranks = self._ops["rank"].n_unique()
+        return {key: values / ranks for key, values in _sums_by_step(rows, "op:", "op", "self_ns", count).items()}
+
+
+def _trim(steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out the first and the last step, which recordings cut off, where others remain."""
+    return steps[1:-1] if len(steps) >= _LEAST_TO_TRIM else steps
+
+
+def _mean_by_step(frame: pl.DataFrame, column: str, count: int) -> Array:
+    means = dict(frame.group_by("at").agg(pl.col(column).mean()).rows())
+    return np.array([means.get(at, np.nan) for at in range(count)], dtype=float)
+
+
+def _sums_by_step(frame: pl.DataFrame, prefix: str, name: str, value: str, count: int) -> dict[str, Array]:
+    sums: dict[str, Array] = {}
+    grouped = frame.filter(pl.col(name).is_not_null()).group_by(name, "at").agg(pl.col(value).sum())
+    for key, at, total in grouped.sort(name, "at").rows():
+        sums.setdefault(f"{prefix}{key}", np.zeros(count))[at] = total
+    return sums
+
+
+def _peak_memory(peaks: pl.DataFrame, recorded: pl.DataFrame) -> dict[str, Array]:
+    """Return the peak of the fullest device, or of the host where no device is recorded."""
+    for frame in (
+        peaks.filter(pl.col("device").is_not_null()) if peaks.height else peaks,
+        recorded,
+        peaks,
+    ):
+        if frame.height and (highest := frame["peak_bytes"].max()) is not None:
+            return {"peak_memory": np.array([highest], dtype=float)}
+    return {}

@@ -1,0 +1,280 @@
+"""Write what a comparison shows as sentences and cells that an engineer reads; every writer takes them from here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracelab.compare import metrics
+from tracelab.compare.comparison import Comparison
+from tracelab.compare.gates import FAILED, PASSED, GateResult
+from tracelab.compare.recordings import RECORDED, WHOLE
+from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
+from tracelab.output.labels import shorten, strip_signature
+from tracelab.output.units import Quantity, format_scaled
+
+LEAST_STEP_SHARE = 0.01
+"""Details whose difference is below this share of the step are left out unless all are wanted."""
+_MOST_DETAILS = 8
+_MOST_PARTS = 3
+_NAME_WIDTH = 72
+_TITLES = {
+    "parts": "Classes of kernels, and copies",
+    "kernel": "Kernels",
+    "op_gpu": "GPU time by the op that launched it",
+    "op": "Ops on the CPU",
+}
+_SUBJECTS = {
+    "step_time": "step time",
+    "window_time": "the recorded window",
+    "gpu_time": "GPU time per step",
+    "peak_memory": "peak memory",
+}
+
+
+@dataclass(frozen=True)
+class Details:
+    """The rows of one group of details that are listed, and how many are not."""
+
+    title: str
+    rows: tuple[MetricRow, ...]
+    left_out: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its names are long, so that a comment folds it: all groups but the classes."""
+        return self.title != _TITLES["parts"]
+
+
+def verdict_sentence(comparison: Comparison) -> str:
+    """Return the verdict on the whole in one sentence: direction, effect, interval, values, number of recordings."""
+    row = comparison.main
+    subject = _SUBJECTS.get(row.metric, row.metric)
+    values = f"{format_value(row, row.base)} → {format_value(row, row.candidate)}"
+    count = _count_recordings(comparison)
+    match row.verdict:
+        case "slower" | "faster":
+            grows = "grows" if row.difference > 0 else "falls"
+            return f"{subject} {grows} by {_size(row)} ({_interval_text(row)}), {values}, in {count}."
+        case "same":
+            width = _percent(min(_limit(row), WIDEST_SAME))
+            change = f"{format_change(row)} ({_interval_text(row)})"
+            return f"{subject} is the same within ±{width}: {change}, {values}, in {count}."
+    if row.evidence == "recordings":
+        return (
+            f"{subject} changes by {format_change(row)} ({_interval_text(row)}), {values}, in {count}: too little for "
+            "what recordings differ by, or too few recordings."
+        )
+    return f"{subject} differs by {format_change(row)}, {values}, in {count}; whether that would recur is not known."
+
+
+def tendency_sentence(comparison: Comparison) -> str | None:
+    """Return what the steps of too few recordings show, where recordings do not decide."""
+    row = comparison.main
+    if row.tendency is None:
+        return None
+    interval = _interval_text(row).removeprefix("95 % interval ")
+    words = {
+        SLOWER: f"the candidate is slower: {interval}",
+        FASTER: f"the candidate is faster: {interval}",
+        SAME: f"both are the same within ±{_percent(min(_limit(row), WIDEST_SAME))}: {interval}",
+        UNDECIDED: f"the difference is {interval}, not clearly beyond a noise floor of ±{_percent(_limit(row))}",
+    }
+    return f"Within these recordings {words[row.tendency]}. Record each version at least 4 times for a verdict."
+
+
+def explanation(comparison: Comparison) -> str | None:
+    """Return the largest differences that make up that of the step; None where none is 1 % of it."""
+    parts = [
+        row for row in comparison.rows[1:] if row.family in ("headline", "class", "copy") and row.metric != "gpu_time"
+    ]
+    material = [row for row in parts if abs(row.step_share or 0) >= LEAST_STEP_SHARE]
+    material.sort(key=lambda row: -abs(row.difference))
+    if not material:
+        return None
+    unit = "" if comparison.unit == WHOLE else " per step"
+    listed = ", ".join(f"{describe_metric(row.metric)} {format_difference(row)}" for row in material[:_MOST_PARTS])
+    return f"Largest differences{unit}: {listed}."
+
+
+def gate_sentence(result: GateResult) -> str:
+    """Return the verdict on a gate with what it follows from."""
+    if result.row is None:
+        return f"Gate `{result.gate}` passed, as it is 0 on both sides."
+    facts = f"{format_change(result.row)}, {_interval_text(result.row)}"
+    why = {
+        FAILED: "the whole interval lies above",
+        PASSED: "a larger growth is excluded",
+        UNDECIDED: "neither proven nor excluded",
+    }
+    verdict = "is undecided" if result.verdict == UNDECIDED else result.verdict
+    return f"Gate `{result.gate}` {verdict}, {why[result.verdict]} ({facts})."
+
+
+def floor_sentence(comparison: Comparison) -> str:
+    """Return where the noise floor is from."""
+    row = comparison.main
+    if row.floor_measured:
+        count = len(comparison.request.noise)
+        floor = f"{_percent(row.floor)} of {describe_metric(row.metric)}"
+        return f"Noise floor: {floor}, measured on {count} recordings of one version."
+    return (
+        f"Noise floor: {_percent(comparison.request.assumed_floor)}, assumed, as no recordings of one version measure "
+        "it (`tracelab collect noise`, then `--noise-runs`)."
+    )
+
+
+def matching_sentences(comparison: Comparison) -> list[str]:
+    """Return how much of the kernel time is matched, by stage, and what is not."""
+    matching = comparison.matching
+    if not matching.shares and not matching.unmatched:
+        return []
+    base, candidate = matching.matched
+    stages = ", ".join(f"by {stage} {_percent(shares[1])}" for stage, shares in matching.shares.items())
+    sentences = [
+        f"Kernels matched: {_percent(base)} of the base's and {_percent(candidate)} of the candidate's kernel time"
+        + (f" ({stages})." if stages else ".")
+    ]
+    for name, (one, other) in matching.unmatched.items():
+        texts = [format_scaled(round(each), Quantity.DURATION) for each in (one, other)]
+        examples = [short_name(each) for each in matching.examples.get(name, ()) if each is not None]
+        sentences.append(f"Not matched, {name}: {texts[0]} → {texts[1]} ({'; '.join(examples)}).")
+    return sentences
+
+
+def difference_sentences(comparison: Comparison) -> list[str]:
+    """Return the facts in which the sides differ."""
+    return [
+        f"{row.label}: {row.base} → {row.candidate}" if row.base != row.candidate else f"{row.label}: {row.base}"
+        for row in comparison.facts
+        if row.verdict == "different"
+    ]
+
+
+def unknown_facts(comparison: Comparison) -> list[str]:
+    """Return the facts that only one side records."""
+    return [row.label for row in comparison.facts if row.verdict == "unknown"]
+
+
+def headline_rows(comparison: Comparison) -> list[MetricRow]:
+    """Return the metrics of a step, and those of gates."""
+    gated = {each.gate.metric for each in comparison.gates}
+    return [row for row in comparison.rows if row.family == "headline" or row.metric in gated]
+
+
+def list_details(comparison: Comparison, *, everything: bool = False) -> list[Details]:
+    """Return the details with the largest differences, group by group; `everything` lists all."""
+    groups: dict[str, list[MetricRow]] = {title: [] for title in _TITLES}
+    for row in comparison.rows:
+        if row.family != "headline":
+            groups["parts" if row.family in ("class", "copy") else row.family].append(row)
+    listed = []
+    for group, rows in groups.items():
+        rows.sort(key=lambda row: (-abs(row.difference), row.metric))
+        material = [row for row in rows if abs(row.step_share or 0) >= LEAST_STEP_SHARE][:_MOST_DETAILS]
+        shown = rows if everything else material
+        if shown:
+            listed.append(Details(_TITLES[group], tuple(shown), len(rows) - len(shown)))
+    return listed
+
+
+def table_cells(row: MetricRow) -> list[str]:
+    """Return a row of a table: metric, base, candidate, change, interval, verdict."""
+    return [
+        describe_metric(row.metric, width=_NAME_WIDTH),
+        format_value(row, row.base),
+        format_value(row, row.candidate),
+        format_change(row),
+        _interval_cells(row),
+        format_verdict(row),
+    ]
+
+
+HEADINGS = ("metric", "base", "candidate", "change", "95 % interval", "verdict")
+
+
+def format_verdict(row: MetricRow) -> str:
+    """Return the verdict; in parentheses what blocks of steps show of these recordings alone."""
+    return f"{row.verdict} ({row.tendency})" if row.tendency not in (None, UNDECIDED) else row.verdict
+
+
+def describe_metric(metric: str, *, width: int = 40) -> str:
+    """Return a metric as people read it: kernels without signature and namespaces, shortened."""
+    family = metrics.family_of(metric)
+    if family == "headline":
+        return metric
+    name = metric.partition(":")[2]
+    return f"{family}:{name}" if family in ("class", "copy") else short_name(name, width=width)
+
+
+def short_name(name: str, *, width: int = 60) -> str:
+    """Return a kernel's or op's name without signature, shortened in its middle."""
+    return shorten(strip_signature(name), width)
+
+
+def format_value(row: MetricRow, value: float) -> str:
+    """Return a value of a metric with its unit."""
+    return format_scaled(round(value), Quantity.BYTES if metrics.is_memory(row.metric) else Quantity.DURATION)
+
+
+def format_difference(row: MetricRow) -> str:
+    """Return the difference with its sign and unit."""
+    return f"{'+' if row.difference > 0 else '−'}{format_value(row, abs(row.difference))}"
+
+
+def format_change(row: MetricRow) -> str:
+    """Return the effect in percent, or as a difference where a value is 0."""
+    return format_difference(row) if row.effect is None else _signed_percent(row.effect)
+
+
+def _interval_text(row: MetricRow) -> str:
+    cells = _interval_cells(row)
+    return f"95 % interval {cells}" if cells else "no interval"
+
+
+def _interval_cells(row: MetricRow) -> str:
+    if row.low is not None and row.high is not None:
+        return f"{_signed_percent(row.low)} to {_signed_percent(row.high)}"
+    if row.difference_low is not None and row.difference_high is not None:
+        ends = [
+            f"{'+' if each > 0 else '−' if each < 0 else ''}{format_value(row, abs(each))}"
+            for each in (row.difference_low, row.difference_high)
+        ]
+        return f"{ends[0]} to {ends[1]}"
+    return ""
+
+
+def _limit(row: MetricRow) -> float:
+    return max(row.floor, LEAST_EFFECT)
+
+
+def _size(row: MetricRow) -> str:
+    return format_value(row, abs(row.difference)) if row.effect is None else _percent(abs(row.effect))
+
+
+def _signed_percent(ratio: float) -> str:
+    return ("+" if ratio > 0 else "−" if ratio < 0 else "") + _percent(abs(ratio))
+
+
+def _percent(ratio: float) -> str:
+    digits = 1 if abs(ratio) < 1 else 0
+    return f"{ratio * 100:,.{digits}f} %"
+
+
+def _count_recordings(comparison: Comparison) -> str:
+    counts = [len(each) for each in comparison.steps]
+    recordings = "one recording of each side" if counts == [1, 1] else f"{counts[0]} + {counts[1]} recordings"
+    if comparison.unit == WHOLE:
+        return recordings
+    ranges = list(dict.fromkeys(_step_range(each) for each in comparison.steps))
+    return f"{recordings} ({' and '.join(ranges)} steps{' each' if len(ranges) == 1 else ''})"
+
+
+def _step_range(steps: Sequence[int]) -> str:
+    return f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)} to {max(steps)}"
+
+
+def step_unit(comparison: Comparison) -> str:
+    """Return what the values of the tables are of."""
+    if comparison.unit == WHOLE:
+        return "Values are of whole recordings, per GPU or rank."
+    source = "the run folders" if comparison.unit == RECORDED else "each recording"
+    return f"Values are per step and per GPU or rank: medians over the steps of {source}, without the first and last."

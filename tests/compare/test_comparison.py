@@ -1,0 +1,310 @@
+"""Comparisons from rows to sentences, on recordings that add up by hand."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from tests.build import build_store
+from tests.compare.small_runs import Tables, recording, together, with_facts
+from tests.memory import MemoryStore
+from tracelab.cli import main
+from tracelab.client import Lab
+from tracelab.compare import writers
+from tracelab.compare.comparability import NotComparableError
+from tracelab.compare.comparison import Comparison, Request, compare_source
+from tracelab.compare.fetch import Source
+from tracelab.compare.gates import Gate, parse_gate
+from tracelab.compare.recordings import build_recordings
+from tracelab.errors import NoDataError, UsageError
+
+SCHEMA = {
+    "testsuites": ({"testsuite"}, {"tests", "failures", "errors", "skipped"}),
+    "testsuite": ({"testcase"}, {"name", "tests", "failures", "errors", "skipped"}),
+    "testcase": ({"failure", "error", "skipped", "system-out"}, {"classname", "name", "time"}),
+    "failure": (set(), {"message", "type"}),
+    "error": (set(), {"message", "type"}),
+    "skipped": (set(), {"message"}),
+    "system-out": (set(), set()),
+}
+"""Elements of JUnit's XML with their children and attributes, as CI systems read them."""
+
+
+@pytest.fixture(scope="module")
+def slower(memory: MemoryStore) -> Comparison:
+    """Four recordings of each side; the candidate's matrix product has another tile and takes 1,000 ns more."""
+    base = [with_facts(recording(f"base{at}", slower=at), torch_version="2.12.0") for at in range(4)]
+    candidate = [
+        with_facts(
+            recording(f"new{at}", gemm="gemm_kernel_2", gemm_ns=5_000, slower=1_000 + at), torch_version="2.13.0"
+        )
+        for at in range(4)
+    ]
+    memory.filled(together(*base, *candidate))
+    names = [tuple(f"{side}{at}" for at in range(4)) for side in ("base", "new")]
+    gates = ("step_time > 3%", "step_time > 30%", "class:gemm > 20%", "exposed_copies > 1%")
+    return compare_source(Source(memory.con), Request(names[0], names[1], gates=tuple(map(parse_gate, gates))))
+
+
+def test_values_are_medians_of_the_steps_without_first_and_last(slower: Comparison) -> None:
+    rows = {row.metric: (round(row.base), round(row.candidate)) for row in slower.rows}
+    assert rows == {
+        "step_time": (10_002, 11_002),  # 10,001.5 and 11,001.5, rounded to even
+        "gpu_time": (5_500, 6_500),
+        "exposed_communication": (1_000, 1_000),
+        "exposed_copies": (500, 500),
+        "idle": (4_502, 4_502),
+        "class:gemm": (4_000, 5_000),
+        "class:communication": (2_000, 2_000),
+        "copy:HtoD": (500, 500),
+        "op_gpu:aten::mm": (4_000, 5_000),
+        "op:aten::mm": (600, 600),
+        "op:aten::empty": (400, 400),
+        "kernel:gemm_kernel_2": (4_000, 5_000),
+        "kernel:ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)": (2_000, 2_000),
+    }
+    assert slower.steps == ((3,) * 4, (3,) * 4)
+
+
+def test_verdicts_follow_from_all_recordings(slower: Comparison) -> None:
+    assert slower.verdict == "slower"
+    assert {row.metric for row in slower.rows if row.verdict == "slower"} == {
+        "step_time", "gpu_time", "class:gemm", "op_gpu:aten::mm", "kernel:gemm_kernel_2",
+    }  # fmt: skip
+    assert {row.verdict for row in slower.rows} == {"slower", "same"}
+
+
+def test_kernel_with_another_index_is_matched_by_its_key(slower: Comparison) -> None:
+    assert {each.stage: (each.base, each.candidate) for each in slower.matching.matches}["key"] == (
+        ("gemm_kernel",), ("gemm_kernel_2",),
+    )  # fmt: skip
+    assert slower.matching.shares == {"name": (2 / 6, 2 / 7), "key": (4 / 6, 5 / 7)}
+
+
+def test_gates_fail_pass_or_stay_undecided(slower: Comparison) -> None:
+    assert {str(each.gate): each.verdict for each in slower.gates} == {
+        "step_time > 3%": "failed",
+        "step_time > 30%": "passed",
+        "class:gemm > 20%": "failed",
+        "exposed_copies > 1%": "passed",
+    }
+    assert (slower.exit_code(strict=False), slower.exit_code(strict=True)) == (1, 1)
+
+
+def test_comment_begins_with_the_verdict_and_names_the_cause(slower: Comparison) -> None:
+    lines = writers.write_markdown(slower).splitlines()
+    assert lines[0] == (
+        "**Slower:** step time grows by 10.0 % (95 % interval +10.0 % to +10.0 %), 10.00 µs → 11.00 µs, in 4 + 4 "
+        "recordings (3 steps each)."
+    )
+    assert lines[2].strip() == "Largest differences per step: class:gemm +1.000 µs."
+    assert "| step_time | 10.00 µs | 11.00 µs | +10.0 % | +10.0 % to +10.0 % | **slower** |" in lines
+    assert "- The sides differ in: torch: 2.12.0 → 2.13.0." in lines
+    matched = "- Kernels matched: 100 % of the base's and 100 % of the candidate's kernel time"
+    assert f"{matched} (by name 28.6 %, by key 71.4 %)." in lines
+
+
+def test_junit_has_the_elements_and_counts_that_ci_systems_read(slower: Comparison) -> None:
+    root = ElementTree.fromstring(writers.write_junit(slower, strict=False))  # noqa: S314  ours
+    for parent in root.iter():
+        children, attributes = SCHEMA[parent.tag]
+        assert {child.tag for child in parent} <= children
+        assert set(parent.attrib) == attributes
+    suite = root[0]
+    counts = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": 9, "failures": 2, "errors": 0, "skipped": 0}
+    assert len(list(suite.iter("testcase"))) == 9
+    assert len(list(suite.iter("failure"))) == 2
+
+
+def test_json_has_exact_values(slower: Comparison) -> None:
+    content = json.loads(writers.write_json(slower, strict=False))
+    assert (content["tracelab"], content["verdict"], content["exit_code"]) == ("comparison/1", "slower", 1)
+    (gemm,) = [row for row in content["metrics"] if row["metric"] == "class:gemm"]
+    assert (gemm["base_ns"], gemm["difference_ns"], gemm["change_ratio"]) == (4_000, 1_000, pytest.approx(0.25))
+    assert gemm["base_bytes"] is None
+    assert content["gates"][0] | {"message": ""} == {
+        "metric": "step_time", "percent": 3.0, "verdict": "failed", "message": "",
+    }  # fmt: skip
+
+
+def test_text_fits_the_width_and_breaks_no_unit(slower: Comparison) -> None:
+    text = writers.write_text(slower, width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"\d$", "\n".join(line for line in text.splitlines() if line.startswith("- ")))
+
+
+def test_noise_runs_measure_the_floor(memory: MemoryStore) -> None:
+    runs = [recording(f"r{at}", slower=at * 100) for at in range(4)]
+    memory.filled(together(*runs))
+    comparison = compare_source(Source(memory.con), Request(("r0",), ("r1",), noise=("r0", "r2", "r3")))
+    step = comparison.main
+    assert (step.floor_measured, step.floor) == (True, pytest.approx(0.03))
+    assert "Noise floor: 3.0 % of step_time, measured on 3 recordings" in writers.write_markdown(comparison)
+
+
+def test_single_recordings_are_undecided_and_strict_exits_with_4(memory: MemoryStore) -> None:
+    memory.filled(together(recording("a", steps=8), recording("b", steps=8, slower=1_000)))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("step_time", 3),)))
+    assert (comparison.verdict, comparison.main.tendency) == ("undecided", "slower")
+    assert (comparison.exit_code(strict=False), comparison.exit_code(strict=True)) == (0, 4)
+    assert "Within these recordings the candidate is slower: +10.0 % to +10.0 %." in writers.write_markdown(comparison)
+    assert 'type="undecided"' in writers.write_junit(comparison, strict=True)
+
+
+def refused(memory: MemoryStore, base: Tables, candidate: Tables, *allowed: str) -> str:
+    """Return the sentence that refuses a comparison."""
+    memory.filled(together(base, candidate))
+    with pytest.raises(NotComparableError) as refusal:
+        compare_source(Source(memory.con), Request(("a",), ("b",), allow_different=allowed))
+    return str(refusal.value)
+
+
+def test_other_hardware_and_batches_are_refused_unless_allowed(memory: MemoryStore) -> None:
+    base = with_facts(recording("a"), batch_size=8)
+    candidate = with_facts(recording("b"), gpu="H100", batch_size=16)
+    assert refused(memory, base, candidate, "gpu") == (
+        "base and candidate cannot be compared: batch size 8 against 16; record both with one batch size, or add "
+        "--allow-different batch_size"
+    )
+    allowed = Request(("a",), ("b",), allow_different=("gpu", "batch_size"))
+    notes = compare_source(Source(memory.con), allowed).notes
+    assert notes[-1] == ("Compared although the sides differ in GPU, batch size: effects include these differences.")
+
+
+def test_other_input_shapes_are_refused(memory: MemoryStore) -> None:
+    candidate = recording("b")
+    candidate["ops"] = [
+        row | ({"input_shapes": "[[4, 3]]"} if "input_shapes" in row else {}) for row in candidate["ops"]
+    ]
+    assert "only 0 % of the calls of common ops have inputs of the same shapes" in refused(
+        memory, recording("a"), candidate
+    )
+
+
+def test_recordings_without_steps_are_compared_as_a_whole(memory: MemoryStore) -> None:
+    sides = [recording("a"), recording("b", gemm_ns=5_000)]
+    for side in sides:
+        side["annotations"] = []
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    values = {row.metric: (row.base, row.candidate) for row in comparison.rows if row.family == "headline"}
+    assert values == {
+        "window_time": (46_500, 47_500),  # from 1,000 to 47,500, or 48,500
+        "gpu_time": (27_500, 32_500),
+        "exposed_communication": (5_000, 5_000),
+        "exposed_copies": (2_500, 2_500),
+        "idle": (19_000, 15_000),
+    }
+    assert "whole recordings are compared" in comparison.notes[0]
+
+
+def test_two_profilers_are_compared_by_what_ran_on_the_gpu(memory: MemoryStore) -> None:
+    sides = together(recording("a"), recording("b", gemm="void gemm_kernel<(int)3>(T1 *)"))
+    sides["sources"] = [{"run": "a", "format": "kineto"}, {"run": "b", "format": "nsys"}]
+    memory.filled(sides)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    families = {row.family for row in comparison.rows}
+    assert (comparison.main.metric, families) == ("gpu_time", {"headline", "class", "copy", "kernel", "op_gpu"})
+    assert "step_time" not in {row.metric for row in comparison.rows}
+    assert "Two profilers recorded the sides" in comparison.notes[-1]
+
+
+def test_step_times_of_run_folders_suffice(memory: MemoryStore) -> None:
+    steps = [
+        {"run": run, "phase": "train", "step": at, "start_ns": at * 1_000, "dur_ns": dur_ns}
+        for run, dur_ns in (("a", 700), ("b", 770))
+        for at in range(6)
+    ]
+    memory.filled({"steps": steps})
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert [(row.metric, row.base, row.candidate) for row in comparison.rows] == [("step_time", 700, 770)]
+
+
+def test_runs_without_times_are_refused(memory: MemoryStore) -> None:
+    memory.filled({"sources": [{"run": "a"}, {"run": "b"}]})
+    with pytest.raises(NoDataError, match="run a has neither steps nor times on a GPU nor ops"):
+        compare_source(Source(memory.con), Request(("a",), ("b",)))
+
+
+def test_sums_over_steps_and_names_are_those_of_the_queries(memory: MemoryStore) -> None:
+    memory.filled(recording("a"))
+    source = Source(memory.con)
+    answers = source.answers()
+    stepped = {row["step"]: row["kernel_ns"] for row in memory.query("step_breakdown").to_pylist()}
+    kernels = answers.gpu_rows.filter(answers.gpu_rows["kind"] == "kernel")
+    summed = {place + 2: sum(rows["dur_ns"]) for (place,), rows in kernels.group_by("place")}
+    assert summed == {step: kernel_ns for step, kernel_ns in stepped.items() if step is not None}
+    (breakdown,) = memory.query("gpu_breakdown").to_pylist()
+    for name in ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"):
+        assert answers.gpu_windows[name].sum() == breakdown[name]
+    self_ns = {row["op"]: row["self_ns"] for row in memory.query("op_summary").to_pylist()}
+    assert {op: rows["self_ns"].sum() for (op,), rows in answers.host_ops.group_by("op")} == self_ns
+    _, (built,) = build_recordings(answers, ["a"])
+    assert built.series["class:gemm"].tolist() == [4_000] * 3
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tables = together(*(recording(run, slower=slower) for run, slower in (("main", 0), ("main-2", 10), ("new", 2_000))))
+    return build_store(tmp_path_factory.mktemp("compare") / "lab", tables)
+
+
+def run_command(store: Path, *words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["compare", *words, "--store", str(store)])
+    return result.exit_code, result.output
+
+
+def test_command_writes_a_comment_and_exits_by_its_gates(store: Path, tmp_path: Path) -> None:
+    target = tmp_path / "comment.md"
+    gate = ("--fail-on", "step_time > 3%", "--strict")
+    code, _ = run_command(store, "--base-runs", "main*", "--candidate-runs", "new", *gate, "-o", str(target))
+    assert code == 4
+    verdict = "**Undecided:** step time differs by +19.9 %, 10.01 µs → 12.00 µs, in 2 + 1 recordings"
+    assert target.read_text().startswith(verdict)
+
+
+def test_python_returns_rows_and_the_verdict(store: Path) -> None:
+    result = Lab(store).compare("main", "new", fail_on="step_time > 3%")
+    assert (result.verdict, result.gates) == ("undecided", {"step_time > 3%": "undecided"})
+    row = result.to_pylist()[0]
+    assert (row["metric"], row["base_ns"], row["candidate_ns"], row["change_ratio"]) == (
+        "step_time",
+        10_000,
+        12_000,
+        pytest.approx(0.2),
+    )
+    assert result.pl()["metric"][0] == "step_time"
+    assert result.arrow().num_rows == len(result) > 5
+    assert "<td>step_time</td>" in result._repr_html_()
+    assert repr(result).startswith("Undecided: step time differs by +20.0 %")
+    assert result.markdown().startswith("**Undecided:**")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("main",), 2, "name the candidate: CANDIDATE, or --candidate-runs PATTERN"),
+        (("main", "new", "--base-runs", "main"), 2, "name the base: BASE, or --base-runs PATTERN"),
+        (("main", "main"), 2, "main is in base and candidate; name different runs"),
+        (("main", "mian"), 3, "the store has no run 'mian'; nearest: main"),
+        (("main", "--candidate-runs", "x*"), 3, "x*: the store has no such run; it has main, main-2, new"),
+        (("main", "new", "--fail-on", "step_time"), 2, "expected METRIC > PERCENT%, such as 'step_time > 3%'"),
+        (("main", "new", "--noise-runs", "main-2"), 2, "--noise-runs matches one run, main-2"),
+        (("main", "new", "--allow-different", "color"), 2, "--allow-different color: expected one of gpu, gpus"),
+        (("main", "new", "-o", "x.doc"), 2, "x.doc: no format has this suffix"),
+    ],
+)  # fmt: skip
+def test_wrong_request_is_refused_with_what_to_do(store: Path, words: tuple[str, ...], code: int, problem: str) -> None:
+    exited, output = run_command(store, *words)
+    assert (exited, problem in output) == (code, True), output
+
+
+def test_gate_on_an_unknown_metric_lists_the_metrics(store: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no metric 'step_tim' .* \(did you mean 'step_time'\?\); they have step_time"
+    ):
+        Lab(store).compare("main", "new", fail_on="step_tim > 3%")

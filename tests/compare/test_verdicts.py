@@ -1,0 +1,186 @@
+"""Verdicts of generated recordings: false alarms, what is found, and what stays undecided."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from tracelab.compare.gates import FAILED, PASSED, UNDECIDED, Gate, check_gate, parse_gate
+from tracelab.compare.verdicts import MetricRow, judge
+from tracelab.errors import UsageError
+
+Series = dict[str, np.ndarray]
+
+OPS = [f"op:aten::op{number}" for number in range(6)]
+NAMES = ["step_time", "gpu_time", "peak_memory", *OPS]
+
+
+def recordings(
+    count: int,
+    generator: np.random.Generator,
+    *,
+    steps: int = 20,
+    noise: float = 0.02,
+    between: float = 0.01,
+    factors: Mapping[str, float] | None = None,
+) -> list[Series]:
+    """Return recordings whose steps scatter by `noise`, and whose levels scatter by `between`."""
+    scales = np.array([1e8 * (factors or {}).get(name, 1) for name in NAMES])[:, None]
+    levels = generator.normal(0, between, (count, 1, 1))
+    values = scales * np.exp(levels + generator.normal(0, noise, (count, len(NAMES), steps)))
+    return [dict(zip(NAMES, each, strict=True)) for each in values]
+
+
+def exact(*values: float, name: str = "step_time") -> list[Series]:
+    """Return recordings of one step each."""
+    return [{name: np.array([value])} for value in values]
+
+
+def verdicts(rows: list[MetricRow]) -> dict[str, str]:
+    return {row.metric: row.verdict for row in rows}
+
+
+@pytest.mark.parametrize("sides", [(5, 5), (4, 4)])
+def test_500_comparisons_of_one_version_have_at_most_5_percent_false_alarms_in_all_metrics_together(sides) -> None:
+    generator = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(500):
+        base, candidate = (recordings(count, generator, steps=6) for count in sides)
+        rows = judge(NAMES, base, candidate, assumed_floor=0.0)  # without a floor, which would hide false alarms
+        alarms += any(row.verdict in ("faster", "slower") for row in rows)
+    assert alarms <= 25
+
+
+def test_slowdown_of_5_percent_in_5_and_5_recordings_of_20_noisy_steps_is_found() -> None:
+    generator = np.random.default_rng(1)
+    found = 0
+    for _ in range(100):
+        base = recordings(5, generator, between=0)
+        candidate = recordings(5, generator, between=0, factors={"step_time": 1.05})
+        found += verdicts(judge(NAMES, base, candidate))["step_time"] == "slower"
+    assert found >= 95
+
+
+def test_below_4_recordings_nothing_is_decided_and_blocks_show_a_tendency() -> None:
+    generator = np.random.default_rng(2)
+    base = recordings(3, generator, between=0)
+    candidate = recordings(3, generator, between=0, factors={"step_time": 1.5})
+    rows = judge(NAMES, base, candidate)
+    assert set(verdicts(rows).values()) == {"undecided"}
+    assert (rows[0].tendency, rows[0].evidence) == ("slower", "blocks")
+
+
+def test_one_recording_of_one_step_has_an_effect_and_no_interval() -> None:
+    (row,) = judge(["step_time"], exact(100), exact(120))
+    assert (row.verdict, row.tendency, row.evidence, row.low) == ("undecided", None, "none", None)
+    assert row.effect == pytest.approx(0.2)
+    assert row.difference == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.1, "slower"), (0.9, "faster"), (1.001, "same"), (1.021, "undecided")]
+)
+def test_verdict_of_quiet_recordings(factor: float, verdict: str) -> None:
+    base = exact(99, 99.5, 100, 100.5, 101)
+    (row,) = judge(["step_time"], base, exact(*(factor * each["step_time"][0] for each in base)), assumed_floor=0.025)
+    assert row.verdict == verdict
+
+
+def test_effect_is_the_median_ratio_of_recordings() -> None:
+    (row,) = judge(["step_time"], exact(100, 100, 100, 100), exact(110, 110, 110, 110))
+    assert (row.effect, row.low, row.high) == tuple(pytest.approx(0.1) for _ in range(3))
+    assert (row.base, row.candidate, row.p_value) == (100, 110, pytest.approx(2 / 70))
+
+
+def test_metric_that_is_new_is_slower_by_its_time() -> None:
+    base, candidate = exact(100, 100.1, 100.2, 100.3), exact(100, 100.1, 100.2, 100.3)
+    for side in candidate:
+        side["op:aten::mm"] = np.array([40.0])
+    rows = judge(["step_time", "op:aten::mm"], base, candidate, declared=["op:aten::mm"])
+    assert verdicts(rows) == {"step_time": "same", "op:aten::mm": "slower"}
+    assert (rows[1].effect, rows[1].difference, rows[1].step_share) == (None, 40, pytest.approx(40 / 100.15))
+
+
+def test_details_are_decided_with_fewer_recordings_once_the_step_differs() -> None:
+    def side(step: float, op: float) -> list[Series]:
+        return [{"step_time": np.array([step + at]), "op:aten::mm": np.array([op + at])} for at in range(4)]
+
+    alone = judge(["step_time", "op:aten::mm"], side(1000, 100), side(1000, 200))
+    explained = judge(["step_time", "op:aten::mm"], side(1000, 100), side(1100, 200))
+    assert verdicts(alone) == {"step_time": "same", "op:aten::mm": "undecided"}
+    assert verdicts(explained) == {"step_time": "slower", "op:aten::mm": "slower"}
+
+
+def test_effect_below_the_noise_of_one_version_is_no_difference() -> None:
+    base, candidate = exact(100, 100.1, 100.2, 100.3), exact(104, 104.1, 104.2, 104.3)
+    (noisy,) = judge(["step_time"], base, candidate, noise_runs=exact(100, 103, 108))
+    assert (noisy.verdict, noisy.floor_measured, noisy.floor) == ("same", True, pytest.approx(0.08))
+    (quiet,) = judge(["step_time"], base, candidate, noise_runs=exact(100, 100.5))
+    assert (quiet.verdict, quiet.floor) == ("slower", pytest.approx(0.005))
+
+
+def test_interval_beyond_5_percent_is_not_the_same_on_the_noisiest_machine() -> None:
+    base, candidate = exact(100, 110, 120, 130), exact(101, 111, 121, 131)
+    (row,) = judge(["step_time"], base, candidate, noise_runs=exact(100, 300))
+    assert row.verdict == "undecided"
+
+
+def test_metric_that_is_0_in_most_steps_is_compared_by_its_mean() -> None:
+    def side(value: float) -> list[Series]:
+        return [{"step_time": np.full(4, 1e3), "class:copy": np.array([0, 0, 0, value])} for _ in range(4)]
+
+    rows = judge(["step_time", "class:copy"], side(40), side(80), declared=["class:copy"])
+    assert (rows[1].base, rows[1].candidate, rows[1].verdict) == (10, 20, "slower")
+
+
+def test_headline_that_one_side_lacks_is_left_out() -> None:
+    base = [{"step_time": np.array([1.0]), "peak_memory": np.array([5.0])}]
+    assert verdicts(judge(["step_time", "peak_memory"], base, exact(1.0))) == {"step_time": "undecided"}
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("step_time > 3%", Gate("step_time", 3)),
+        ("  step_time>0.5 % ", Gate("step_time", 0.5)),
+        ("op:std::vector<int> > 10%", Gate("op:std::vector<int>", 10)),
+    ],
+)
+def test_gate_is_a_metric_and_a_percentage(text: str, gate: Gate) -> None:
+    assert parse_gate(text) == gate
+
+
+@pytest.mark.parametrize("text", ["step_time", "step_time > 3", "> 3%", "step_time < 3%", "step_time > -3%"])
+def test_gate_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected METRIC > PERCENT%"):
+        parse_gate(text)
+
+
+@pytest.mark.parametrize(
+    ("factor", "percent", "verdict"),
+    [
+        (1.1, 5, FAILED),
+        (1.1, 15, PASSED),
+        (1.1, 10, UNDECIDED),
+        (0.9, 0, PASSED),
+        (1.0, 0, PASSED),
+        (1.006, 0.5, UNDECIDED),
+    ],
+)
+def test_gate_fails_only_where_the_whole_interval_lies_above_it(factor: float, percent: float, verdict: str) -> None:
+    base = exact(99.8, 99.9, 100, 100.1, 100.2)
+    rows = judge(["step_time"], base, exact(*(factor * each["step_time"][0] for each in base)))
+    assert check_gate(Gate("step_time", percent), rows).verdict == verdict
+
+
+def test_gate_of_single_recordings_is_undecided() -> None:
+    rows = judge(["step_time"], exact(100), exact(200))
+    assert check_gate(Gate("step_time", 3), rows).verdict == UNDECIDED
+
+
+def test_gate_on_what_is_new_fails() -> None:
+    base, candidate = exact(100, 100.1, 100.2, 100.3), exact(100, 100.1, 100.2, 100.3)
+    for side in candidate:
+        side["op:aten::mm"] = np.array([40.0])
+    rows = judge(["step_time", "op:aten::mm"], base, candidate, declared=["op:aten::mm"])
+    assert check_gate(Gate("op:aten::mm", 500), rows).verdict == FAILED
