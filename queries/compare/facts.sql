@@ -14,14 +14,21 @@ lane_counts as (
     from lanes_seen
     group by run
 ),
-cards as (
-    select
-        d.run,
-        string_agg(distinct d.name, ', ' order by d.name) as gpu,
-        string_agg(distinct d.host, ', ' order by d.host) as host
+named as (  -- profilers of different versions write the vendor, or not
+    select d.run, regexp_replace(d.name, '^(NVIDIA|AMD) ', '') as name, d.host, l.run is not null as is_used
     from devices as d
-    join lanes_seen as l on l.is_gpu and d.run = l.run and d.rank = l.rank and d.device = l.device
-    group by d.run
+    left join lanes_seen as l on l.is_gpu and d.run = l.run and d.rank = l.rank and d.device = l.device
+),
+cards as (  -- of those whose ordinals are known the used ones
+    select
+        run,
+        coalesce(
+            string_agg(distinct name, ', ' order by name) filter (is_used),
+            string_agg(distinct name, ', ' order by name)
+        ) as gpu,
+        string_agg(distinct host, ', ' order by host) as host
+    from named
+    group by run
 ),
 files as (
     select

@@ -210,7 +210,10 @@ def test_two_profilers_are_compared_by_what_ran_on_the_gpu(memory: MemoryStore) 
     families = {row.family for row in comparison.rows}
     assert (comparison.main.metric, families) == ("gpu_time", {"headline", "class", "copy", "kernel", "op_gpu"})
     assert "step_time" not in {row.metric for row in comparison.rows}
-    assert "Two profilers recorded the sides" in comparison.notes[-1]
+    assert "Two profilers recorded the sides" in comparison.notes[1]
+    assert comparison.notes[2] == (
+        "Whether both sides ran on one GPU model is not known: a recording does not name its GPU."
+    )
 
 
 def test_step_times_of_run_folders_suffice(memory: MemoryStore) -> None:

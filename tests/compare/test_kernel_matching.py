@@ -32,6 +32,16 @@ def test_key_has_no_tiles_and_no_index(key: str, normalized: str) -> None:
     assert normalize_key(key) == normalized
 
 
+def test_kernels_that_are_called_kernel_go_by_their_template_argument() -> None:
+    base = [Kernel("gemm::kernel<impl::dgrad<float, 3>>", "kernel", "gemm", 10)]
+    candidate = [
+        Kernel("gemm::kernel<impl::fprop<float, 4>>", "kernel", "gemm", 10),
+        Kernel("gemm::kernel<impl::dgrad<float, 4>>", "kernel", "gemm", 20),
+    ]
+    (match,) = match_kernels(base, candidate).matches
+    assert (match.candidate, match.key) == ((candidate[1].name,), "impl::dgrad")
+
+
 def test_equal_names_match_first_and_shares_are_of_kernel_time() -> None:
     matching = match_kernels(kernels(a=30, b=70), kernels(a=50, c=50))
     assert matching.matches == (KernelMatch("name", ("a",), ("a",)),)
@@ -44,14 +54,16 @@ def test_all_names_of_one_function_match_together() -> None:
     base = [Kernel("gemm<1>", "gemm", "gemm", 10), Kernel("gemm<2>", "gemm", "gemm", 30)]
     candidate = [Kernel("gemm<3>", "gemm", "gemm", 20)]
     (match,) = match_kernels(base, candidate).matches
-    assert match == KernelMatch("key", ("gemm<2>", "gemm<1>"), ("gemm<3>",))
-    assert match.label == "gemm<3> (and 1 more of its name)"
+    assert match == KernelMatch("key", ("gemm<2>", "gemm<1>"), ("gemm<3>",), "gemm")
+    assert match.label == "gemm, 2 and 1 variants"
 
 
 def test_new_variant_joins_the_only_kernel_of_its_function() -> None:
     base = kernels(sgemm_64x64_nn=10, sgemm_128x64_nn=30)
     matching = match_kernels(base, kernels(sgemm_64x64_nn=35))
-    assert matching.matches == (KernelMatch("key", ("sgemm_64x64_nn", "sgemm_128x64_nn"), ("sgemm_64x64_nn",)),)
+    assert matching.matches == (
+        KernelMatch("key", ("sgemm_64x64_nn", "sgemm_128x64_nn"), ("sgemm_64x64_nn",), "sgemm_nn"),
+    )
     assert matching.matched == (1, 1)
 
 
@@ -73,6 +85,7 @@ def test_kernels_of_one_op_with_one_shape_match_by_their_place_in_the_call() -> 
         KernelMatch("op", ("old1",), ("new1",)),
         KernelMatch("op", ("old2",), ("new2",)),
     ]
+    assert matching.matches[0].label == "old1 → new1"
 
 
 def test_kernels_of_one_range_match_by_class_and_place() -> None:

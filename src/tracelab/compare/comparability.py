@@ -6,8 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from tracelab.compare.recordings import Recording
 from tracelab.errors import TracelabError
+
+Facts = Mapping[str, Any]
+"""The facts of one run, and its name."""
 
 REQUIRED = {
     "gpu": "record both on one GPU model",
@@ -75,7 +77,7 @@ def label_of(fact: str) -> str:
 
 
 def compare_facts(
-    base: Sequence[Recording], candidate: Sequence[Recording], shapes: pl.DataFrame, allowed: Iterable[str] = ()
+    base: Sequence[Facts], candidate: Sequence[Facts], shapes: pl.DataFrame, allowed: Iterable[str] = ()
 ) -> list[FactRow]:
     """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed."""
     permitted = set(allowed)
@@ -88,7 +90,7 @@ def compare_facts(
         if forbidden and fact not in permitted:
             problems.append((fact, f"{label_of(fact)} {texts[0]} against {texts[1]}", REQUIRED[fact]))
         rows.append(FactRow(fact, verdict, *texts, allowed=forbidden))
-    alike = alike_shapes(shapes, [each.run for each in base], [each.run for each in candidate])
+    alike = alike_shapes(shapes, [str(each["run"]) for each in base], [str(each["run"]) for each in candidate])
     if alike is not None:
         forbidden = alike < LEAST_ALIKE_SHAPES
         text = f"{alike:.0%}".replace("%", " %")
@@ -109,9 +111,7 @@ def compare_facts(
     return rows
 
 
-def _compare(
-    fact: str, base: Sequence[Recording], candidate: Sequence[Recording]
-) -> tuple[str, tuple[str | None, str | None]]:
+def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tuple[str, tuple[str | None, str | None]]:
     """Compare the values of a fact: same where all recordings have one, unknown where a side has none."""
     sides = [_values(fact, side) for side in (base, candidate)]
     texts = [", ".join(_format(fact, value) for value in side) if side else None for side in sides]
@@ -124,8 +124,8 @@ def _compare(
     return "same" if same else "different", (texts[0], texts[1])
 
 
-def _values(fact: str, side: Sequence[Recording]) -> list[Any]:
-    values = {each.facts.get(fact) for each in side} - {None}
+def _values(fact: str, side: Sequence[Facts]) -> list[Any]:
+    values = {each.get(fact) for each in side} - {None}
     return sorted(values, key=str)
 
 

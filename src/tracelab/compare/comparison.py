@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+import polars as pl
 
 from tracelab.compare import comparability, fetch, metrics, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
@@ -53,7 +54,7 @@ class Comparison:
 
     @property
     def main(self) -> MetricRow:
-        """The row that the verdict of the whole comparison is of: step time, or what stands for it."""
+        """The row that the verdict of the whole comparison is of: step time, or what replaces it."""
         return self.rows[0]
 
     @property
@@ -101,6 +102,11 @@ def compare_runs(
 
 def compare_source(source: fetch.Source, request: Request) -> Comparison:
     """Compare the runs of a request, from an open source of their rows."""
+    facts_of, shapes = source.facts(), source.op_shapes()
+    described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
+    facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different)
+    if request.noise:
+        _check_noise(described[0], described[2], shapes, request)
     answers = source.answers()
     runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
     unit, every = recordings.build_recordings(answers, runs)
@@ -108,9 +114,6 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     base, candidate, noise = (
         [by_run[run] for run in side] for side in (request.base, request.candidate, request.noise)
     )
-    facts = comparability.compare_facts(base, candidate, answers.op_shapes, request.allow_different)
-    if noise:
-        _check_noise(base, noise, answers, request)
     keys = {(str(name), str(key), str(cls)) for name, key, cls in _kernel_names(answers)}
     matching = _match(source, unit, base, candidate, keys)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
@@ -153,11 +156,14 @@ def _check_request(request: Request) -> None:
 
 
 def _check_noise(
-    base: Sequence[Recording], noise: Sequence[Recording], answers: fetch.Answers, request: Request
+    base: Sequence[comparability.Facts],
+    noise: Sequence[comparability.Facts],
+    shapes: pl.DataFrame,
+    request: Request,
 ) -> None:
     """Refuse recordings of noise that are of other work than the base."""
     try:
-        comparability.compare_facts(base, noise, answers.op_shapes, request.allow_different)
+        comparability.compare_facts(base, noise, shapes, request.allow_different)
     except comparability.NotComparableError as error:
         raise comparability.NotComparableError(str(error).replace("candidate", "noise runs", 1)) from error
 
@@ -227,8 +233,9 @@ def _matched_series(side: Sequence[Recording], matching: Matching, number: int) 
         for match in matching.matches:
             names = (match.base, match.candidate)[number]
             parts = [each.series[f"kernel:{name}"] for name in names if f"kernel:{name}" in each.series]
-            if parts:
-                series[f"kernel:{match.label}"] = np.sum(parts, axis=0)
+            if parts:  # two functions of one key and of different classes share a label
+                label = f"kernel:{match.label}"
+                series[label] = np.sum([*parts, *([series[label]] if label in series else [])], axis=0)
         found.append(series)
     return found
 
@@ -290,6 +297,9 @@ def _notes(
             "Two profilers recorded the sides, and each slows down the host by its own measure: step time, idle time, "
             "exposed time and ops are not compared."
         )
+    known = {each.fact: each.verdict for each in facts}
+    if matching.shares and known.get("gpu", "unknown") == "unknown":
+        notes.append("Whether both sides ran on one GPU model is not known: a recording does not name its GPU.")
     allowed = [each.label for each in facts if each.allowed]
     if allowed:
         notes.append(f"Compared although the sides differ in {', '.join(allowed)}: effects include these differences.")

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -27,7 +28,6 @@ group by run"""
 class Answers:
     """The rows of all runs, from the queries of the library and from queries/compare."""
 
-    facts: pl.DataFrame
     breakdown: pl.DataFrame
     windows: pl.DataFrame
     gpu_breakdown: pl.DataFrame
@@ -37,7 +37,6 @@ class Answers:
     recorded_steps: pl.DataFrame
     memory: pl.DataFrame
     memory_peaks: pl.DataFrame
-    op_shapes: pl.DataFrame
 
 
 class Source:
@@ -51,10 +50,17 @@ class Source:
         default = next(param.default for param in library.find("step_breakdown").params if param.name == "step_name")
         self._step_name = step_name if step_name is not None else str(default)
 
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Fetch what decides whether runs can be compared, by run."""
+        return {str(row["run"]): row for row in self._own("facts").to_dicts()}
+
+    def op_shapes(self) -> pl.DataFrame:
+        """Fetch how often each op of a run has inputs of each shape."""
+        return self._own("op_shapes")
+
     def answers(self) -> Answers:
         """Fetch everything that is compared."""
         return Answers(
-            facts=self._own("facts"),
             breakdown=self._library("step_breakdown", step_name=self._step_name),
             windows=self._own("windows"),
             gpu_breakdown=self._library("gpu_breakdown"),
@@ -63,7 +69,6 @@ class Source:
             host_ops=self._own("host_ops"),
             recorded_steps=self._own("recorded_steps"),
             memory=self._library("memory_peak"),
-            op_shapes=self._own("op_shapes"),
             memory_peaks=self._run(lambda: self._con.sql(_MEMORY_PEAKS).to_arrow_table()),
         )
 

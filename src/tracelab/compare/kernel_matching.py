@@ -14,6 +14,7 @@ name: the same name. key: the same function, without template arguments, indices
 op: launched by the same op with inputs of the same shapes, as its n-th kernel. range: the n-th kernel of its class in
 the same range. order: the same class and size of grid, at the same place in the order of a step.
 """
+ARROW = " → "
 _LEAST_SHARE = 0.5
 """Two names match where at least this share of the time of each lies in launches that match."""
 
@@ -25,6 +26,8 @@ _PARTS = (
     (re.compile(r"_\d+$"), ""),
     (re.compile(r"_{2,}"), "_"),
 )
+_GENERIC = re.compile(r"kernel\d*(_helper)?", re.IGNORECASE)
+_ARGUMENT = re.compile(r"<([\w:]+)")
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,17 @@ class KernelMatch:
     stage: str
     base: tuple[str, ...]
     candidate: tuple[str, ...]
+    key: str | None = None
+    """The normalized key that several names share."""
 
     @property
     def label(self) -> str:
-        """The name that the pair is listed under."""
-        name = self.candidate[0]
-        more = max(len(self.base), len(self.candidate)) - 1
-        return f"{name} (and {more} more of its name)" if more else name
+        """The name that the pair is listed under: that of both, the key of several, or one name and the other."""
+        if self.key is not None and max(len(self.base), len(self.candidate)) > 1:
+            return f"{self.key}, {len(self.base)} and {len(self.candidate)} variants"
+        if self.stage in ("name", "key"):
+            return self.candidate[0]
+        return f"{self.base[0]}{ARROW}{self.candidate[0]}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,16 @@ def normalize_key(key: str) -> str:
     for pattern, replacement in _PARTS:
         key = pattern.sub(replacement, key) or key
     return key.strip("_") or key
+
+
+def find_key(kernel: Kernel) -> str:
+    """Return what a kernel and its variants in other versions share.
+
+    Libraries call thousands of kernels `kernel`, and name them in the first template argument.
+    """
+    if _GENERIC.fullmatch(kernel.key) and (argument := _ARGUMENT.search(kernel.name)):
+        return normalize_key(argument[1])
+    return normalize_key(kernel.key)
 
 
 def match_kernels(
@@ -126,12 +143,16 @@ def _match_keys(base: Mapping[str, Kernel], candidate: Mapping[str, Kernel]) -> 
     groups: list[dict[tuple[str, str], list[Kernel]]] = [defaultdict(list), defaultdict(list)]
     for side, group in zip((base, candidate), groups, strict=True):
         for each in side.values():
-            group[normalize_key(each.key), each.cls].append(each)
+            group[find_key(each), each.cls].append(each)
 
     def names(kernels: list[Kernel]) -> tuple[str, ...]:
         return tuple(each.name for each in sorted(kernels, key=lambda each: (-each.dur_ns, each.name)))
 
-    return [KernelMatch("key", names(groups[0][key]), names(groups[1][key])) for key in groups[0] if key in groups[1]]
+    return [
+        KernelMatch("key", names(groups[0][key]), names(groups[1][key]), key[0])
+        for key in groups[0]
+        if key in groups[1]
+    ]
 
 
 def _absorb(
@@ -141,7 +162,7 @@ def _absorb(
     rest: Sequence[dict[str, Kernel]],
 ) -> list[KernelMatch]:
     """Add a name of one side to the only match with its normalized key: the other side runs one kernel for both."""
-    known = {each.name: (normalize_key(each.key), each.cls) for each in (*base, *candidate)}
+    known = {each.name: (find_key(each), each.cls) for each in (*base, *candidate)}
     by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, match in enumerate(matches):
         by_key[known[match.base[0]]].append(number)
@@ -153,7 +174,7 @@ def _absorb(
                 match = grown[numbers[0]]
                 names = {"base": match.base, "candidate": match.candidate}
                 names[side] = (*names[side], name)
-                grown[numbers[0]] = KernelMatch("key", names["base"], names["candidate"])
+                grown[numbers[0]] = KernelMatch("key", names["base"], names["candidate"], known[name][0])
                 del kernels[name]
     return grown
 

@@ -28,7 +28,6 @@ class Recording:
     """One run as it is compared: for each metric its values in the steps that count, averaged over ranks or GPUs."""
 
     run: str
-    facts: Mapping[str, Any]
     steps: int
     """Steps that count; 0 where whole recordings are compared."""
     series: Mapping[str, Array]
@@ -37,15 +36,9 @@ class Recording:
     places: tuple[int, ...]
     """The places of its steps that count, in the order of time; 0 is the whole recording."""
 
-    @property
-    def has_gpu(self) -> bool:
-        """Whether anything that ran on a GPU is recorded."""
-        return self.lane is not None
-
 
 def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
     """Return what the values are of, and the recordings of the runs. Raises NoDataError for one without times."""
-    facts = {str(row["run"]): row for row in answers.facts.to_dicts()}
     parts = [_OneRun(answers, run) for run in runs]
     if all(part.ranges for part in parts):
         unit = RANGES
@@ -65,7 +58,7 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
         lane = part.lanes[0] if part.lanes else None
         first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
         steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
-        recordings.append(Recording(part.run, facts[part.run], steps, series, lane, tuple(first)))
+        recordings.append(Recording(part.run, steps, series, lane, tuple(first)))
     return unit, recordings
 
 
@@ -190,7 +183,9 @@ class _OneRun:
         rows = self._placed(self._gpu_rows) if unit == RANGES else self._gpu_rows.with_columns(at=pl.lit(0))
         kernels = rows.filter(pl.col("kind") == "kernel")
         copies = rows.filter(pl.col("kind").is_in(["memcpy", "memset"])).with_columns(
-            operation=pl.when(pl.col("kind") == "memset").then(pl.lit("memset")).otherwise(pl.col("name"))
+            operation=pl.when(pl.col("kind") == "memset")
+            .then(pl.lit("memset"))
+            .otherwise(pl.col("name").fill_null("unknown"))
         )
         sums = {
             "class:": (kernels, "class"),

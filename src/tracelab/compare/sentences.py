@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tracelab.compare import metrics
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
+from tracelab.compare.kernel_matching import ARROW
 from tracelab.compare.recordings import RECORDED, WHOLE
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
 from tracelab.output.labels import shorten, strip_signature
@@ -202,7 +203,10 @@ def describe_metric(metric: str, *, width: int = 40) -> str:
     if family == "headline":
         return metric
     name = metric.partition(":")[2]
-    return f"{family}:{name}" if family in ("class", "copy") else short_name(name, width=width)
+    if family in ("class", "copy"):
+        return f"{family}:{name}"
+    names = name.split(ARROW)
+    return ARROW.join(short_name(each, width=width // len(names)) for each in names)
 
 
 def short_name(name: str, *, width: int = 60) -> str:
@@ -265,7 +269,7 @@ def _count_recordings(comparison: Comparison) -> str:
     if comparison.unit == WHOLE:
         return recordings
     ranges = list(dict.fromkeys(_step_range(each) for each in comparison.steps))
-    return f"{recordings} ({' and '.join(ranges)} steps{' each' if len(ranges) == 1 else ''})"
+    return f"{recordings} ({' and '.join(ranges)} step{'s' * (ranges != ['1'])}{' each' if len(ranges) == 1 else ''})"
 
 
 def _step_range(steps: Sequence[int]) -> str:

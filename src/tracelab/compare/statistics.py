@@ -74,7 +74,7 @@ def adjust_p_values(values: Array, base_count: int) -> Array:
     Step-down max-T of Westfall and Young: under the hypothesis that the versions do not differ, each arrangement of
     the recordings in two sides is as likely. The p-value of a row is the share of arrangements in which any row that
     is not more extreme reaches a difference as large as the observed one, measured in standard errors. So the chance
-    of any false alarm among all rows is at most the level, whatever the distributions and the dependence of rows.
+    of any false alarm among all rows is at most the level, for all distributions and dependences of rows.
     """
     values = np.asarray(values, float)
     rows, columns = values.shape
