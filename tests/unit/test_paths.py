@@ -235,3 +235,31 @@ def test_a_rank_that_nothing_aligns_is_named(memory: MemoryStore) -> None:
     assert {row["reason"] for row in memory.query("what_if").to_pylist()} == {
         "1 rank is left out: no collective aligns its clock"
     }
+
+
+def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memory: MemoryStore) -> None:
+    """By the device's clock the copy starts 4 us after the call that waits for it returns.
+
+    With all work in half the time the copy is launched at 450 us and starts 104 us later, as recorded: at 554 us
+    the call returns. The thread goes on for 2.5 us; the kernel starts 30 us after its launch and takes 500 us.
+    """
+    thread = {"pid": 1, "tid": 1}
+    call = {**thread, "api": "runtime"}
+    memory.filled(
+        {
+            "ops": [{**thread, "name": "work", "start_ns": 0, "dur_ns": 900_000}],
+            "api_calls": [
+                {**call, "name": "cudaMemcpyAsync", "start_ns": 900_000, "dur_ns": 10_000, "correlation": 1},
+                {**call, "name": "cudaStreamSynchronize", "start_ns": 910_000, "dur_ns": 90_000, "correlation": 2},
+                {**call, "name": "cudaLaunchKernel", "start_ns": 1_005_000, "dur_ns": 10_000, "correlation": 3},
+            ],
+            "memcpys": [
+                {"pid": 1, "device": 0, "stream": 8, "direction": "HtoD", "start_ns": 1_004_000, "dur_ns": 1_000}
+                | {"correlation": 1}
+            ],
+            "kernels": [kernel(0, 1_035_000, 2_035_000, name="gemm", pid=1, correlation=3)],
+        }
+    )
+    answer = memory.query("what_if", change="scale", factor=0.5).to_pylist()
+    assert {row["time_before_ns"] for row in answer} == {2_035_000}
+    assert {row["time_after_ns"] for row in answer} == {1_086_500}

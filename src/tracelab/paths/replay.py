@@ -14,6 +14,8 @@ from tracelab.paths.columns import NONE, Array, cells, last_at_most
 from tracelab.paths.graph import CAUSE, GAP, Graph
 
 _CHECK_EVERY = 65_536
+_MOST_ROUNDS = 100
+"""Rounds in which events move behind what they depend on: dependencies in a circle, by noise of clocks, never end."""
 _TYPICAL_PERCENT = 5
 """The lag of a kind of dependency is short: what one in twenty of the rows stays below that waited for it last."""
 
@@ -187,9 +189,7 @@ class _Replay:
         rows, waits = len(self.start), len(threads.wait)
         chains = self._find_chains()
         moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
-        event_time = np.concatenate([moments * 4, self.start[chains.head] * 4 + 1, self.meetings * 4 + 2])
-        events = np.concatenate([np.arange(waits), chains.head + waits, np.arange(len(self.meetings)) + waits + rows])
-        order = cells(events[np.argsort(event_time, kind="stable")])
+        order = cells(self._order_events(chains, moments))
         new_moments, new_start, new_end = moments.copy(), self.start.copy(), self.end.copy()
         resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
         new_cause, new_before = np.zeros(rows, dtype=np.int64), np.full(rows, -1)
@@ -276,6 +276,41 @@ class _Replay:
         follows[1:] &= ~is_joined[:-1] & ~is_awaited[:-1] & (self.launch_wait[1:] == self.launch_wait[:-1])
         own_ns = self.rest + self.duration
         return find_chains(follows, self.stream_lag + own_ns, self.launch_work + self.launch_lag + own_ns)
+
+    def _order_events(self, chains: Chains, moments: Array) -> Array:
+        """Return waits, first rows of chains and collectives in the order of the recording, by their numbers in `run`.
+
+        Clocks of devices differ from the CPU's by microseconds: a call may return before the row starts that it waited
+        for. Then it, and what depends on it, comes later in the order.
+        """
+        graph, threads, (after, before) = self.graph, self.threads, self.waits
+        rows, waits, head = len(self.start), len(threads.wait), chains.head
+        number = np.concatenate([np.arange(waits), head + waits, np.arange(len(self.meetings)) + waits + rows])
+        time = np.concatenate([moments * 4, self.start[head] * 4 + 1, self.meetings * 4 + 2])
+        place = (
+            np.repeat(np.arange(len(head)), chains.length) + waits
+        )  # of the event that times a row, among all events
+        done = np.where(self.meeting >= 0, self.meeting + waits + len(head), place)
+        wait, joined = np.arange(waits), np.flatnonzero(self.meeting >= 0)
+        pairs = (
+            (wait, threads.own_wait, None),
+            (wait, np.where(threads.awaited_row >= 0, -1, threads.other_wait), None),
+            (wait, threads.awaited_row, done),
+            (place[head], graph.stream_before[head], done),
+            (place[after], before, done),
+            (place[head], self.launch_wait[head], None),
+            (done[joined], joined, place),
+        )
+        some = [(later[sooner >= 0], sooner[sooner >= 0], events) for later, sooner, events in pairs]
+        follower = np.concatenate([later for later, _, _ in some])
+        followed = np.concatenate([sooner if events is None else events[sooner] for _, sooner, events in some])
+        for _ in range(_MOST_ROUNDS):
+            least = time[followed] + (followed > follower)  # of equal times the first event comes first
+            late = np.flatnonzero(least > time[follower])
+            if not len(late):
+                break
+            np.maximum.at(time, follower[late], least[late])
+        return number[np.argsort(time, kind="stable")]
 
     def _time_followers(self, chains: Chains, timed: "_Times") -> None:
         """Time the rows of chains behind their first ones."""
