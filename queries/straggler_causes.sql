@@ -75,7 +75,7 @@ calls as not materialized (
     from api_calls
     where api in ('runtime', 'driver') and matches(run, $run)
 ),
-launched as (
+launched as not materialized (
     select
         run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
         {'kind': kind, 'call_end_ns': call_end_ns} as part
@@ -106,7 +106,7 @@ work as (
         case when w.part.kind = 'kernel' then coalesce(w.collective, w.class) else w.part.kind end as detail,
         w.start_ns, w.end_ns,
         w.part.call_end_ns as launched_ns
-    from with_class('launched') as w
+    from with_named_class('launched', 'activity') as w
     join hint_small('devices') as d
         on w.run = d.run and w.source = d.source and w.rank = d.rank and w.device is not distinct from d.device
 ),

@@ -18,11 +18,12 @@ comment on column kernel_classes.class is 'Class; unclassified where no rule mat
 comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not show it.';
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
--- with_class(relation): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
+-- with_named_class(relation, named): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
 -- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
 -- kernel (`collectives`, origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
 -- launched a communication kernel (origin = 'range') names its collective: a kernel called SendRecv may be an all-to-all.
-create or replace macro with_class(relation) as table
+-- `named` is a relation with the same names: where reading it is cheap, the rows need not be computed twice.
+create or replace macro with_named_class(relation, named) as table
 with _noted as (
     select
         run, source, pid, device, stream, start_ns, correlation,
@@ -40,7 +41,7 @@ _joined as (
         c.collective as named_collective,
         case when n.origin = 'kernel' then 'communication' else c.class end as class
     from (select null as part where false union all by name from query_table(relation)) as k
-    join classify(relation) as c on k.name is not distinct from c.name
+    join classify(named) as c on k.name is not distinct from c.name
     left join hint_small('_noted') as n
         on k.run = n.run and k.source = n.source
         and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
@@ -51,3 +52,7 @@ select
     run, source, rank, device, part, name, start_ns, end_ns, dur_ns, class,
     case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective
 from _joined;
+
+-- with_class(relation): with_named_class() of the relation's own names.
+create or replace macro with_class(relation) as table
+from with_named_class(relation, relation);

@@ -254,19 +254,38 @@ _keyed as (
     from _by_order as b
     join _chosen as c on b.team = c.team and b.queue = c.queue and b.rank = c.rank
 ),
-_joined as materialized (  -- several kernels of one collective on a rank are one
+_placed as materialized (
     select
-        v.run, v.team, k.queue, k.place, v.rank,
-        any_value(k.method) as method,
-        min(v.id) as id, count(*) as kernels,
-        min(v.source) as source, min(v.device) as device, min(v.stream) as stream,
-        min(v.start_ns) as start_ns, max(v.end_ns) as end_ns,
-        min(v.collective) as collective, min(v.kind) as kind, min(v.dtype) as dtype, max(v.members) as members,
-        case when v.is_pair then sum(greatest(v.in_elements, v.out_elements)) else sum(v.in_elements) end as elements,
-        min(v.src_rank) as src_rank, min(v.dst_rank) as dst_rank, min(v.root) as root, bool_or(v.is_cut) as is_cut
+        v.run, v.team, k.queue, k.place, v.rank, k.method, v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
+        v.collective, v.kind, v.dtype, v.members, v.in_elements, v.out_elements, v.src_rank, v.dst_rank, v.root, v.is_pair,
+        v.is_cut
     from _valid as v
     join _keyed as k on v.id = k.id
-    group by v.run, v.team, k.queue, k.place, v.rank, v.is_pair
+),
+_repeated as materialized (  -- mostly none: then few rows are grouped
+    select team, queue, place, rank, count(*) as kernels
+    from _placed
+    group by team, queue, place, rank
+    having count(*) > 1
+),
+_joined as materialized (  -- several kernels of one collective on a rank are one
+    select
+        run, team, queue, place, rank, method, id, 1 as kernels, source, device, stream, start_ns, end_ns, collective, kind,
+        dtype, members,
+        case when is_pair then greatest(in_elements, out_elements) else in_elements end::hugeint as elements,
+        src_rank, dst_rank, root, is_cut
+    from _placed as p
+    anti join _repeated as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
+    union all
+    select
+        p.run, p.team, p.queue, p.place, p.rank,
+        any_value(p.method), min(p.id), count(*), min(p.source), min(p.device), min(p.stream),
+        min(p.start_ns), max(p.end_ns), min(p.collective), min(p.kind), min(p.dtype), max(p.members),
+        case when p.is_pair then sum(greatest(p.in_elements, p.out_elements)) else sum(p.in_elements) end,
+        min(p.src_rank), min(p.dst_rank), min(p.root), bool_or(p.is_cut)
+    from _placed as p
+    join _repeated as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
+    group by p.run, p.team, p.queue, p.place, p.rank, p.is_pair
 ),
 _crowded as (  -- streams without groups: several groups that look like one
     select distinct team, queue

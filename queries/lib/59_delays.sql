@@ -66,25 +66,33 @@ asof left join _meetings as m on w.circle = m.circle and w.rank = m.rank and w.e
 -- row of either lane. So the two lengths, each times its sign, add up to the wait (where clocks drift, up to the drift).
 -- Lanes have lane, run, source, rank, device and first_ns.
 create or replace macro approaches(pairs, waits, lanes) as table
-with _sides as (
-    select id, run, number, last_rank, rank, -1 as sign, meeting from query_table(pairs)
-    union all
-    select id, run, number, last_rank, last_rank, 1, meeting from query_table(pairs)
-),
-_placed as materialized (
-    select
-        s.id, s.run, s.last_rank, s.rank, s.sign, s.meeting, l.lane,
-        w.start_ns as entry_ns,
-        w.last_start_ns as last_entry_ns,
-        max(w.last_start_ns - l.first_ns) over (partition by s.id) as recorded_ns
-    from _sides as s
-    join query_table(waits) as w on s.run = w.run and s.number = w.number and s.rank = w.rank
-    join query_table(lanes) as l
+with _entries as (
+    select w.run, w.number, w.rank, l.lane, w.start_ns as entry_ns, w.last_start_ns as last_entry_ns, l.first_ns
+    from query_table(waits) as w
+    join hint_small(lanes) as l
         on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
+),
+_sides as not materialized (  -- of each pair the rank that waits, and the last one
+    select
+        p.id, p.run, p.last_rank, p.rank, p.meeting,
+        w.lane, w.entry_ns, w.last_entry_ns,
+        l.lane as last_lane,
+        l.entry_ns as last_rank_entry_ns,
+        l.last_entry_ns as last_rank_last_entry_ns,
+        greatest(w.last_entry_ns - w.first_ns, l.last_entry_ns - l.first_ns) as recorded_ns
+    from query_table(pairs) as p
+    join _entries as w on p.run = w.run and p.number = w.number and p.rank = w.rank
+    join _entries as l on p.run = l.run and p.number = l.number and p.last_rank = l.rank
+),
+_placed as (
+    select id, run, last_rank, rank, -1 as sign, meeting, lane, entry_ns, last_entry_ns - recorded_ns as first_ns from _sides
+    union all
+    select id, run, last_rank, last_rank, 1, meeting, last_lane, last_rank_entry_ns, last_rank_last_entry_ns - recorded_ns
+    from _sides
 )
 select
     p.id, p.run, p.last_rank, p.sign, p.lane, p.entry_ns,
-    case when p.meeting is null then p.last_entry_ns - p.recorded_ns else m.last_start_ns end as begin_ns
+    case when p.meeting is null then p.first_ns else m.last_start_ns end as begin_ns
 from _placed as p
 left join query_table(waits) as m on p.run = m.run and p.meeting = m.number and p.rank = m.rank;
 
