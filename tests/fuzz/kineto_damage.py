@@ -11,6 +11,7 @@ import re
 import tempfile
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,22 +190,35 @@ def _compare(seed: int, healthy: Input, text: bytes, counts: Counts, spans: list
         if position <= first and span not in spans:
             raise MismatchError(f"seed {seed}: {span} is lost, before the damage in {text!r}")
     changed = {span for span in spans if span[0] in {name for name, _, _ in healthy.spans}} - set(healthy.spans)
+    elements = [text[start:end].strip() for start, end in find_elements(text.decode("latin-1"))]
     for event, span in zip(healthy.texts, healthy.spans, strict=True):
-        if text.count(event) == 1 and span not in spans and any(name == span[0] for name, _, _ in changed):
+        if (
+            text.count(event) == 1
+            and event in elements
+            and span not in spans
+            and any(name == span[0] for name, _, _ in changed)
+        ):
             raise MismatchError(f"seed {seed}: {span} is changed in {text!r}")
 
 
 def count_events(text: str) -> int:
     """Count the events of a damaged text: each whole object, and each phase outside of one."""
-    decode, events, at = json.JSONDecoder(strict=False).raw_decode, 0, text.find("[") + 1
+    return sum(
+        bool(PHASE.search(text, start, end) if end > start + 1 else PHASE.match(text, start))
+        for start, end in find_elements(text)
+    )
+
+
+def find_elements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the whole objects of a damaged text begin and end, and each character outside of one."""
+    decode, at = json.JSONDecoder(strict=False).raw_decode, text.find("[") + 1
     while at < len(text):
         end = at + 1
         if text[at] == "{":
             with contextlib.suppress(ValueError):
                 _, end = decode(text, at)
-        events += bool(PHASE.search(text, at, end) if end > at + 1 else PHASE.match(text, at))
+        yield at, end
         at = end
-    return events
 
 
 def _check_kids(seed: int, healthy: Input, text: bytes, counts: Counts, spans: list[Span]) -> None:

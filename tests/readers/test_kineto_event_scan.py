@@ -27,6 +27,9 @@ DAMAGED = {
     '{"ph":"X","traceEvents":[{"ph":1}': 2,
     '{"ph":"X"{{[[': 1,
     '{"ph":"X","a":[1,"ph":"X"}': 2,
+    '{"ph":"X","grid":[1,"args":{"a":1}}': 1,
+    '{"ph":"X","grid":[1,[2,"args" : {"a":1},"sizes":[{"ph":1},{"ph":2}]}': 1,
+    '"ph":"X","args":{"a":1}}': 1,
 }
 """Damaged events, and how many of them each text holds."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests import corpus
 from tests.peak_memory import run_measured
+from tests.readers.recovery_work import count_work
 from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, op, trace
 from tracelab.readers.kineto import chunker, recovery
 
@@ -73,6 +74,66 @@ def test_objects_inside_a_damaged_event_are_not_taken_for_events(tmp_path: Path)
     lab = ingest_bytes(tmp_path, document(GOOD, damaged, GOOD, GOOD))
     assert (len(lab.rows("ops")), lab.rows("other_events")) == (3, [])
     assert lab.counts[1] == 3
+
+
+def test_a_list_without_end_hides_no_events_behind_it(tmp_path: Path) -> None:
+    damaged = '{"ph":"X","cat":"cpu_op","name":"a","ts":1"grid":[1, 1,"name":"b","args":{"device":0}}'
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents":[{GOOD},{damaged},{GOOD},{GOOD},{{"ph"')
+    assert (len(lab.rows("ops")), lab.counts) == (3, (5, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("head", "counts"),
+    [
+        ('ents":[', (4, 2, 2)),  # the key of the events, a second time
+        ('{"ph":"X","name"vents":[', (5, 2, 3)),
+        ('{"ph":"X","name":"a"b","args":{"kids":[', (2, 1, 1)),
+        ('{"ph":"X","name":"a","vents":[', (4, 1, 3)),
+    ],
+)
+def test_a_list_that_is_cut_off_belongs_to_an_event_if_its_key_is_undamaged(
+    tmp_path: Path, head: str, counts: tuple[int, int, int]
+) -> None:
+    assert ingest_bytes(tmp_path, f'{{"traceEvents":[{GOOD},{head}{GOOD},{GOOD},{{"ts"').counts == counts
+
+
+def test_events_in_a_list_of_a_damaged_last_event_are_counted(tmp_path: Path) -> None:
+    damaged = f'"{{"ph":"X","cat{{"other":[,{GOOD},{GOOD[:-1]}'
+    assert ingest_bytes(tmp_path, f'{{"traceEvents":[{GOOD},{damaged}').counts == (4, 1, 3)
+
+
+def test_an_event_that_damage_joins_with_another_one_is_counted(tmp_path: Path) -> None:
+    joined = '{"ph":"X","cat":"cpu_op","name":"a\\4","ts":1,"ph":"X","cat":"cpu_op","name":"b","ts":2}'
+    lab = ingest_bytes(tmp_path, document(GOOD, joined))
+    assert ([row["name"] for row in lab.rows("ops")], lab.counts) == (["ab", "b"], (3, 2, 1))
+
+
+def test_objects_in_the_last_event_are_no_events_where_its_first_bracket_is_lost(tmp_path: Path) -> None:
+    kids = '"kids":[{"ph":"X","name":"kid","ts":1},1,{"ph":"X","name":"kid","ts":1}]'
+    lab = ingest_bytes(tmp_path, f'[{GOOD},{{"ph":"X","name":"a","ts":"1{{ id":1,{kids}}}}}  ]')
+    assert (len(lab.rows("ops")), lab.rows("other_events")) == (1, [])
+
+
+def test_events_in_front_of_a_second_key_of_the_events_are_counted(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, f'{{"traceEvents"{{:[{GOOD},{GOOD},"traceEvents":[{GOOD}]}}')
+    assert (lab.counts, codes(lab)["events_in_header"]) == ((3, 1, 2), 2)
+    assert message(lab, "events_in_header").startswith("2 events in front of the event array were not read")
+
+
+def test_events_that_damage_joins_are_counted_where_much_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "_WASTE_FACTOR", 0)
+    joined = '{"ph":"X","name":"a"b"}\n"ph":"X","name":"c"}'
+    nested = '{"ph":"X","name":"a"b","args":{"deep":{"ph":"X"}}}'
+    assert ingest_bytes(tmp_path, document(GOOD, joined, nested, GOOD)).counts == (5, 2, 3)
+
+
+def test_empty_objects_are_parsed_many_at_once() -> None:
+    damage = "},{" * 40_000
+    work, rows = count_work(f"{GOOD},{damage},{GOOD}]}}")
+    assert rows.events_kept == 40_001
+    assert work < 3 * len(damage)
 
 
 def test_a_second_array_of_events_is_read_too(tmp_path: Path) -> None:

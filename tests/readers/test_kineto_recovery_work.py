@@ -32,7 +32,7 @@ LONGER = [
 SIZE = 500
 MOST_READINGS = 60
 """How often a character may be read, on average."""
-USUAL_READINGS = 30
+USUAL_READINGS = 40
 MOST_GROWTH = 1.6
 """How much more often a character of a text may be read that is four times as long, beyond the usual."""
 

@@ -125,6 +125,9 @@ def _search_events(stream: io.RawIOBase, head: _Head, trace: Trace, *, is_whole:
             trace.diagnostics.note(
                 "keys_unread" if has_limit else "header_damaged", f"byte {head.position:,} of the file"
             )
+            lost = 0 if has_limit else count_phases(head.buffer[head.position : match.start()])
+            trace.events_skipped += lost
+            trace.diagnostics.note("events_in_header", count=lost)
             return head.buffer, match.end()
         if is_whole or len(head.buffer) > _MAX_HEAD_BYTES:
             trace.cut_off, trace.is_head_too_long = True, not is_whole
@@ -165,7 +168,7 @@ def may_hold_more_events(trailer: str) -> bool:
     )
 
 
-def count_phases(data: bytes) -> int:
+def count_phases(data: bytes | bytearray) -> int:
     """Count the events in bytes that are not parsed."""
     return len(PHASE_KEY.findall(data.decode("latin-1")))
 

@@ -19,6 +19,11 @@ MESSAGES: Messages = {
         "rank, devices or clock may be missing.",
         None,
     ),
+    "events_in_header": (
+        "error",
+        "{n} [event|events] in front of the event array [was|were] not read, since the array's key is damaged.",
+        "Export the trace again.",
+    ),
     "events_behind_end": (
         "error",
         "{n} [event|events] behind the end of the event array [was|were] not read.",

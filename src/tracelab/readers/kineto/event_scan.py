@@ -14,10 +14,10 @@ _TOKEN = re.compile(
       | "(?!ph"[ \t\r\n]*+:)(?:[^"\\]++|\\.)*+"(?=[ \t\r\n]*+(?:[]:,}]|\Z))  # a string
       | "(?!ph"[ \t\r\n]*+:)  # a quote that begins no string
       | ,(?![ \t\r\n]*+\{)
-      | :(?![ \t\r\n]*+\[)
+      | :(?![ \t\r\n]*+[\[{])
       | \\[^][{},:]?+
     )*+
-    ( ,[ \t\r\n]*+\{ | :[ \t\r\n]*+\[ | []}]++ | [{\[] | "ph"[ \t\r\n]*+: | \Z )
+    ( ,[ \t\r\n]*+\{ | :[ \t\r\n]*+[\[{] | \}++ | \]++ | [{\[] | "ph"[ \t\r\n]*+: | \Z )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -64,6 +64,7 @@ class EventScan:
         """Whether the place returned last is behind the bracket that closes the event, and not before another event."""
         self.is_sound = True
         """Whether all brackets had a counterpart."""
+        self._has_stray_object = False
         self._is_list_sound = True
         self.list_at: int | None = None
         """Where the outermost list of objects begins that is open, if it is the value of a key."""
@@ -74,6 +75,7 @@ class EventScan:
         """Return the next place where the event may end; None where the text ends or is nested too deeply."""
         for match in _TOKEN.finditer(self._text, self.position):
             token, start = match[1], match.start(1)
+            has_colon = token[:1] == ":"
             after_brace, self._after_brace = self._after_brace, None
             if not token:
                 break
@@ -81,6 +83,8 @@ class EventScan:
             if token[0] in "]}":
                 end = self._close(start, token)
                 self.is_closed = end is not None
+            elif has_colon:
+                self._open_value(start, token[-1])
             elif token[-1] == "{":
                 has_comma = token[0] == "," and self._text[start - 1 : start] != ":"
                 may_be_border = has_comma or self._is_blank(after_brace, start)
@@ -90,9 +94,10 @@ class EventScan:
                 elif may_be_border and not self._is_in_list() and _CUT_OBJECT_START.match(self._text, match.end() - 1):
                     break
                 else:
+                    self._has_stray_object |= self._opened[-1:] == [_OBJECT]
                     self._open_object(start)
             elif token[-1] == "[":
-                self._open_list(start, has_colon=token[0] == ":")
+                self._open_list(start, has_colon=False)
             else:
                 self._count_phase()
             self.position = match.end() if end is None else end
@@ -121,6 +126,19 @@ class EventScan:
         return len(self._opened) > _MAX_DEPTH
 
     @property
+    def own_phases(self) -> int:
+        """How many phases the event has itself, without those of objects in it."""
+        return self._own_phases
+
+    @property
+    def may_hold_events(self) -> bool:
+        """Whether objects inside may be other events: one has no key, or is in an open list of the event itself.
+
+        The format has no lists but those in arguments.
+        """
+        return self._has_stray_object or self._opened[:2] == [_OBJECT, _OBJECT_LIST]
+
+    @property
     def events(self) -> int:
         """How many events the text holds up to here, more than one where damage joins them.
 
@@ -146,6 +164,16 @@ class EventScan:
 
     def _is_blank(self, start: int | None, end: int) -> bool:
         return start is not None and not self._text[start:end].strip(" \t\r\n")
+
+    def _open_value(self, start: int, bracket: str) -> None:
+        """Open the value of a key; a list that the key is in has lost its end."""
+        while self._opened and self._opened[-1] == _LIST:
+            self._pop()
+            self._mark_unsound()
+        if bracket == "{":
+            self._open_object(start)
+        else:
+            self._open_list(start, has_colon=True)
 
     def _open_object(self, start: int) -> None:
         if self._opened and self._opened[-1] == _LIST:
@@ -194,11 +222,12 @@ class EventScan:
         return _OBJECT_START.match(self._text, brace) is not None
 
     def _close(self, start: int, brackets: str) -> int | None:
-        """Close brackets; return where the last one that was open ends, if so."""
+        """Close equal brackets; return where the last one that was open ends, if so, or an object that began before."""
         for end, bracket in enumerate(brackets, start + 1):
             if not self._opened:
                 self._mark_unsound()
-                break
+                self._after_brace = start + len(brackets) if bracket == "}" else None
+                return self._after_brace
             if bracket == "]":
                 self._close_list()
             else:
@@ -206,7 +235,7 @@ class EventScan:
             if not self._opened:
                 self._after_brace = end if bracket == "}" else None
                 return end
-        self._after_brace = start + len(brackets) if brackets[-1] == "}" else None
+        self._after_brace = start + len(brackets) if brackets[0] == "}" else None
         return None
 
     def _close_list(self) -> None:

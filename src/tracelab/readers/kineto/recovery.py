@@ -4,6 +4,7 @@ Damage costs the event that it is in, and reading goes on at the next border bet
 to the compiled parser, so that only the neighborhood of the damage is read in Python.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -51,6 +52,8 @@ _CHECK_EVERY = 500
 """After so many elements recovery checks whether the ingest is stopping."""
 
 _EVENT_START = re.compile(rf"[,}}][ \t\r\n]*+(?={OBJECT_START})", re.DOTALL)
+_OBJECT_BORDER = re.compile(rf"[,}}][ \t\r\n]*+(?={OBJECT_START}|\{{[ \t\r\n]*+\}})", re.DOTALL)
+"""In front of an event or of an empty object."""
 _WHITE = re.compile(r"[ \t\r\n]*+")
 _LIST_ENDS = re.compile(r"[ \t\r\n]*+(?:[],]|\Z)")
 _NEXT_KEY = re.compile(r',[ \t\r\n]*+"')
@@ -164,7 +167,7 @@ class _Recovery:
         self._trailer: int | None = None
         self._ends_tried = 0
         self._starts = ForwardSearch(_EVENT_START, self._text)
-        self._run_ends = ForwardSearch(_EVENT_START, self._text)
+        self._run_ends = ForwardSearch(_OBJECT_BORDER, self._text)
         self._phases = ForwardSearch(PHASE_KEY, self._text)
         self.is_cut_off = False
 
@@ -243,7 +246,7 @@ class _Recovery:
 
         Returns where the first object ends that is whole, or where the events end.
         """
-        first, count, limit = at, 0, self._events_end(at)
+        first, count, pieces, limit = at, 0, 0, self._events_end(at)
         while at < limit:
             start = self._starts.find(at + 1)
             end = min(_end_before(start) or limit, limit)
@@ -253,8 +256,9 @@ class _Recovery:
                     if count:
                         self._skip_events(first, at, "event_lost", count)
                     return self._keep(at, valid_end)
-            count += 1
-            if count % _CHECK_EVERY == 0:
+            count += _count_joined(self._text[at:end])
+            pieces += 1
+            if pieces % _CHECK_EVERY == 0:
                 self._check_stop()
             at = start.end() if start else limit
         return self._skip_events(first, limit, "event_lost", count)
@@ -306,7 +310,7 @@ class _Recovery:
             return behind
         if self._waste <= 0:
             end = self._find_boundary(behind) or self._events_end(behind)
-            return self._skip_events(behind, end, "event_lost", _count_events(self._text[behind:end]))
+            return self._skip_events(behind, end, "event_lost", _count_all_phases(self._text[behind:end]))
         return self._read_damaged(behind, EventScan(self._text, behind, endless=self._endless))
 
     def _decode_list(self, at: int) -> int | Border | None:
@@ -345,6 +349,8 @@ class _Recovery:
             line = self._repair.rewrite_damaged(event, missing if is_complete else "")
             if line is not None:
                 self._lines.append(line)
+                if scan.own_phases > 1:  # of two events that became one object, the keys of the second are kept
+                    self._skip_events(at, end, "event_lost", scan.own_phases - 1)
                 return end
         return self._skip_events(at, end, "event_lost", scan.events)
 
@@ -353,12 +359,13 @@ class _Recovery:
         if not self._is_last and not scan.is_too_deep and self._end - at <= MAX_EVENT_BYTES:
             return Border(self._data[at:])
         error_at = self._find_error(at)
-        if not scan.is_too_deep and _is_part_of_event(scan, error_at):
+        is_event = self._text[at] == "{" or scan.own_phases
+        if is_event and not scan.is_too_deep and self._is_part_of_event(scan, error_at):
             if not self._is_last:
                 self._skip_events(at, self._end, "event_too_large")
                 return self._make_lost_border(scan, self._count_phases(at, self._end) - 1)
             if self._find_trailer(at, is_certain=True) is None:
-                self._rows.events_skipped += 1
+                self._rows.events_skipped += _count_all_phases(self._text[at:]) if scan.may_hold_events else 1
                 self.is_cut_off = True
                 return self._end
         self._waste -= scan.position - at
@@ -368,10 +375,17 @@ class _Recovery:
         end = self._find_border(max(damage_at, at + 1))
         if end is None or end > self._events_end(at):
             end = self._find_trailer(damage_at) if self._is_last else None
-        self._skip_events(at, end or self._end, "event_lost", _count_events(self._text[at:end]))
+        self._skip_events(at, end or self._end, "event_lost", _count_all_phases(self._text[at:end]))
         if end is None:
             return self._end if self._is_last else self._make_lost_border(scan)
         return end
+
+    def _is_part_of_event(self, scan: EventScan, error_at: int | None) -> bool:
+        """Whether the objects in an open list belong to the event: its key is behind the damage, if there is any.
+
+        A list that is open where the damage is may have lost its end.
+        """
+        return error_at is None or (scan.list_at is not None and self._text.find(",", error_at, scan.list_at) >= 0)
 
     def _find_border(self, at: int) -> int | None:
         """Return the next border between events from a damaged place on."""
@@ -575,18 +589,22 @@ def _end_before(start: re.Match[str] | None) -> int | None:
     return start.start() + (start[0][0] == "}") if start else None
 
 
-def _count_events(text: str) -> int:
-    """Count the events in a text that damage joins; objects in lists whose brackets match are none."""
+def _scan_all(text: str) -> EventScan:
+    """Return the scan of a whole text."""
     scan = EventScan(text, 0)
     while scan.find_end() is not None:
         pass
+    return scan
+
+
+def _count_all_phases(text: str) -> int:
+    """Count the events in a text that damage joins, and the objects in them; those in lists that end are none."""
+    scan = _scan_all(text)
     scan.is_sound = False
     return scan.events + (len(PHASE_KEY.findall(text, scan.position)) if scan.is_too_deep else 0)
 
 
-def _is_part_of_event(scan: EventScan, error_at: int | None) -> bool:
-    """Whether the objects in an open list belong to the event: the list begins behind the damage, if there is any.
-
-    A list that is open where the damage is may have lost its end.
-    """
-    return error_at is None or (scan.list_at is not None and error_at < scan.list_at)
+def _count_joined(text: str) -> int:
+    """Count the events in a text up to where the next one may begin: more than one where damage joins them."""
+    phases = itertools.islice(PHASE_KEY.finditer(text), 2)
+    return 1 if len(list(phases)) <= 1 else _scan_all(text).events
