@@ -25,10 +25,6 @@ Examples:
   tracelab compare --base-runs 'main-*' --candidate-runs 'branch-*' --fail-on 'step_time > 3%'
   tracelab compare main branch --noise-runs 'noise-*' --format markdown -o comment.md
   tracelab compare main branch --fail-on 'peak_memory > 5%' --fail-on 'class:gemm > 2%' --strict
-
-\b
-Exit codes: 0; 1 where a gate of --fail-on fails, or the runs cannot be compared; 2 for a wrong request; 3 without data;
-4 where --strict is given and a gate (without gates: the verdict) is undecided.
 """
 
 
@@ -84,6 +80,9 @@ def command(  # noqa: PLR0913  one for each option
     each side on, verdicts hold with at most 5 % of false alarms over all metrics together; with fewer, effects are
     shown and the verdict is undecided. Metrics: step_time, gpu_time, exposed_communication, exposed_copies, idle,
     peak_memory, class:CLASS, copy:DIRECTION, kernel:NAME, op:NAME (time on the CPU), op_gpu:NAME (time on the GPU).
+
+    Exits with 1 where a gate of --fail-on fails, or the runs cannot be compared; with 2 for a wrong request; with 3
+    without data; with 4 where --strict is given and a gate, without gates the verdict, is undecided.
     """
     if output == Path("-"):
         output = None
