@@ -34,6 +34,7 @@ _SLOW = (
     *("unit/test_steps.py", "unit/test_paths.py", "unit/test_plot_roofline.py", "unit/test_sweeps.py"),
     *("collect/test_bare.py", "collect/test_model_cost.py", "unit/test_delays.py", "readers/test_nvprof_corpus.py"),
     *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
+    *("compare/test_comparison.py", "compare/test_corpus.py", "compare/test_verdicts.py"),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 

@@ -311,3 +311,34 @@ def test_gate_on_an_unknown_metric_lists_the_metrics(store: Path) -> None:
         UsageError, match=r"no metric 'step_tim' .* \(did you mean 'step_time'\?\); they have step_time"
     ):
         Lab(store).compare("main", "new", fail_on="step_tim > 3%")
+
+
+def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:
+    hostile = "<script>alert(1)</script> | `x` ](http://a) \x1b[2J\x00"
+    sides = [recording(run, gemm=hostile, gemm_ns=dur_ns) for run, dur_ns in (("a", 3_000), ("b", 4_000))]
+    memory.filled(together(*sides))
+    gate = Gate(f"kernel:{hostile}", 3)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(gate,)))
+    markdown, junit = writers.write_markdown(comparison), writers.write_junit(comparison, strict=False)
+    assert "<script>" not in markdown
+    assert "](http" not in markdown.replace("\\]", "")
+    for text in (markdown, junit, writers.write_text(comparison, width=100)):
+        assert not {"\x1b", "\x00"} & set(text)
+    cases = ElementTree.fromstring(junit).iter("testcase")  # noqa: S314  ours
+    assert r"kernel:<script>alert(1)</script> | `x` ](http://a) \x1b[2J\x00 > 3%" in {
+        case.get("name") for case in cases
+    }
+    assert json.loads(writers.write_json(comparison, strict=False))["gates"][0]["metric"] == gate.metric
+
+
+def test_copies_without_a_direction_and_ranks_without_steps_count(memory: MemoryStore) -> None:
+    tables = together(recording("a"), recording("b"))
+    tables["memcpys"] = [row | {"direction": None} for row in tables["memcpys"]]
+    tables["kernels"].append(
+        {"run": "a", "source": "other", "rank": 1, "pid": 2, "device": 0, "name": "k", "start_ns": 0, "dur_ns": 5}
+    )
+    memory.filled(tables)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), allow_different=("gpus", "ranks")))
+    values = {row.metric: (row.base, row.candidate) for row in comparison.rows}
+    assert values["copy:unknown"] == (500, 500)
+    assert values["class:gemm"] == (4_000, 4_000)

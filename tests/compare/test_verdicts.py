@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.properties import examples
 from tracelab.compare.gates import FAILED, PASSED, UNDECIDED, Gate, check_gate, parse_gate
 from tracelab.compare.verdicts import MetricRow, judge
 from tracelab.errors import UsageError
@@ -184,3 +187,33 @@ def test_gate_on_what_is_new_fails() -> None:
         side["op:aten::mm"] = np.array([40.0])
     rows = judge(["step_time", "op:aten::mm"], base, candidate, declared=["op:aten::mm"])
     assert check_gate(Gate("op:aten::mm", 500), rows).verdict == FAILED
+
+
+@examples(30)
+@given(
+    st.lists(st.integers(50, 150), min_size=4, max_size=6),
+    st.lists(st.integers(50, 150), min_size=4, max_size=6),
+)
+def test_sides_in_the_other_order_have_the_opposite_effect_and_verdict(base, candidate):
+    (forth,) = judge(["step_time"], exact(*map(float, base)), exact(*map(float, candidate)))
+    (back,) = judge(["step_time"], exact(*map(float, candidate)), exact(*map(float, base)))
+    opposite = {"slower": "faster", "faster": "slower"}
+    assert back.verdict == opposite.get(forth.verdict, forth.verdict)
+    assert (1 + back.effect) * (1 + forth.effect) == pytest.approx(1)
+    assert forth.p_value == pytest.approx(back.p_value)
+
+
+@examples(30)
+@given(
+    st.lists(st.integers(50, 150), min_size=4, max_size=6),
+    st.lists(st.integers(50, 150), min_size=4, max_size=6),
+    st.floats(0, 50),
+)
+def test_gate_never_fails_below_the_effect_and_a_larger_one_never_fails_first(base, candidate, percent):
+    rows = judge(["step_time"], exact(*map(float, base)), exact(*map(float, candidate)))
+    verdict = check_gate(Gate("step_time", percent), rows).verdict
+    if verdict == FAILED:
+        assert rows[0].low > percent / 100
+        assert rows[0].verdict == "slower"
+    larger = check_gate(Gate("step_time", percent + 1), rows).verdict
+    assert (verdict, larger) not in {(PASSED, FAILED), (PASSED, UNDECIDED), (UNDECIDED, FAILED)}

@@ -55,7 +55,7 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
                 "`tracelab collect train`"
             )
         places = part.ranges if unit == RANGES else {}
-        lane = part.lanes[0] if part.lanes else None
+        lane = next(iter(part.lanes_of(unit)), None)
         first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
         steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
         recordings.append(Recording(part.run, steps, series, lane, tuple(first)))
@@ -91,6 +91,10 @@ class _OneRun:
         count = len(next(iter(self.ranges.values()))) if unit == RANGES else 1
         headline = self._step_metrics(count) if unit == RANGES else self._window_metrics()
         return headline | self._gpu_sums(unit, count) | self._op_sums(unit, count)
+
+    def lanes_of(self, unit: str) -> list[tuple[int, int | None]]:
+        """Return the ranks and devices that values are of: with steps only those of ranks that have some."""
+        return [lane for lane in self.lanes if unit != RANGES or lane[0] in self.ranges]
 
     def _ranges(self) -> dict[int, tuple[int, ...]]:
         """Return for each rank the places of the steps that count: recorded ones on all ranks, not first nor last.
@@ -178,7 +182,8 @@ class _OneRun:
 
     def _gpu_sums(self, unit: str, count: int) -> dict[str, Array]:
         """Return the time of kernels by class and name, of copies by direction, and of GPU rows by op, of each GPU."""
-        if not self.lanes:
+        lanes = len(self.lanes_of(unit))
+        if not lanes:
             return {}
         rows = self._placed(self._gpu_rows) if unit == RANGES else self._gpu_rows.with_columns(at=pl.lit(0))
         kernels = rows.filter(pl.col("kind") == "kernel")
@@ -194,7 +199,7 @@ class _OneRun:
             "op_gpu:": (rows, "op"),
         }
         return {
-            key: values / len(self.lanes)
+            key: values / lanes
             for prefix, (frame, column) in sums.items()
             for key, values in _sums_by_step(frame, prefix, column, "dur_ns", count).items()
         }
@@ -204,7 +209,7 @@ class _OneRun:
         if not self._ops.height:
             return {}
         rows = self._placed(self._ops) if unit == RANGES else self._ops.with_columns(at=pl.lit(0))
-        ranks = self._ops["rank"].n_unique()
+        ranks = rows["rank"].n_unique()
         return {key: values / ranks for key, values in _sums_by_step(rows, "op:", "op", "self_ns", count).items()}
 
 

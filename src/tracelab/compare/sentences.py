@@ -99,7 +99,7 @@ def explanation(comparison: Comparison) -> str | None:
 def gate_sentence(result: GateResult) -> str:
     """Return the verdict on a gate with what it follows from."""
     if result.row is None:
-        return f"Gate `{result.gate}` passed, as it is 0 on both sides."
+        return f"Gate '{result.gate}' passed, as it is 0 on both sides."
     facts = f"{format_change(result.row)}, {_interval_text(result.row)}"
     why = {
         FAILED: "the whole interval lies above",
@@ -107,7 +107,7 @@ def gate_sentence(result: GateResult) -> str:
         UNDECIDED: "neither proven nor excluded",
     }
     verdict = "is undecided" if result.verdict == UNDECIDED else result.verdict
-    return f"Gate `{result.gate}` {verdict}, {why[result.verdict]} ({facts})."
+    return f"Gate '{result.gate}' {verdict}, {why[result.verdict]} ({facts})."
 
 
 def floor_sentence(comparison: Comparison) -> str:

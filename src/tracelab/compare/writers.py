@@ -19,6 +19,7 @@ from tracelab.output.labels import shorten
 from tracelab.output.writers import escape_markdown
 
 JSON_FORMAT = "comparison/1"
+_CODE = re.compile(r"(`(?:tracelab [a-z ]+|--[a-z-]+)`)")
 _GAP = "  "
 _NARROWEST = 40
 _GLUE = "\N{NO-BREAK SPACE}"
@@ -246,11 +247,9 @@ def _markdown_table(rows: Sequence[MetricRow]) -> list[str]:
 
 
 def _markdown(text: str) -> str:
-    """Escape a text for Markdown; code in backquotes stays."""
-    parts = escape_controls(text).split("`")
-    if len(parts) % 2 == 0:  # a backquote of a name
-        return escape_markdown(text)
-    return "`".join(part if at % 2 else escape_markdown(part, inside_words=False) for at, part in enumerate(parts))
+    """Escape a text for Markdown; only commands and options of tracelab in backquotes stay code."""
+    parts = _CODE.split(escape_controls(text))
+    return "".join(part if at % 2 else escape_markdown(part, inside_words=False) for at, part in enumerate(parts))
 
 
 def _list_runs(runs: Sequence[str]) -> str:

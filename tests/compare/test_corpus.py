@@ -1,0 +1,51 @@
+"""Recorded traces as sides of a comparison: figures of the queries, and the same program under two names."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.stores import shared_store
+from tracelab.client import Lab
+from tracelab.compare import fetch, recordings
+from tracelab.ingest import pipeline
+
+pytestmark = corpus.needs_traces
+
+CONTROL = corpus.ROOT / "kineto" / "hta" / "trace_diff" / "control.json.gz"
+
+
+@pytest.fixture(scope="module")
+def store(shared_stores: Path) -> Path:
+    """Return a store with one recording under two names, as if it were recorded twice."""
+
+    def fill(folder: Path) -> None:
+        for run in ("control", "again"):
+            pipeline.ingest([CONTROL], store=folder, run=run)
+
+    return shared_store(shared_stores, "control_twice", fill)
+
+
+def test_values_of_steps_are_those_of_the_queries(store: Path) -> None:
+    with fetch.open_source(store, ["control"]) as source:
+        unit, (recording,) = recordings.build_recordings(source.answers(), ["control"])
+    rows = [row for row in Lab(store).query("step_breakdown", run="control").to_pylist() if row["step_ns"] is not None]
+    inner = rows[1:-1]
+    assert (unit, recording.steps) == ("ranges", 4)
+    assert recording.series["step_time"].tolist() == [row["step_ns"] for row in inner]
+    assert recording.series["gpu_time"].tolist() == [row["gpu_busy_ns"] for row in inner]
+    for prefix in ("class:", "kernel:"):
+        summed = sum(values for name, values in recording.series.items() if name.startswith(prefix))
+        assert summed.tolist() == [row["kernel_ns"] for row in inner]
+    copied = sum(
+        values for name, values in recording.series.items() if name.startswith("copy:") and name != "copy:memset"
+    )
+    assert copied.tolist() == [row["copy_ns"] for row in inner]
+
+
+def test_a_recording_does_not_differ_from_its_copy(store: Path) -> None:
+    result = Lab(store).compare("control", "again", fail_on="step_time > 0%")
+    assert result.verdict == "undecided"  # one recording of each side, however alike
+    assert {row["change_ratio"] for row in result.to_pylist()} <= {0.0, None}
+    assert {row["difference_ns"] for row in result.to_pylist()} == {0}
+    assert result.comparison.matching.matched == (1, 1)
