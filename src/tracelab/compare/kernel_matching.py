@@ -1,11 +1,12 @@
 """Match the kernels of two versions in stages, from equal names to equal places in the order of a step."""
 
-import difflib
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+
+from tracelab.compare.alignment import align_sequences
 
 STAGES = {"name": 1.0, "key": 0.9, "op": 0.8, "range": 0.7, "order": 0.5}
 """The stages, and how sure a match of each is.
@@ -234,12 +235,10 @@ def _align(
         ]
         for step, numbered in zip(steps, numbers, strict=True)
     ]
-    matcher = difflib.SequenceMatcher(None, tokens[0], tokens[1], autojunk=False)
     return [
-        (block.a + at, block.b + at)
-        for block in matcher.get_matching_blocks()
-        for at in range(block.size)
-        if steps[0][block.a + at].name in names[0] and steps[1][block.b + at].name in names[1]
+        (one, other)
+        for one, other in align_sequences(tokens[0], tokens[1])
+        if steps[0][one].name in names[0] and steps[1][other].name in names[1]
     ]
 
 
