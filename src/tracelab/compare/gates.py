@@ -8,7 +8,7 @@ from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SLOWER, MetricRow
 from tracelab.errors import UsageError
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
-_GATE = re.compile(r"\s*(?P<metric>\S.*?)\s*>\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
+_GATE = re.compile(r"\s*(?P<metric>\S.*?)\s*>\s*(?P<percent>\d+(?:\.\d+)?)\s*%?\s*")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GateResult:
 
 
 def parse_gate(text: str) -> Gate:
-    """Parse METRIC > PERCENT%. Raises UsageError for anything else."""
+    """Parse METRIC > PERCENT, with or without the sign. Raises UsageError for anything else."""
     match = _GATE.fullmatch(text)
     if match is None:
         raise UsageError(f"--fail-on {text!r}: expected METRIC > PERCENT%, such as 'step_time > 3%'")

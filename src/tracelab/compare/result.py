@@ -61,6 +61,7 @@ class ComparisonResult(Result):
         groups = [("", sentences.headline_rows(self.comparison))]
         groups += [(each.title, list(each.rows)) for each in sentences.list_details(self.comparison)]
         parts = [f"<p><b>{escape(self.verdict.capitalize())}:</b> {escape(escape_lines(self.summary))}</p>"]
+        parts += [f"<p>{escape(escape_lines(line))}</p>" for line in writers.opening_lines(self.comparison)]
         for title, rows in groups:
             cells = zip(*(sentences.table_cells(row) for row in rows), strict=True)
             table = pa.table({name: list(column) for name, column in zip(sentences.HEADINGS, cells, strict=True)})

@@ -33,7 +33,7 @@ def write_text(comparison: Comparison, *, width: int, everything: bool = False) 
     """Return the comparison for a terminal of a width: verdict, tables, and what it rests on."""
     opening = [
         f"{comparison.verdict.capitalize()}: {sentences.verdict_sentence(comparison)}",
-        *_opening(comparison),
+        *opening_lines(comparison),
     ]
     lines = [*_wrap(opening, width), "", *_text_table(sentences.headline_rows(comparison), width)]
     for details in sentences.list_details(comparison, everything=everything):
@@ -54,7 +54,7 @@ def write_markdown(comparison: Comparison, *, everything: bool = False) -> str:
     """Return the comparison as a comment for a pull request: the verdict first, details folded."""
     runs = [_list_runs(each) for each in (comparison.request.base, comparison.request.candidate)]
     lines = [f"**{comparison.verdict.capitalize()}:** {_markdown(sentences.verdict_sentence(comparison))}"]
-    lines += ["", *(f"{_markdown(line)}  " for line in _opening(comparison))] if _opening(comparison) else []
+    lines += ["", *(f"{_markdown(line)}  " for line in opening_lines(comparison))] if opening_lines(comparison) else []
     lines += ["", *_markdown_table(sentences.headline_rows(comparison))]
     for details in sentences.list_details(comparison, everything=everything):
         table = _markdown_table(details.rows)
@@ -194,7 +194,8 @@ def metric_values(row: MetricRow) -> dict[str, Any]:
     }
 
 
-def _opening(comparison: Comparison) -> list[str]:
+def opening_lines(comparison: Comparison) -> list[str]:
+    """Return sentences that follow the verdict: what few recordings show, the largest differences, the gates."""
     optional = (sentences.tendency_sentence(comparison), sentences.explanation(comparison))
     return [line for line in optional if line] + [sentences.gate_sentence(each) for each in comparison.gates]
 
