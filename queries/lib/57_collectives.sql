@@ -6,6 +6,9 @@
 -- is_p2p, src_rank, dst_rank, root, raw_name, dtype, in_elements, out_elements. A kernel without a note of its own has that of the
 -- op that launched it and no other communication kernel. The rank itself sends what names only a receiver, and receives what
 -- names only a sender. `measured_ns` is the duration where it is valid.
+-- NCCL's own ranges, in NVTX, name a communicator and count its ranks from 0: the n-th rank of the run that uses it is its n-th
+-- rank, where the run has all of them. What calls between ncclGroupStart and ncclGroupEnd communicate is launched when the
+-- group ends; of several calls in a group the kernel has what they have in common.
 create or replace macro collective_kernels(executions) as table
 with _executions as (
     select
@@ -35,7 +38,7 @@ _described as not materialized (
             'group_description': group_description, 'group_size': group_size, 'group_ranks': group_ranks,
             'group_start': group_start, 'group_stride': group_stride, 'comm_id': comm_id, 'comms_id': comms_id, 'seq': seq,
             'is_p2p': is_p2p, 'src_rank': src_rank, 'dst_rank': dst_rank, 'root': root, 'raw_name': raw_name, 'dtype': dtype,
-            'in_elements': in_elements, 'out_elements': out_elements
+            'in_elements': in_elements, 'out_elements': out_elements, 'peer': peer
         } as note
     from collectives
 ),
@@ -75,13 +78,87 @@ _points as (
     from with_calls('_without_note', '_api')
     where call_start_ns is not null
 ),
-_op_notes as materialized (
+_op_calls as materialized (
     select
         row_number() over () as id,
         d.run, d.source, d.pid, d.tid, d.start_ns, try(d.start_ns + d.dur_ns) as end_ns, d.collective, d.note
     from _described as d
     join hint_small('_open_runs') as r on d.run = r.run
     where d.origin = 'op'
+),
+_group_marks as (
+    select a.run, a.source, a.pid, a.tid, a.name = 'ncclGroupStart' as opens, a.start_ns, a.end_ns
+    from annotations as a
+    join hint_small('_open_runs') as r on a.run = r.run
+    where a.name in ('ncclGroupStart', 'ncclGroupEnd') and has_valid_interval(a.start_ns, a.end_ns)
+),
+_group_sums as (
+    select *, sum(case when opens then 1 else -1 end) over thread as depth
+    from _group_marks
+    window thread as (
+        partition by run, source, pid, tid order by start_ns, opens desc rows between unbounded preceding and current row
+    )
+),
+_group_depths as (  -- a recording may begin in a group: its end closes none
+    select * replace (depth - least(0, min(depth) over thread) as depth)
+    from _group_sums
+    window thread as (
+        partition by run, source, pid, tid order by start_ns, opens desc rows between unbounded preceding and current row
+    )
+),
+_groups as materialized (  -- groups may nest: the outermost one launches
+    select row_number() over () as group_id, *
+    from (
+        select
+            run, source, coalesce(pid, -1) as pid, coalesce(tid, -1) as tid, opens, start_ns,
+            lead(end_ns) over (partition by run, source, pid, tid order by start_ns, opens desc) as end_ns
+        from _group_depths
+        where depth = case when opens then 1 else 0 end
+    )
+    where opens and end_ns is not null
+),
+_grouped as materialized (
+    select c.id, g.group_id, g.end_ns
+    from _op_calls as c
+    asof join _groups as g
+        on c.run = g.run and c.source = g.source and coalesce(c.pid, -1) = g.pid and coalesce(c.tid, -1) = g.tid
+        and c.start_ns >= g.start_ns
+    where c.end_ns <= g.end_ns and c.note.bytes_source = 'nvtx'
+),
+_op_notes as materialized (
+    select c.* from _op_calls as c anti join _grouped as g on c.id = g.id
+    union all by name
+    select
+        min(c.id) as id, c.run, c.source, c.pid, c.tid, min(c.start_ns) as start_ns, g.end_ns,
+        case when min(c.collective) = max(c.collective) then min(c.collective) else 'other' end as collective,
+        case
+            when count(*) = 1 then any_value(c.note)
+            else struct_update(
+                any_value(c.note),
+                size_bytes := as_bigint(sum(c.note.size_bytes)),
+                comm_id := case when min(c.note.comm_id) = max(c.note.comm_id) then min(c.note.comm_id) end,
+                group_size := case when min(c.note.comm_id) = max(c.note.comm_id) then min(c.note.group_size) end,
+                is_p2p := bool_and(c.note.is_p2p),
+                root := case when min(c.note.root) = max(c.note.root) then min(c.note.root) end,
+                peer := case
+                    when min((c.note.raw_name, c.note.peer)) = max((c.note.raw_name, c.note.peer)) then min(c.note.peer)
+                end,
+                raw_name := case when min(c.note.raw_name) = max(c.note.raw_name) then min(c.note.raw_name) end
+            )
+        end as note
+    from _op_calls as c
+    join _grouped as g on c.id = g.id
+    group by c.run, c.source, c.pid, c.tid, g.group_id, g.end_ns
+),
+_members as materialized (
+    select run, comm_id, list(rank order by rank) as ranks
+    from (
+        select distinct c.run, c.comm_id, c.rank
+        from collectives as c
+        join hint_small('_open_runs') as r on c.run = r.run
+        where c.bytes_source = 'nvtx' and c.comm_id is not null
+    )
+    group by run, comm_id
 ),
 _on_ops as (  -- of several kernels of one op none is known to be that collective
     select i.id, o.note, o.collective
@@ -124,9 +201,17 @@ select
     c.note.comms_id as comms_id,
     c.note.seq as seq,
     c.note.is_p2p as is_p2p,
-    coalesce(c.note.src_rank, case when c.note.dst_rank is not null then c.rank end) as src_rank,
-    coalesce(c.note.dst_rank, case when c.note.src_rank is not null then c.rank end) as dst_rank,
-    c.note.root as root,
+    case c.note.raw_name
+        when 'ncclSend' then case when m.ranks[c.note.peer + 1] is not null then c.rank end
+        when 'ncclRecv' then m.ranks[c.note.peer + 1]
+        else coalesce(c.note.src_rank, case when c.note.dst_rank is not null then c.rank end)
+    end as src_rank,
+    case c.note.raw_name
+        when 'ncclSend' then m.ranks[c.note.peer + 1]
+        when 'ncclRecv' then case when m.ranks[c.note.peer + 1] is not null then c.rank end
+        else coalesce(c.note.dst_rank, case when c.note.src_rank is not null then c.rank end)
+    end as dst_rank,
+    case when c.note.bytes_source = 'nvtx' then m.ranks[c.note.root + 1] else c.note.root end as root,
     c.note.raw_name as raw_name,
     c.note.dtype as dtype,
     c.note.in_elements as in_elements,
@@ -134,4 +219,7 @@ select
 from _found as c
 left join _spacings as s
     on c.run = s.run and c.source = s.source and c.note.group_ranks is null
-    and s.named = {'name': c.note.group_name, 'description': c.note.group_description, 'size': c.note.group_size};
+    and s.named = {'name': c.note.group_name, 'description': c.note.group_description, 'size': c.note.group_size}
+left join _members as m
+    on c.run = m.run and c.note.bytes_source = 'nvtx' and c.note.comm_id = m.comm_id
+    and len(m.ranks) = coalesce(c.note.group_size, len(m.ranks));
