@@ -138,11 +138,14 @@ def test_text_fits_the_width_and_breaks_no_unit(slower: Comparison) -> None:
 
 
 def test_noise_runs_measure_the_floor(memory: MemoryStore) -> None:
-    runs = [recording(f"r{at}", slower=at * 100) for at in range(4)]
+    runs = [recording(f"r{at}", slower=slower) for at, slower in enumerate((0, 100, 200, 300, 2_500))]
     memory.filled(together(*runs))
     comparison = compare_source(Source(memory.con), Request(("r0",), ("r1",), noise=("r0", "r2", "r3")))
     step = comparison.main
     assert (step.floor_measured, step.floor) == (True, pytest.approx(0.03))
+    assert not any("differ by up to" in note for note in comparison.notes)
+    noisy = compare_source(Source(memory.con), Request(("r0", "r4"), ("r1",)))
+    assert "Recordings of the base differ by up to 25 % in step_time" in noisy.notes[-1]
     assert "Noise floor: 3.0 % of step_time, measured on 3 recordings" in writers.write_markdown(comparison)
 
 

@@ -32,6 +32,7 @@ _LISTED = (
 )
 """Facts that may differ: a difference is listed, as it may be the reason of an effect."""
 _SAME_CLOCK_RATIO = 0.02
+_COMMIT_LENGTH = 10
 LEAST_ALIKE_SHAPES = 0.5
 """Two sides with fewer of their common ops' calls on inputs of the same shapes do other work."""
 _LABELS = {
@@ -132,6 +133,8 @@ def _values(fact: str, side: Sequence[Facts]) -> list[Any]:
 def _format(fact: str, value: Any) -> str:  # noqa: ANN401  any fact
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if fact == "git_commit":
+        return str(value)[:_COMMIT_LENGTH]
     return f"{value / 1e6:.0f} MHz" if fact == "sm_clock_hz" else str(value)
 
 

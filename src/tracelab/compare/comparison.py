@@ -22,6 +22,7 @@ _HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "e
 """Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
 _LEAST_MEASURED = 2
 _LEAST_MATCHED = 0.5
+_WIDE_SPREAD = 1.2
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,6 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     matching = _match(source, unit, base, candidate, keys)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
-    notes = _notes(unit, matching, base, candidate, facts)
     names = _metric_names(sides[0], sides[1], mixed_profilers=_mixes_profilers(facts))
     for gate in request.gates:
         metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
@@ -132,6 +132,8 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     )
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
+    notes = _notes(unit, matching, base, candidate, facts)
+    notes += _spread_notes(rows[0].metric, sides[0], sides[1])
     return Comparison(
         request,
         unit,
@@ -258,6 +260,19 @@ def _metric_names(base: Sequence[Series], candidate: Sequence[Series], *, mixed_
         return order.index(family), headline.index(name) if family == "headline" else 0, name
 
     return sorted(names, key=place)
+
+
+def _spread_notes(metric: str, base: Sequence[Series], candidate: Sequence[Series]) -> list[str]:
+    """Return a sentence for each side whose recordings differ so much that only large effects are visible."""
+    notes = []
+    for name, side in (("base", base), ("candidate", candidate)):
+        values = [metrics.median(each[metric]) for each in side if metric in each]
+        if values and min(values) > 0 and (spread := max(values) / min(values)) > _WIDE_SPREAD:
+            notes.append(
+                f"Recordings of the {name} differ by up to {(spread - 1) * 100:,.0f} % in {metric}: only larger "
+                "effects can be proven. Record on a machine without other jobs, or with fixed clocks."
+            )
+    return notes
 
 
 def _mixes_profilers(facts: Sequence[comparability.FactRow]) -> bool:

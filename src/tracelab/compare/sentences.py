@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracelab.compare import metrics
+from tracelab.compare.comparability import SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW
@@ -143,11 +144,17 @@ def matching_sentences(comparison: Comparison) -> list[str]:
 
 def difference_sentences(comparison: Comparison) -> list[str]:
     """Return the facts in which the sides differ."""
-    return [
-        f"{row.label}: {row.base} → {row.candidate}" if row.base != row.candidate else f"{row.label}: {row.base}"
-        for row in comparison.facts
-        if row.verdict == "different"
-    ]
+    return [_describe_difference(row) for row in comparison.facts if row.verdict == "different"]
+
+
+def _describe_difference(row: FactRow) -> str:
+    if row.fact == SHAPES:
+        return f"{row.label}: {row.base}"
+    return (
+        f"{row.label}: {row.base} on both sides"
+        if row.base == row.candidate
+        else f"{row.label}: {row.base} → {row.candidate}"
+    )
 
 
 def unknown_facts(comparison: Comparison) -> list[str]:
