@@ -143,9 +143,9 @@ def test_noise_runs_measure_the_floor(memory: MemoryStore) -> None:
     comparison = compare_source(Source(memory.con), Request(("r0",), ("r1",), noise=("r0", "r2", "r3")))
     step = comparison.main
     assert (step.floor_measured, step.floor) == (True, pytest.approx(0.03))
-    assert not any("differ by up to" in note for note in comparison.notes)
+    assert not any("differ by up to" in note for note in comparison.warnings)
     noisy = compare_source(Source(memory.con), Request(("r0", "r4"), ("r1",)))
-    assert "Recordings of the base differ by up to 25 % in step_time" in noisy.notes[-1]
+    assert "Recordings of the base differ by up to 25 % in step_time" in noisy.warnings[-1]
     assert "Noise floor: 3.0 % of step_time, measured on 3 recordings" in writers.write_markdown(comparison)
 
 
@@ -174,8 +174,8 @@ def test_other_hardware_and_batches_are_refused_unless_allowed(memory: MemorySto
         "--allow-different batch_size"
     )
     allowed = Request(("a",), ("b",), allow_different=("gpu", "batch_size"))
-    notes = compare_source(Source(memory.con), allowed).notes
-    assert notes[-1] == ("Compared although the sides differ in GPU, batch size: effects include these differences.")
+    (warning,) = compare_source(Source(memory.con), allowed).warnings
+    assert warning == ("Compared although the sides differ in GPU, batch size: effects include these differences.")
 
 
 def test_other_input_shapes_are_refused(memory: MemoryStore) -> None:
@@ -202,7 +202,7 @@ def test_recordings_without_steps_are_compared_as_a_whole(memory: MemoryStore) -
         "exposed_copies": (2_500, 2_500),
         "idle": (19_000, 15_000),
     }
-    assert "whole recordings are compared" in comparison.notes[0]
+    assert "whole recordings are compared" in comparison.warnings[0]
 
 
 def test_two_profilers_are_compared_by_what_ran_on_the_gpu(memory: MemoryStore) -> None:

@@ -24,6 +24,8 @@ REQUIRED = {
     "image_size": "record both with one image size",
 }
 """Facts that must be alike where both sides record them, and what to do where they are not."""
+_CAUSES = {"ranks": ("gpus",), "world_size": ("gpus", "ranks"), "global_batch_size": ("gpus", "ranks", "batch_size")}
+"""Facts that differ where another one does, which then is the only one to be allowed."""
 SHAPES = "shapes"
 ALLOWABLE = (*REQUIRED, SHAPES)
 _LISTED = (
@@ -82,13 +84,15 @@ def compare_facts(
 ) -> list[FactRow]:
     """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed."""
     permitted = set(allowed)
-    rows, problems = [], []
+    rows, problems, differing = [], [], set[str]()
     for fact in (*REQUIRED, *_LISTED):
         verdict, texts = _compare(fact, base, candidate)
         if texts == (None, None):
             continue
         forbidden = verdict == "different" and fact in REQUIRED
-        if forbidden and fact not in permitted:
+        follows = differing & set(_CAUSES.get(fact, ()))
+        differing |= {fact} if forbidden else set()
+        if forbidden and fact not in permitted and not follows:
             problems.append((fact, f"{label_of(fact)} {texts[0]} against {texts[1]}", REQUIRED[fact]))
         rows.append(FactRow(fact, verdict, *texts, allowed=forbidden))
     alike = alike_shapes(shapes, [str(each["run"]) for each in base], [str(each["run"]) for each in candidate])
@@ -127,7 +131,7 @@ def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tu
 
 def _values(fact: str, side: Sequence[Facts]) -> list[Any]:
     values = {each.get(fact) for each in side} - {None}
-    return sorted(values, key=str)
+    return sorted(values, key=lambda value: (str(type(value)), value))
 
 
 def _format(fact: str, value: Any) -> str:  # noqa: ANN401  any fact

@@ -2,27 +2,25 @@
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import polars as pl
 
-from tracelab.compare import comparability, fetch, metrics, recordings
+from tracelab.compare import comparability, fetch, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
 from tracelab.compare.kernel_matching import Kernel, Launch, Matching, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
-from tracelab.compare.recordings import RANGES, RECORDED, WHOLE, Recording
-from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series, judge
+from tracelab.compare.recordings import RANGES, Recording
+from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
 
 _HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
 """Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
 _LEAST_MEASURED = 2
-_LEAST_MATCHED = 0.5
-_WIDE_SPREAD = 1.2
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,10 @@ class Comparison:
     facts: tuple[comparability.FactRow, ...]
     matching: Matching
     gates: tuple[GateResult, ...]
-    notes: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...]
+    """Sentences that a reader must know before the figures."""
+    notes: tuple[str, ...]
+    """Sentences about what limits the comparison."""
 
     @property
     def main(self) -> MetricRow:
@@ -119,7 +120,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     matching = _match(source, unit, base, candidate, keys)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
-    names = _metric_names(sides[0], sides[1], mixed_profilers=_mixes_profilers(facts))
+    names = _metric_names(sides[0], sides[1], mixed_profilers=notes.mixes_profilers(facts))
     for gate in request.gates:
         metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
     rows = judge(
@@ -132,8 +133,6 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     )
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
-    notes = _notes(unit, matching, base, candidate, facts)
-    notes += _spread_notes(rows[0].metric, sides[0], sides[1])
     return Comparison(
         request,
         unit,
@@ -142,7 +141,8 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(facts),
         matching,
         tuple(check_gate(gate, rows) for gate in request.gates),
-        tuple(notes),
+        tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
+        tuple(notes.list_notes(unit, matching, facts, sides)),
     )
 
 
@@ -260,62 +260,3 @@ def _metric_names(base: Sequence[Series], candidate: Sequence[Series], *, mixed_
         return order.index(family), headline.index(name) if family == "headline" else 0, name
 
     return sorted(names, key=place)
-
-
-def _spread_notes(metric: str, base: Sequence[Series], candidate: Sequence[Series]) -> list[str]:
-    """Return a sentence for each side whose recordings differ so much that only large effects are visible."""
-    notes = []
-    for name, side in (("base", base), ("candidate", candidate)):
-        values = [metrics.median(each[metric]) for each in side if metric in each]
-        if values and min(values) > 0 and (spread := max(values) / min(values)) > _WIDE_SPREAD:
-            notes.append(
-                f"Recordings of the {name} differ by up to {(spread - 1) * 100:,.0f} % in {metric}: only larger "
-                "effects can be proven. Record on a machine without other jobs, or with fixed clocks."
-            )
-    return notes
-
-
-def _mixes_profilers(facts: Sequence[comparability.FactRow]) -> bool:
-    return any(each.fact == "profiler" and each.verdict == "different" for each in facts)
-
-
-def _notes(
-    unit: str,
-    matching: Matching,
-    base: Sequence[Recording],
-    candidate: Sequence[Recording],
-    facts: Sequence[comparability.FactRow],
-) -> list[str]:
-    """Return sentences about what limits the comparison."""
-    notes = []
-    if matching.shares and min(matching.matched) < _LEAST_MATCHED:
-        notes.append(
-            f"Only {min(matching.matched) * 100:.0f} % of the kernel time is matched: the sides may do different work."
-        )
-    if unit == WHOLE:
-        notes.append(
-            "Not all recordings have steps, so whole recordings are compared, which means little unless all did the "
-            "same work; mark steps with record_function('step 1') or NVTX ranges, or pass --step-name."
-        )
-    if unit == RECORDED:
-        notes.append(
-            "The recordings have step times of their run folders and no traces of steps, so only these are compared."
-        )
-    if min(len(base), len(candidate)) < LEAST_RECORDINGS:
-        notes.append(
-            f"Below {LEAST_RECORDINGS} recordings of each side no verdict is possible: how much recordings of one "
-            "version differ is not known. Intervals are those of blocks of steps, so they show what varies within the "
-            "recordings."
-        )
-    if _mixes_profilers(facts):
-        notes.append(
-            "Two profilers recorded the sides, and each slows down the host by its own measure: step time, idle time, "
-            "exposed time and ops are not compared."
-        )
-    known = {each.fact: each.verdict for each in facts}
-    if matching.shares and known.get("gpu", "unknown") == "unknown":
-        notes.append("Whether both sides ran on one GPU model is not known: a recording does not name its GPU.")
-    allowed = [each.label for each in facts if each.allowed]
-    if allowed:
-        notes.append(f"Compared although the sides differ in {', '.join(allowed)}: effects include these differences.")
-    return notes

@@ -44,6 +44,11 @@ class ComparisonResult(Result):
         return {str(each.gate): each.verdict for each in self.comparison.gates}
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to know before the figures."""
+        return self.comparison.warnings
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what limits the comparison."""
         return self.comparison.notes

@@ -159,6 +159,7 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
                 for name, (base, candidate) in comparison.matching.unmatched.items()
             ],
         },
+        "warnings": list(comparison.warnings),
         "notes": list(comparison.notes),
     }
     return json_text(content) + "\n"
@@ -195,9 +196,10 @@ def metric_values(row: MetricRow) -> dict[str, Any]:
 
 
 def opening_lines(comparison: Comparison) -> list[str]:
-    """Return sentences that follow the verdict: what few recordings show, the largest differences, the gates."""
+    """Return sentences that follow the verdict: what few recordings show, large differences, gates, warnings."""
     optional = (sentences.tendency_sentence(comparison), sentences.explanation(comparison))
-    return [line for line in optional if line] + [sentences.gate_sentence(each) for each in comparison.gates]
+    gates = [sentences.gate_sentence(each) for each in comparison.gates]
+    return [*(line for line in optional if line), *gates, *comparison.warnings]
 
 
 def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[str]:

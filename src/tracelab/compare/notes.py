@@ -1,0 +1,71 @@
+"""Sentences about what a comparison rests on, and what limits it."""
+
+from collections.abc import Sequence
+
+from tracelab.compare import metrics
+from tracelab.compare.comparability import FactRow
+from tracelab.compare.kernel_matching import Matching
+from tracelab.compare.recordings import RECORDED, WHOLE
+from tracelab.compare.verdicts import LEAST_RECORDINGS, Series
+
+_LEAST_MATCHED = 0.5
+_WIDE_SPREAD = 1.2
+
+Sides = Sequence[Sequence[Series]]
+"""The series of each recording, of base and candidate."""
+
+
+def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metric: str, sides: Sides) -> list[str]:
+    """Return what a reader must know before the figures; `metric` is that of the verdict."""
+    warnings = []
+    if matching.shares and min(matching.matched) < _LEAST_MATCHED:
+        warnings.append(
+            f"Only {min(matching.matched) * 100:.0f} % of the kernel time is matched: the sides may do different work."
+        )
+    if unit == WHOLE:
+        warnings.append(
+            "Not all recordings have steps, so whole recordings are compared, which means little unless all did the "
+            "same work; mark steps with record_function('step 1') or NVTX ranges, or pass --step-name."
+        )
+    allowed = [each.label for each in facts if each.allowed]
+    if allowed:
+        warnings.append(
+            f"Compared although the sides differ in {', '.join(allowed)}: effects include these differences."
+        )
+    for name, side in zip(("base", "candidate"), sides, strict=True):
+        values = [metrics.median(each[metric]) for each in side if metric in each]
+        if values and min(values) > 0 and (spread := max(values) / min(values)) > _WIDE_SPREAD:
+            warnings.append(
+                f"Recordings of the {name} differ by up to {(spread - 1) * 100:,.0f} % in {metric}: only larger "
+                "effects can be proven. Record on a machine without other jobs, or with fixed clocks."
+            )
+    return warnings
+
+
+def list_notes(unit: str, matching: Matching, facts: Sequence[FactRow], sides: Sides) -> list[str]:
+    """Return what is not compared or not known."""
+    notes = []
+    if unit == RECORDED:
+        notes.append(
+            "The recordings have step times of their run folders and no traces of steps, so only these are compared."
+        )
+    if min(map(len, sides)) < LEAST_RECORDINGS:
+        notes.append(
+            f"Below {LEAST_RECORDINGS} recordings of each side no verdict is possible: how much recordings of one "
+            "version differ is not known. Intervals are those of blocks of steps, so they show what varies within the "
+            "recordings."
+        )
+    if mixes_profilers(facts):
+        notes.append(
+            "Two profilers recorded the sides, and each slows down the host by its own measure: step time, idle time, "
+            "exposed time and ops are not compared."
+        )
+    known = {each.fact: each.verdict for each in facts}
+    if matching.shares and known.get("gpu", "unknown") == "unknown":
+        notes.append("Whether both sides ran on one GPU model is not known: a recording does not name its GPU.")
+    return notes
+
+
+def mixes_profilers(facts: Sequence[FactRow]) -> bool:
+    """Return whether several profilers recorded the sides."""
+    return any(each.fact == "profiler" and each.verdict == "different" for each in facts)

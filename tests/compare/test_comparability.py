@@ -1,0 +1,56 @@
+"""Facts of two sides, and shares of ops with inputs of the same shapes."""
+
+import polars as pl
+import pytest
+
+from tracelab.compare.comparability import FactRow, NotComparableError, alike_shapes, compare_facts
+
+NO_SHAPES = pl.DataFrame()
+
+
+def shapes(*rows: tuple[str, str, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["run", "op", "input_shapes", "calls"], orient="row")
+
+
+def test_versions_that_differ_are_listed() -> None:
+    rows = compare_facts([{"run": "a", "torch_version": "2.12"}], [{"run": "b", "torch_version": "2.13"}], NO_SHAPES)
+    assert rows == [FactRow("torch_version", "different", "2.12", "2.13", allowed=False)]
+
+
+def test_what_one_side_does_not_record_is_unknown() -> None:
+    (row,) = compare_facts([{"run": "a", "gpu": "A100"}], [{"run": "b", "gpu": None}], NO_SHAPES)
+    assert (row.verdict, row.base, row.candidate) == ("unknown", "A100", None)
+
+
+@pytest.mark.parametrize(("hz", "verdict"), [(1.42e9, "same"), (1.2e9, "different")])
+def test_clocks_differ_beyond_2_percent(hz: float, verdict: str) -> None:
+    (row,) = compare_facts([{"run": "a", "sm_clock_hz": 1.41e9}], [{"run": "b", "sm_clock_hz": hz}], NO_SHAPES)
+    assert (row.verdict, row.base) == (verdict, "1410 MHz")
+
+
+def test_recordings_of_one_side_must_agree_too() -> None:
+    base = [{"run": "a", "batch_size": 8}, {"run": "b", "batch_size": 16}]
+    with pytest.raises(NotComparableError, match="batch size 8, 16 against 8; record both with one batch size"):
+        compare_facts(base, [{"run": "c", "batch_size": 8}], NO_SHAPES)
+
+
+def test_what_follows_from_another_difference_is_not_named() -> None:
+    base = [{"run": "a", "ranks": 1, "world_size": 1, "global_batch_size": 4}]
+    candidate = [{"run": "b", "ranks": 2, "world_size": 2, "global_batch_size": 8}]
+    with pytest.raises(NotComparableError) as refusal:
+        compare_facts(base, candidate, NO_SHAPES)
+    assert str(refusal.value) == (
+        "base and candidate cannot be compared: ranks 1 against 2; record both with as many ranks, or add "
+        "--allow-different ranks"
+    )
+    rows = compare_facts(base, candidate, NO_SHAPES, ["ranks"])
+    assert all(row.allowed for row in rows)
+
+
+def test_shapes_are_compared_for_common_ops_by_shares_of_calls() -> None:
+    calls = shapes(
+        ("a", "mm", "[2]", 30), ("a", "mm", "[3]", 10), ("a", "old", "[1]", 60),
+        ("b", "mm", "[2]", 50), ("b", "mm", "[4]", 50), ("b", "new", "[1]", 900),
+    )  # fmt: skip
+    assert alike_shapes(calls, ["a"], ["b"]) == 0.5  # of mm, 75 % and 50 % have [2]
+    assert alike_shapes(calls, ["a"], ["none"]) is None
