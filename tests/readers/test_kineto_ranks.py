@@ -120,6 +120,38 @@ def test_files_that_are_no_ranks_of_one_run_are_runs_of_their_own(tmp_path: Path
     assert len(set(runs(lab).values())) == 2
 
 
+HOUR_US = 3_600_000_000
+
+
+def hosted(tmp_path: Path, *ranks: tuple[int, int, str | None]) -> list[Path]:
+    """Files rank<N>.json: world size, when their only kernel runs, in µs, and the host."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for rank, (world, ts, host) in enumerate(ranks):
+        keys = {"distributedInfo": {"rank": rank, "world_size": world}} | ({"host_name": host} if host else {})
+        (folder / f"rank{rank}.json").write_text(trace(kernel(ts=ts, dur=100), op(ts=ts - 10), **keys))
+    return [folder]
+
+
+@pytest.mark.parametrize("hosts", [("a", "b", "b"), (None, None, None)], ids=["two hosts", "unknown hosts"])
+@pytest.mark.parametrize("apart_us", [500_000, 5 * HOUR_US])
+def test_each_rank_of_a_job_once_is_one_run_whatever_the_clocks_of_its_hosts_are(
+    tmp_path: Path, apart_us: int, hosts: tuple[str | None, ...]
+) -> None:
+    ranks = [(3, START + at, host) for at, host in zip((0, apart_us, apart_us + 50), hosts, strict=True)]
+    assert len(set(runs(ingest_paths(tmp_path, hosted(tmp_path, *ranks), run=None)).values())) == 1
+
+
+@pytest.mark.parametrize(
+    ("world", "hosts"), [(2, ("a", "a")), (3, ("a", "b"))], ids=["one clock", "a rank of the job is missing"]
+)
+def test_ranks_at_another_time_by_one_clock_or_of_part_of_a_job_are_runs_of_their_own(
+    tmp_path: Path, world: int, hosts: tuple[str, str]
+) -> None:
+    ranks = [(world, START + HOUR_US * rank, host) for rank, host in enumerate(hosts)]
+    assert len(set(runs(ingest_paths(tmp_path, hosted(tmp_path, *ranks), run=None)).values())) == 2
+
+
 SECOND_RECORDINGS = {
     "later": {"again3": (3, 4, START + 40)},
     "first": {"again3": (3, 4, START - 40)},

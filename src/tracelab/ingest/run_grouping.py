@@ -62,6 +62,10 @@ class _Recording:
         return self.files[0].probe.rank
 
     @property
+    def host(self) -> str | None:
+        return self.files[0].probe.host
+
+    @property
     def name_without_digits(self) -> str:
         return re.sub(r"\d+", "", self.files[0].path.name)
 
@@ -206,6 +210,7 @@ def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
 
     Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time: from the
     first to the last cycle that the trace handler of torch.profiler wrote. A second recording of a rank is apart.
+    Clocks of hosts may differ by more than a recording takes: each rank of a job once, under one name, is a run, too.
     """
     similar: dict[_Kin, dict[object, list[Candidate]]] = {}
     for candidate in candidates:
@@ -231,6 +236,8 @@ def _group_by_time(processes: list[list[Candidate]]) -> list[list[Candidate]]:
     spans = [(_span_ns(files), files) for files in processes]
     timed = [_Recording(*span, files) for span, files in spans if span is not None]
     timed.sort(key=lambda recording: (recording.start_ns, recording.end_ns, str(recording.files[0].path)))
+    if timed and len(timed) == len(spans) and _is_whole_job(timed):
+        return [[item for recording in timed for item in recording.files]]
     is_second = _find_second_recordings(timed)
     groups = [
         group
@@ -238,6 +245,21 @@ def _group_by_time(processes: list[list[Candidate]]) -> list[list[Candidate]]:
         for group in _join_overlapping([each for each, second in zip(timed, is_second, strict=True) if second == kind])
     ]
     return [files for span, files in spans if span is None] + groups
+
+
+def _is_whole_job(recordings: list[_Recording]) -> bool:
+    """Return whether recordings are each rank of a job once, named alike, and at one time by the clock of each host."""
+    ranks = sorted(recording.rank for recording in recordings if recording.rank is not None)
+    named = {recording.name_without_digits for recording in recordings}
+    by_host: dict[str, list[_Recording]] = {}
+    for recording in recordings:
+        if recording.host is not None:
+            by_host.setdefault(recording.host, []).append(recording)
+    return (
+        ranks == list(range(recordings[0].files[0].probe.world_size or 0))
+        and (len(named) == 1 or all(_handler_process(recording.files[0].path.name) for recording in recordings))
+        and all(one.overlaps(other) for group in by_host.values() for one, other in itertools.combinations(group, 2))
+    )
 
 
 def _join_overlapping(recordings: list[_Recording]) -> list[list[Candidate]]:

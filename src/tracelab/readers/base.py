@@ -53,6 +53,8 @@ class Probe:
     world_size: int | None = None
     run: str | None = None
     """The name of the run, where the file itself has it."""
+    host: str | None = None
+    """The name of the host that recorded the file, where the file has it."""
 
 
 @dataclass(frozen=True)

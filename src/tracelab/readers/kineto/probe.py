@@ -50,11 +50,13 @@ def probe_file(path: Path) -> Probe:
         raise no_events_error(path, trace, trace.diagnostics)
     info = trace.meta.get("distributedInfo")
     world_size = info.get("world_size") if isinstance(info, dict) else None
+    host = trace.meta.get("host_name")
     kineto = "schemaVersion" in trace.meta or "deviceProperties" in trace.meta or b'"traceName"' in tail
     return Probe(
         format="kineto" if kineto or b'"cat": "cpu_op"' in head else "chrome",
         rank=find_rank(path, trace.meta),
         world_size=world_size if isinstance(world_size, int) else None,
+        host=host if isinstance(host, str) else None,
     )
 
 
