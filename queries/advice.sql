@@ -31,13 +31,14 @@
 -- at_stake_ratio = "at_stake_ns / window_ns."
 -- advice = "What to do, where the verdict is act."
 -- [report]
--- section = "summary"
--- order = 2
+-- section = "rules"
+-- order = 1
 -- ok_text = "No rule of the Visual Profiler applies: each measure is within its threshold, or its potential saving is too small a part of the window."
 -- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "nullif(verdict, 'nothing to judge') = 'act'"
 -- by = "at_stake_ns"
+-- cost = { ns = "at_stake_ns", of = "window_ns" }
 -- each = "rule"
 -- most = 6
 -- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. Potential saving: up to {at_stake_ns of window_ns} of the window."

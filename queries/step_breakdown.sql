@@ -44,6 +44,8 @@
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
 -- by = "idle_ns"
+-- cost = { ns = "idle_ns", of = "step_ns", adds = true }
+-- next = "idle_causes"
 -- text = "[{where}: ]in step {step} the device is idle for {idle_ns of step_ns}."
 -- advice = "Compare with waiting for data, and with the causes of idle time."
 -- ///

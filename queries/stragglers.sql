@@ -40,13 +40,29 @@
 -- order = 3
 -- show_if = "collectives > 0"
 -- without = "no collective was found on several ranks: ingest the traces of all ranks as one run"
--- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance."
+-- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance, and most of their time is hidden transfer."
 -- unknown = "Which rank the others wait for is not known: no collective was found on several ranks."
 -- [[report.findings]]
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
+-- cost = { ns = "removable_ns", topics = ["waiting"], detail = 2 }
+-- next = "straggler_causes"
 -- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
 -- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes."
+-- [[report.findings]]
+-- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
+-- by = "exposed_wait_ns"
+-- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 1 }
+-- next = "straggler_causes"
+-- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later."
+-- advice = "Ranks that take turns in being late have uneven work or noise; one that is always late has a cause of its own."
+-- [[report.findings]]
+-- when = "exposed_transfer_ns > 0.2 * nullif(dur_ns, 0)"
+-- by = "exposed_transfer_ns"
+-- cost = { ns = "exposed_transfer_ns", adds = true, topics = ["transfer"], detail = 2 }
+-- next = "collective_summary"
+-- text = "[{where}: ]of its collectives {exposed_transfer_ns of dur_ns} is transfer that no computing hides."
+-- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation

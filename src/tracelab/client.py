@@ -18,6 +18,7 @@ from tracelab.store import execution, integrity, session
 
 if TYPE_CHECKING:
     from tracelab.compare.result import ComparisonResult
+    from tracelab.report.summary.text import Summaries
     from tracelab.store.alignment import Alignment
 
 
@@ -118,6 +119,13 @@ class Lab:
         deadline = execution.Deadline(self.timeout_s)
         runs = [] if run is None else [str(run)]
         return alignment.measure(self.store, runs, memory_limit=self.memory_limit, deadline=deadline)
+
+    def summary(self, run: str | None = None) -> "Summaries":
+        """Summarize the store, or one run of it: five figures, and the findings that could save most of its time."""
+        from tracelab.report.summary import summarize, text
+
+        runs = () if run is None else (run,)
+        return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned)))
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""

@@ -18,6 +18,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library, spec
 from tracelab.report import SECTIONS
 from tracelab.report.findings import matching_rows_sql
+from tracelab.report.windows import ensure_windows
 from tracelab.store import computed_tables, session
 
 VARIANTS = [each for tools in library.variants().values() for each in tools.values() if " --like " in each.name]
@@ -152,9 +153,12 @@ def _check_report_rules(con: DuckDBPyConnection, query: spec.Query, empty: pa.Ta
     """Check that each rule of a header is SQL over the answer, which no row of an empty answer fulfills."""
     if query.report is None:
         return
+    ensure_windows(con)
     con.register("answer", empty)
     scopes = ("", "run") if "run" in empty.column_names else ("",)
-    texts = [matching_rows_sql(finding, scope) for finding in query.report.findings for scope in scopes]
+    texts = [
+        matching_rows_sql(finding, scope, empty.column_names) for finding in query.report.findings for scope in scopes
+    ]
     if query.report.show_if:
         texts.append(f"select 1 from answer where {query.report.show_if}")
     assert [con.sql(text).fetchall() for text in texts] == [[] for _ in texts]

@@ -22,6 +22,7 @@ from tracelab.temp_folders import delete_process_folder
 COMMANDS = {
     "collect": "Run training on a GPU node, and profile it.",
     "ingest": "Store trace files, so that you can query them.",
+    "summary": "Print what costs most in a run, and five figures of it.",
     "query": "Run a query of the library, or one in a file of yours.",
     "sql": "Run one SELECT over the store; without arguments, start a shell.",
     "compare": "Compare two versions: faster, slower or the same, as a gate for CI.",

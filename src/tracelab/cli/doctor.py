@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import shutil
 import sys
 import tempfile
 import textwrap
@@ -16,7 +14,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.ingest import progress_bar
-from tracelab.cli.output import Output, write_atomically
+from tracelab.cli.output import Output, emit_lines
 from tracelab.errors import NoDataError, TracelabError, UsageError
 from tracelab.foreign_text import escape_controls, print_exact, print_lines
 from tracelab.temp_folders import process_folder
@@ -36,8 +34,6 @@ Examples:
 _COLORS = {"error": "red", "warning": "yellow", "info": None}
 _ONE_BY_ONE = "damaged_file"
 _INDENT = " " * 9
-_WIDEST = 110
-_WIDTH_IN_A_PIPE = 100
 
 
 class Doctor(click.Command):
@@ -77,7 +73,7 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
         statements = (doctor.render_sql(check, selection["run"]) for check in only or doctor.checks())
         print_exact("\n".join(statements).removesuffix("\n"))
         return
-    answer = Output.of(selection["fmt"], selection["output"], force=selection["force"])
+    answer = Output.of(selection["fmt"], selection["output"], force=selection["force"], piped="table")
     with _store(paths, store) as (examined, unread):
         if selection["verify"]:
             findings, read = doctor.verify(examined, selection["run"])
@@ -88,12 +84,9 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
             scope, passed = "", "Every check passed: no findings."
     if answer.fmt != "table":
         answer.emit(findings)
-    elif answer.path is not None:
-        text = "".join(f"{line}\n" for line in _lines(findings.to_pylist(), _WIDTH_IN_A_PIPE, color=False))
-        write_atomically(answer.path, lambda stream: _write(stream, text), force=answer.force)
     else:
-        for line in _lines(findings.to_pylist(), _width(), color=sys.stdout.isatty()):
-            click.echo(line)
+        is_colored = answer.path is None and sys.stdout.isatty()
+        emit_lines(answer, lambda width: _lines(findings.to_pylist(), width, color=is_colored))
     severities = [str(severity) for severity in findings.column("severity").to_pylist()]
     print_lines(scope + _sum_line(severities) if severities else passed, err=True)
     if unread or "error" in severities or (selection["strict"] and "warning" in severities):
@@ -131,17 +124,6 @@ def _ingested(paths: tuple[str, ...], store: Path) -> bool:
             print_lines(item.message, err=True)
         return failed
     raise (TracelabError if failed else NoDataError)("; ".join(item.message for item in refused) or "there is no file")
-
-
-def _write(stream: Any, text: str) -> None:  # noqa: ANN401  a binary stream
-    stream.write(text.encode())
-
-
-def _width() -> int:
-    if sys.stdout.isatty():
-        return min(shutil.get_terminal_size().columns, _WIDEST)
-    columns = os.environ.get("COLUMNS", "").lstrip("0")
-    return int(columns) if columns.isdecimal() else _WIDTH_IN_A_PIPE
 
 
 def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> Iterator[str]:

@@ -6,12 +6,13 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import click
 import pyarrow as pa
 
 from tracelab.errors import TracelabError, UsageError
@@ -19,6 +20,8 @@ from tracelab.foreign_text import TerminalStream, escape_path, print_lines
 from tracelab.output.formats import SUFFIXES
 
 TERMINAL_ROWS = 500
+TEXT_WIDTH_IN_A_PIPE = 100
+_WIDEST_TEXT = 110
 _NAME_LENGTH, _PART_SUFFIX = 100, ".tracelab-part"
 
 
@@ -31,13 +34,16 @@ class Output:
     force: bool
 
     @classmethod
-    def of(cls, fmt: str | None, path: Path | None, *, force: bool) -> "Output":
-        """Choose the format. Raises UsageError or TracelabError for a target that cannot be written."""
+    def of(cls, fmt: str | None, path: Path | None, *, force: bool, piped: str = "csv") -> "Output":
+        """Choose the format; `piped` is that of a pipe.
+
+        Raises UsageError or TracelabError for a target that cannot be written.
+        """
         if path == Path("-"):
             path = None
         if path is not None:
             check_writable(path, force=force)
-        chosen = fmt or (_default_format() if path is None else _format_of_suffix(path))
+        chosen = fmt or (_default_format(piped) if path is None else _format_of_suffix(path))
         if chosen == "parquet" and path is None and _is_terminal():
             raise UsageError("refusing to write binary Parquet to a terminal; use -o FILE.parquet")
         return cls(chosen, path, force)
@@ -133,8 +139,30 @@ def _format_of_suffix(path: Path) -> str:
         raise UsageError(f"{path}: no format has this suffix; use {known}, or name a --format") from error
 
 
-def _default_format() -> str:
-    return "table" if _is_terminal() else "csv"
+def _default_format(piped: str) -> str:
+    return "table" if _is_terminal() else piped
+
+
+def text_width() -> int:
+    """Return the width of text for people: the terminal's, else $COLUMNS, else 100."""
+    if sys.stdout.isatty():
+        return min(shutil.get_terminal_size().columns, _WIDEST_TEXT)
+    columns = os.environ.get("COLUMNS", "").lstrip("0")
+    return int(columns) if columns.isdecimal() else TEXT_WIDTH_IN_A_PIPE
+
+
+def emit_lines(answer: Output, lines: Callable[[int], Iterable[str]]) -> None:
+    """Write text of a width to stdout, or to the file of `answer`."""
+    if answer.path is None:
+        for line in lines(text_width()):
+            click.echo(line)
+        return
+    text = "".join(f"{line}\n" for line in lines(TEXT_WIDTH_IN_A_PIPE))
+    write_atomically(answer.path, lambda stream: _write_text(stream, text), force=answer.force)
+
+
+def _write_text(stream: BinaryIO, text: str) -> None:
+    stream.write(text.encode())
 
 
 def _is_terminal() -> bool:

@@ -21,6 +21,7 @@ SECTION_TITLES: dict[str, str] = {
     "sweeps": "Sweeps",
     "training": "Training",
     "comparison": "Comparison",
+    "rules": "Rules of the Visual Profiler",
 }
 """The report's sections in their order: the name in a header, and the heading."""
 
@@ -31,16 +32,41 @@ CLAUSE = re.compile(r"\[([^][]*\{[^][]*)\]")
 """A clause that the text omits where a value in it is NULL, or where `{where}` has nothing to distinguish."""
 
 WHERE = "where"
+LEAST_SHARE = 0.01
+"""A finding that costs a smaller share of the window is not shown unless requested."""
+
+TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "kernels", "clocks")
+"""What time can be lost to: waiting for other ranks, communication itself, waiting for data, a late CPU side, gaps
+between kernels, work that waits for other work, copies, kernels that leave the device partly empty, low clocks."""
+
 _LAST = 99
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A sentence about the rows of an answer for which `when` holds, those with the most `by` first.
+class Cost:
+    """The time that a finding is about, as SQL over the answer's columns: an upper bound of what can be recovered.
 
-    `when` and `by` are SQL over the answer's columns; `advice` is what to do about it. The report shows at most `most`
-    rows, with `each` the first row for every value of that column, and counts all. It skips a row where a value outside
-    of the clauses in `[ ]` is NULL.
+    `of` is what it is a share of; by default the window of the row's device, else of all devices of its rank or run.
+    `adds`: the costs of the rows are parts of one time, so that their sum is the cost to the run.
+    """
+
+    ns: str
+    of: str | None
+    adds: bool
+    topics: tuple[str, ...]
+    """What the time is lost to, of TOPICS; without any, the finding never leads."""
+    detail: int
+    """Of findings of one topic the one with the larger number says more: a cause more than a symptom."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence about the rows of an answer for which `when` holds.
+
+    `when` and `by` are SQL over the answer's columns; `advice` is what to do about it, and `next_query` the query that
+    shows more. Rows with the largest share of the time at `cost` come first, then those with the most `by`. The report
+    shows at most `most` rows, with `each` the first row for every value of that column, and counts all. It skips a row
+    where a value outside of the clauses in `[ ]` is NULL.
     """
 
     when: str
@@ -49,6 +75,8 @@ class Finding:
     advice: str | None
     most: int
     each: str | None
+    cost: Cost | None = None
+    next_query: str | None = None
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -77,6 +105,7 @@ class Report:
     without: str
 
 
+_REQUIRED = ("when", "by", "text")
 _TEXTS = ("ok_text", "unknown", "show_if", "without")
 
 
@@ -114,9 +143,9 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
 
 
 def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
-    if not isinstance(entry, dict) or set(entry) - {"when", "by", "text", "advice", "most", "each"}:
-        raise ValueError("[[report.findings]] has when, by and text, and may have advice, most and each")
-    texts = [entry.get(name) for name in ("when", "by", "text")]
+    if not isinstance(entry, dict) or set(entry) - {*_REQUIRED, "advice", "most", "each", "cost", "next"}:
+        raise ValueError("[[report.findings]] has when, by and text, and may have advice, most, each, cost and next")
+    texts = [entry.get(name) for name in _REQUIRED]
     advice, most, each = entry.get("advice"), entry.get("most", 1), entry.get("each")
     if not all(isinstance(text, str) for text in texts) or not isinstance(advice, str | None):
         raise ValueError("[[report.findings]] needs when, by and text, each as text")
@@ -125,7 +154,22 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     if each is not None and each not in columns:
         raise ValueError(f"[[report.findings]] has each = {each!r}, which is not a column of the query")
     when, by, text = map(str, texts)
-    return Finding(when, by, text, advice, int(most), each)
+    next_query = str(entry["next"]) if "next" in entry else None
+    return Finding(when, by, text, advice, int(most), each, _parse_cost(entry.get("cost")), next_query)
+
+
+def _parse_cost(entry: object) -> Cost | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, dict) or set(entry) - {"ns", "of", "adds", "topics", "detail"} or "ns" not in entry:
+        raise ValueError("[[report.findings]]: cost has ns, and may have of, adds, topics and detail")
+    topics = tuple(map(str, entry.get("topics", ())))
+    if unknown := [topic for topic in topics if topic not in TOPICS]:
+        raise ValueError(f"[[report.findings]]: cost has the topic {unknown[0]!r}; there are {', '.join(TOPICS)}")
+    of = entry.get("of")
+    return Cost(
+        str(entry["ns"]), None if of is None else str(of), bool(entry.get("adds")), topics, int(entry.get("detail", 0))
+    )
 
 
 def _check_placeholders(text: str, columns: Mapping[str, str]) -> None:

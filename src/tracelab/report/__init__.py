@@ -36,6 +36,7 @@ from tracelab.report.page import render_head, render_page
 from tracelab.report.part import render_missing, render_query
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import render_timeline
+from tracelab.report.windows import create_windows
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
@@ -63,6 +64,8 @@ def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False) ->
 def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
     selected = session.run_all(_report_queries())
+    tables = {answer.query.name: answer.table for answer in selected}
+    create_windows(session.con, tables.get("gpu_breakdown"), tables.get("step_breakdown"))
     for part, title in SECTION_TITLES.items():
         if part in SECTIONS:
             if (section := SECTIONS[part](session)) is not None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
+from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
@@ -46,6 +47,8 @@ class ReportSession:
     run_names: tuple[str, ...]
     alignment: Alignment | None = None
     """What moves the times of ranks; None where they are as recorded."""
+    least_share: float = LEAST_SHARE
+    """Findings that cost a smaller share of the window are left out."""
 
     @property
     def several(self) -> bool:

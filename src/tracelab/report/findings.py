@@ -10,13 +10,14 @@ from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import shorten
 from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
-from tracelab.output.units import column_unit
+from tracelab.output.units import Quantity, column_unit, format_scaled
 from tracelab.plot.labels import IDENTITY, LABEL_CELLS, varying_columns
-from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding, Report
+from tracelab.query.report_rules import CLAUSE, LEAST_SHARE, PLACEHOLDER, WHERE, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.table import format_percent
+from tracelab.report.windows import ensure_windows
 
 SHARE = "\x1bshare "  # no column has this name
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
@@ -135,7 +136,15 @@ def _append_unit(column: str, text: str) -> str:
     return f"{text} {symbol}" if symbol else text
 
 
-_RULE, _HELD, _ALL = "\x1brule", "\x1bheld", "\x1ball"
+_OF_WINDOWS = ("run", "rank", "device")
+HELD_ROWS = "\x1bheld"
+_RULE, _HELD, _ALL, _OF = "\x1brule", HELD_ROWS, "\x1ball", "\x1bof"
+COST, COST_SHARE, STEP = "\x1bcost", "\x1bcost share", "\x1bstep"
+"""Columns of matching rows: the cost in ns, its share of the window, and the length of a step in ns."""
+_MINOR = (
+    f"<li class=minor>What the rules find costs less than {LEAST_SHARE:.0%} of the window and is not shown; "
+    "<code>tracelab report --all-findings</code> shows it."
+)
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""
 _ALONE = (
@@ -160,13 +169,18 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
         return ""
     of_runs = "run" in answer.column_names and len(session.run_names) > 1
     by_run = of_runs and len(session.run_names) <= _MOST_RUNS
+    ensure_windows(session.con)
     session.con.register("answer", answer)
     counts = _count_rules(session, query.report, by_run=by_run)
     items: dict[str | None, list[str]] = {}
     for at, finding in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
-                session.con.sql(matching_rows_sql(finding, scope)).to_arrow_table() if counts[None].held[at] else None
+                session.con.sql(
+                    matching_rows_sql(finding, scope, answer.column_names, least_share=session.least_share)
+                ).to_arrow_table()
+                if counts[None].held[at]
+                else None
             )
             if rows is not None and rows.num_rows:
                 runs = rows.column("run").to_pylist() if scope else [None] * rows.num_rows
@@ -212,7 +226,7 @@ def _count_rules(session: ReportSession, report: Report, *, by_run: bool) -> dic
 def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
     """Return the text if no rule holds: all fine if each is false for some row, else what is unknown."""
     if any(counts.held):
-        return ""
+        return _MINOR if any(finding.cost for finding in report.findings) else ""
     undecided = [finding.when for finding, false in zip(report.findings, counts.false, strict=True) if not false]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{escape_text(when)}</code>" for when in undecided)
@@ -239,15 +253,34 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     count = f"{rows.formatted[_HELD][row]} of {rows.formatted[_ALL][row]} rows{group}"
     sentence = fill_sentence(finding.text, rows, row)
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
+    cost = render_cost(rows.exact[COST_SHARE][row], rows.exact[STEP][row])
+    advice = f"{cost}{advice}"
     if is_whole:
         rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>.</small>"
         return f"<li data-finding={at}>{sentence}{advice} {rule}"
-    own_advice = advice if PLACEHOLDER.search(finding.advice or "") else ""
+    own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
 
-def matching_rows_sql(finding: Finding, scope: str) -> str:
-    """Return SQL for the first matching rows, overall or per run, with counts and the shares in the text."""
+def render_cost(share: str | None, step_ns: str | None) -> str:
+    """Render a cost as a share of the window, and as time of a step where steps are known."""
+    if share is None:
+        return ""
+    value = float(share)
+    step = ""
+    if step_ns is not None:
+        per_step_ns = round(value * float(step_ns))
+        step = f", {render_value(format_scaled(per_step_ns, Quantity.DURATION), f'{per_step_ns} ns')} of a step"
+    return (
+        f" <span class=cost>At stake: at most {render_value(format_percent(value), share)} of the window{step}.</span>"
+    )
+
+
+def matching_rows_sql(finding: Finding, scope: str, columns: Sequence[str], *, least_share: float = LEAST_SHARE) -> str:
+    """Return SQL for the first matching rows, overall or per run, with counts, costs and the shares in the text.
+
+    `columns` are those of the answer. Rows with a cost of a smaller share than `least_share` are left out.
+    """
     ratios = {
         match[0]: match for match in PLACEHOLDER.finditer(finding.text + (finding.advice or "")) if match["whole"]
     }
@@ -255,17 +288,49 @@ def matching_rows_sql(finding: Finding, scope: str) -> str:
         f', {each["part"]} / nullif({each["whole"]}, 0) as "{SHARE}{placeholder}"'
         for placeholder, each in ratios.items()
     )
-    order = f"order by ({finding.by}) desc nulls last"
     group, partition = (_partition_clause(*names) for names in ((scope, finding.each or ""), (scope,)))
-    has_values = "".join(f' and "{name}" is not null' for name in finding.required)
-    return (
-        f'with rules as (\n    select *, coalesce(({finding.when}), false) as "{_RULE}"{shares} from answer\n),\n'
-        f'counted as (\n    select *, count(*) over ({group}) as "{_ALL}",\n'
-        f'        count(*) filter ("{_RULE}") over ({group}) as "{_HELD}"\n    from rules\n),\n'
-        f'firsts as (\n    from counted where "{_RULE}"{has_values} qualify row_number() over ({group} {order}) <= '
-        f"{1 if finding.each else finding.most}\n)\n"
-        f"from firsts\nqualify row_number() over ({partition} {order}) <= {finding.most}\n{order}"
+    cost = finding.cost
+    return _MATCHING_ROWS.format(
+        when=finding.when,
+        shares=shares,
+        cost_ns=cost.ns if cost else "null",
+        of_ns=(cost and cost.of) or "null",
+        same=" and ".join(
+            f"w.{name} is not distinct from " + (f'r."{name}"' if name in columns else "null") for name in _OF_WINDOWS
+        ),
+        group=group,
+        partition=partition,
+        has_values="".join(f' and "{name}" is not null' for name in finding.required),
+        least_share=least_share,
+        order=f'order by "{COST_SHARE}" desc nulls last, ({finding.by}) desc nulls last',
+        most_in_group=1 if finding.each else finding.most,
+        most=finding.most,
     )
+
+
+_MATCHING_ROWS = f"""\
+with rules as (
+    select *, coalesce(({{when}}), false) as "{_RULE}", ({{cost_ns}})::double as "{COST}",
+        ({{of_ns}})::double as "{_OF}"{{shares}}
+    from answer
+),
+costed as (
+    select r.*, "{COST}" / nullif(coalesce("{_OF}", w.window_ns), 0) as "{COST_SHARE}", w.step_ns as "{STEP}"
+    from rules as r
+    left join report.windows as w on {{same}}
+),
+counted as (
+    select *, count(*) over ({{group}}) as "{_ALL}", count(*) filter ("{_RULE}") over ({{group}}) as "{_HELD}"
+    from costed
+),
+firsts as (
+    from counted
+    where "{_RULE}"{{has_values}} and coalesce("{COST_SHARE}", 1) >= {{least_share}}
+    qualify row_number() over ({{group}} {{order}}) <= {{most_in_group}}
+)
+from firsts
+qualify row_number() over ({{partition}} {{order}}) <= {{most}}
+{{order}}"""
 
 
 def _partition_clause(*names: str) -> str:

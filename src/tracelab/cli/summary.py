@@ -1,0 +1,56 @@
+"""`tracelab summary`: what a run is, five figures, and what costs most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracelab.cli import options
+from tracelab.cli.output import Output, emit_lines
+from tracelab.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EPILOG = """\b
+Examples:
+  tracelab summary
+  tracelab summary --run main
+  tracelab summary main --format json
+"""
+
+
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED])
+@click.argument("names", nargs=-1, metavar="[RUN]…")
+@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
+@click.option("--all-findings", is_flag=True, help="Also rank findings that cost less than 1 % of the run.")
+def command(
+    names: tuple[str, ...],
+    runs: tuple[str, ...],
+    store: Path | None,
+    *,
+    all_findings: bool,
+    aligned: bool,
+    **output: Any,  # noqa: ANN401  options have all types
+) -> None:
+    """Print what matters in each run: five figures, and the three findings that could save most of its time.
+
+    Shares are of the windows of all GPUs of the run, and upper bounds: what would be saved if the cause were gone. A
+    symptom that a listed cause explains is not listed again. Of more than three runs each has two lines.
+
+    """
+    if names and runs:
+        raise UsageError("runs were given both as arguments and as --run; use one of the two")
+    answer = Output.of(output["fmt"], output["output"], force=output["force"], piped="table")
+    from tracelab.report.summary.rows import summary_rows
+    from tracelab.report.summary.summarize import summarize
+    from tracelab.report.summary.text import summary_lines
+    from tracelab.schema import store_path
+
+    least_share = 0.0 if all_findings else None
+    summaries = summarize(store_path(store), names or runs, aligned=aligned, least_share=least_share)
+    if answer.fmt != "table":
+        answer.emit(summary_rows(summaries))
+    else:
+        emit_lines(answer, lambda width: summary_lines(summaries, width))

@@ -1,0 +1,145 @@
+"""Rank the findings of a run by the share of its time that they could recover, each time counted once."""
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+
+import pyarrow as pa
+
+from tracelab.query import library
+from tracelab.query.report_rules import Finding
+from tracelab.query.spec import Query
+from tracelab.report.answers import ReportSession
+from tracelab.report.findings import COST, COST_SHARE, HELD_ROWS, build_context, fill_sentence, matching_rows_sql
+
+_MOST_ROWS = 8
+"""Rows of one finding that may lead: as many ranks may be late."""
+_MOST_EXPLAINED = 0.5
+"""A symptom of which causes explain a larger part is not shown beside them."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A finding about one run with the share of its time that it could recover at most.
+
+    `rest` is the share that no finding with more detail explains.
+    """
+
+    query: str
+    finding: Finding
+    share: float
+    rest: float
+    rank: int | None
+    step: int | None
+    sentence: str
+    """As HTML; `plain_text` strips it."""
+    advice: str
+    evidence: str
+    next_command: str
+
+
+def plain_text(rendered: str) -> str:
+    """Return a rendered sentence without its markup."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", rendered)).replace("\u00a0", " ")
+    return text[:1].upper() + text[1:]
+
+
+def find_leads(session: ReportSession, run: str, answers: Mapping[str, tuple[Query, pa.Table]]) -> list[Lead]:
+    """Return the findings about a run that cost at least the session's least share, the largest rest first."""
+    found: list[Lead] = []
+    for query, table in answers.values():
+        if query.report is None or "run" not in table.column_names:
+            continue
+        session.con.register("every_run", table)
+        session.con.register("wanted", pa.table({"run": pa.array([run], pa.string())}))
+        own = session.con.sql("from every_run where run in (select run from wanted)").to_arrow_table()
+        session.con.unregister("every_run")
+        session.con.unregister("wanted")
+        if not own.num_rows:
+            continue
+        session.con.register("answer", own)
+        for finding in query.report.findings:
+            if finding.cost and finding.cost.topics:
+                found += _leads_of(session, run, query, finding, own)
+        session.con.unregister("answer")
+    return explain(found, session.least_share)
+
+
+def explain(found: Sequence[Lead], least_share: float) -> list[Lead]:
+    """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms."""
+    explained: dict[str, float] = defaultdict(float)
+    leads = []
+    details = sorted({_detail(lead) for lead in found}, reverse=True)
+    for detail in details:
+        level = [lead for lead in found if _detail(lead) == detail]
+        kept = []
+        for lead in level:
+            rest = lead.share - sum(explained[topic] for topic in _topics(lead))
+            if rest >= max(least_share, (1 - _MOST_EXPLAINED) * lead.share):
+                kept.append(replace(lead, rest=rest))
+        for lead in kept:
+            for topic in _topics(lead):
+                explained[topic] += lead.rest / len(_topics(lead))
+        leads += kept
+    return sorted(leads, key=lambda lead: -lead.rest)
+
+
+def _detail(lead: Lead) -> int:
+    return lead.finding.cost.detail if lead.finding.cost else 0
+
+
+def _topics(lead: Lead) -> tuple[str, ...]:
+    return lead.finding.cost.topics if lead.finding.cost else ()
+
+
+def _leads_of(session: ReportSession, run: str, query: Query, finding: Finding, table: pa.Table) -> Iterator[Lead]:
+    """Yield the leads of one finding: one of rows whose costs add up, else one for each rank."""
+    cost = finding.cost
+    adds = cost is not None and cost.adds
+    every = replace(finding, most=1 if adds else _MOST_ROWS, each=None)
+    rows = session.con.sql(
+        matching_rows_sql(every, "", table.column_names, least_share=0 if adds else session.least_share)
+    ).to_arrow_table()
+    if not rows.num_rows:
+        return
+    context = build_context(query, table, rows, several=False)
+    listed, seen = rows.to_pylist(), set()
+    for at, row in enumerate(listed):
+        share = _run_share(session, run, finding, table) if adds else row[COST_SHARE]
+        if share is None or share < session.least_share or row.get("rank") in seen:
+            continue
+        seen.add(row.get("rank"))
+        next_query = finding.next_query or query.name
+        yield Lead(
+            query.name,
+            finding,
+            min(share, 1.0),
+            min(share, 1.0),
+            row.get("rank"),
+            row.get("step"),
+            fill_sentence(finding.text, context, at),
+            fill_sentence(finding.advice, context, at) if finding.advice else "",
+            f"`{finding.when}` holds for {row[HELD_ROWS]:,} of {table.num_rows:,} rows of {query.name}",
+            next_command(next_query, run, row.get("rank")),
+        )
+
+
+def next_command(name: str, run: str, rank: int | None) -> str:
+    """Return the command that runs a query on the run, and on the rank where it takes one."""
+    params = {param.name for param in library.find(name).params}
+    options = f" --run {quote(run)}" if "run" in params else ""
+    options += f" --rank {rank}" if "rank" in params and rank is not None and name != "rank_balance" else ""
+    return f"tracelab query {name}{options}"
+
+
+def _run_share(session: ReportSession, run: str, finding: Finding, table: pa.Table) -> float | None:
+    """Return the cost of all matching rows as a share of the windows of all devices of the run."""
+    rows = matching_rows_sql(replace(finding, most=table.num_rows, each=None), "", table.column_names, least_share=0)
+    ((cost_ns,),) = session.con.sql(f'select sum("{COST}") from ({rows})').fetchall()
+    windows = session.con.execute(
+        "select window_ns from report.windows where run = ? and rank is null and device is null", [run]
+    ).fetchall()
+    return cost_ns / windows[0][0] if cost_ns is not None and windows and windows[0][0] else None

@@ -1,0 +1,52 @@
+"""Summaries as rows: a row for each figure and for each finding."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tracelab.report.summary.leads import plain_text
+from tracelab.report.summary.summarize import RunSummary
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("run", pa.string()),
+    ("kind", pa.string()),
+    ("name", pa.string()),
+    ("value", pa.float64()),
+    ("step_ns", pa.int64()),
+    ("rank", pa.int32()),
+    ("step", pa.int64()),
+    ("text", pa.string()),
+    ("note", pa.string()),
+    ("next", pa.string()),
+]
+
+
+def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
+    """Return the summaries as a table, run by run.
+
+    `kind` is figure or finding. Of a figure, `value` is a ratio, or ns for the step time; NULL is unknown, and `note`
+    states what to record. Of a finding, `name` is the query, `value` the share of the run that it could recover,
+    `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command that shows more.
+    """
+    rows: list[dict[str, object]] = []
+    for each in summaries:
+        rows += [
+            {"run": each.run, "kind": "figure", "name": f.name, "value": f.value, "text": f.text, "note": f.note}
+            for f in each.figures
+        ]
+        rows += [
+            {
+                "run": each.run,
+                "kind": "finding",
+                "name": lead.query,
+                "value": lead.rest,
+                "step_ns": None if each.step_ns is None else round(lead.rest * each.step_ns),
+                "rank": lead.rank,
+                "step": lead.step,
+                "text": plain_text(lead.sentence),
+                "note": plain_text(lead.advice) or None,
+                "next": lead.next_command,
+            }
+            for lead in each.leads
+        ]
+    return pa.Table.from_pylist(rows, pa.schema(_FIELDS))

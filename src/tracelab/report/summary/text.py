@@ -1,0 +1,105 @@
+"""Write summaries for people: a screen for one run, a line each for many."""
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from tracelab.foreign_text import escape_controls
+from tracelab.output.result import Result
+from tracelab.output.units import Quantity, format_scaled
+from tracelab.report.summary.figures import format_share
+from tracelab.report.summary.leads import Lead, plain_text
+from tracelab.report.summary.summarize import RunSummary
+
+MOST_WHOLE = 3
+"""With more runs, each has two lines."""
+NOTHING_COSTS = "No finding costs 1 % of the run or more. Where the time goes: `tracelab query gpu_breakdown`."
+
+
+class Summaries(tuple[RunSummary, ...]):
+    """The summaries of some runs: prints as text, and as HTML in a notebook; `rows` has them as data."""
+
+    @property
+    def rows(self) -> Result:
+        """Return a row for each figure and finding."""
+        from tracelab.report.summary.rows import summary_rows
+
+        return Result(summary_rows(self), "What costs most")
+
+    def __repr__(self) -> str:
+        return "\n".join(summary_lines(self, shutil.get_terminal_size((100, 24)).columns))
+
+    def _repr_html_(self) -> str:
+        from tracelab.report.summary.html import render_summaries
+
+        return render_summaries(self, named=True)
+
+
+def summary_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str]:
+    """Yield the lines of the summaries, wrapped to a width."""
+    if len(summaries) > MOST_WHOLE:
+        for each in summaries:
+            yield from _short_lines(each, width)
+        yield ""
+        yield "One run whole: tracelab summary --run NAME"
+        return
+    for at, each in enumerate(summaries):
+        if at:
+            yield ""
+        yield from _run_lines(each, width)
+
+
+def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
+    figures = ", ".join(f"{each.name} {each.text}" for each in summary.figures[:2])
+    yield f"{escape_controls(summary.run)}: {figures}"
+    if summary.leads:
+        lead = summary.leads[0]
+        yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
+    else:
+        yield "  nothing costs 1 % or more"
+
+
+def _run_lines(summary: RunSummary, width: int) -> Iterator[str]:
+    yield escape_controls(summary.run)
+    yield from _wrap(escape_controls(summary.description), width, "")
+    yield ""
+    name_width = max(len(each.name) for each in summary.figures)
+    text_width = max(len(each.text) for each in summary.figures)
+    for each in summary.figures:
+        head = f"  {each.name:<{name_width}}  {each.text:>{text_width}}  "
+        yield from textwrap.wrap(
+            each.note, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+        )
+    yield ""
+    if not summary.leads:
+        yield from _wrap(NOTHING_COSTS, width, "")
+        return
+    yield "What costs most, at most:"
+    for number, lead in enumerate(summary.leads, 1):
+        yield from _lead_lines(number, lead, summary.step_ns, width)
+    if summary.more:
+        yield ""
+        yield f"{summary.more} more of 1 % or more: tracelab report"
+
+
+def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
+    yield ""
+    per_step = "" if step_ns is None else f", {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
+    yield from _wrap(
+        f"{number}. {format_share(lead.rest)}{per_step}: {plain_text(lead.sentence)}", width, "  ", "     "
+    )
+    if lead.advice:
+        yield from _wrap(plain_text(lead.advice), width, "     ")
+    yield from _wrap(f"Evidence: {lead.evidence}.", width, "     ")
+    yield f"     Next: {lead.next_command}"
+
+
+def _wrap(text: str, width: int, indent: str, later: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
