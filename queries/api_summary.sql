@@ -32,7 +32,7 @@
 -- when = "name ilike '%synchronize%' and dur_ns > 0.2 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls, over {calls} calls."
--- advice = "Waiting is not work: the share shows that the CPU side is ahead. Take out synchronizations that nothing needs, such as `.item()` and prints in the loop."
+-- advice = "Waiting is not work. Take out synchronizations that nothing needs, such as `.item()` and prints in the loop."
 -- [[report.findings]]
 -- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"

@@ -36,7 +36,7 @@
 -- [report]
 -- section = "launches"
 -- order = 2
--- ok_text = "Every stream has a launch waiting for half of its span or more: the host keeps ahead of the device."
+-- ok_text = "Every stream has a launch waiting for half of its span or more."
 -- unknown = "How far the host is ahead of the device is not known: of no stream a launch was recorded together with its kernel. Record the calls of the CUDA runtime and driver beside the kernels."
 -- [[report.findings]]
 -- when = "empty_ns > 0.5 * nullif(span_ns, 0)"

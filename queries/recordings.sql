@@ -25,9 +25,9 @@
 -- events_kept = "Events of the run's files that became rows."
 -- events_skipped = "Events of the run's files that could not be read."
 -- [report]
--- section = "summary"
+-- section = "recordings"
 -- order = 1
--- ok_text = "Every event of the files was kept."
+-- ok_text = "Every event that the files hold was kept."
 -- unknown = "Whether every event was kept is not known: the files do not have their number."
 -- [[report.findings]]
 -- when = "events_skipped > 0"

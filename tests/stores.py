@@ -36,3 +36,9 @@ def kineto_corpus(folder: Path) -> Path:
 def second_kineto_corpus(folder: Path) -> Path:
     """Return the store of the second set of Kineto traces of the corpus."""
     return shared_store(folder, "kineto2", lambda store: pipeline.ingest([corpus.ROOT / "kineto2"], store))
+
+
+def eight_ranks(folder: Path) -> Path:
+    """Return the store of the generated job of eight ranks."""
+    job = Path(__file__).parents[1] / "data" / "generated" / "generated-8rank-pipeline"
+    return shared_store(folder, "eight_ranks", lambda store: pipeline.ingest([job], store))

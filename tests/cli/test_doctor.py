@@ -57,7 +57,7 @@ def test_people_get_sentences_that_are_not_cut(run: Run, cut: Path, monkeypatch:
 
 def test_without_an_error_it_exits_with_0(run: Run) -> None:
     result = run("doctor", "--check", "device_unknown")
-    assert (result.exit_code, result.stdout) == (0, "severity,code,run,rank,count,message,how_to_fix\n")
+    assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Every check passed: no findings.\n"
 
 
@@ -160,7 +160,7 @@ def test_damaged_files_are_findings_and_no_check_blames_the_capture(run: Run, cu
 def test_verify_of_a_healthy_store_exits_with_0(run: Run, cut: Path) -> None:
     """The capture itself may have errors: --verify is about the files of the store."""
     result = run("doctor", cut, "--verify")
-    assert (result.exit_code, result.stdout) == (0, "severity,code,run,rank,count,message,how_to_fix\n")
+    assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("Read 2 files of 1 sources, 0.0 MB: all are as ingest wrote them.")
 
 

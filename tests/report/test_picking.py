@@ -67,8 +67,8 @@ def test_of_more_than_forty_runs_the_sentences_are_those_of_the_one_that_is_pick
     assert page.run("document.querySelectorAll('#run option').length") == 42
     pick(page, "busy07")
     assert page.run(SAID.format("gpu_breakdown")) == [
-        "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. See the causes of idle time below: a late "
-        "host, waiting for other work, or overhead. Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows."
+        "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. At stake: at most 40.00 % of the window. "
+        "See the causes of idle time below: a late host, waiting for other work, or overhead. Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows."
     ]
     pick(page, "busy08")
     assert page.run(SAID.format("gpu_breakdown")) == [
@@ -100,9 +100,9 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
     everything = page.run(SHOWN)
     pick(page, "cpu")
     on_the_cpu = ["critical_path", "critical_path_timeline", "op_summary", "data_loader_wait"]
-    assert page.run(SHOWN) == ["recordings", "step_breakdown", "annotation_gpu_time", *on_the_cpu]
+    assert page.run(SHOWN) == ["step_breakdown", "annotation_gpu_time", *on_the_cpu, "recordings"]
     links = page.run("[...document.querySelectorAll('nav li:not([hidden])')].map(each => each.textContent)")
-    assert links == ["Summary", "Health of the data", "Where the time goes", "CPU side", "No data"]
+    assert links == ["Summary", "Health of the data", "Where the time goes", "CPU side", "Recordings", "No data"]
     told = page.run("document.getElementById('absent').textContent")
     assert "no data of this run" in told and "GPU time breakdown · " in told and "--run cpu" in told
     pick(page, "")

@@ -8,10 +8,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "tracelab"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"study"},
+    {"study", "client", "__init__"},
     {"report"},
     {"export", "collect"},
-    {"client", "__init__"},
     {"ingest"},
     {"compare", "doctor", "plot"},
     {"readers", "sql"},

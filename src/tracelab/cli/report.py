@@ -33,12 +33,20 @@ _DEFAULT = Path("report.html")
     metavar="FILE",
     help="The file to write; - is stdout.",
 )
+@click.option("--all-findings", is_flag=True, help="Also show findings that cost less than 1 % of the window.")
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 def command(
-    store: Path | None, runs: tuple[str, ...], output: Path, *, open_browser: bool, force: bool, aligned: bool
+    store: Path | None,
+    runs: tuple[str, ...],
+    output: Path,
+    *,
+    all_findings: bool,
+    open_browser: bool,
+    force: bool,
+    aligned: bool,
 ) -> None:
-    """Write the store as one HTML file: health, charts, tables, definitions and SQL.
+    """Write the store as one HTML file: summary, findings, charts, tables, definitions and SQL.
 
     The file loads and sends nothing: it opens from disk, and can be mailed or archived.
 
@@ -52,7 +60,7 @@ def command(
     from tracelab.report import report
     from tracelab.schema import store_path
 
-    page = report(store_path(store), runs, aligned=aligned).encode()
+    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings).encode()
     if to_stdout:
         sys.stdout.flush()
         sys.stdout.buffer.write(page)

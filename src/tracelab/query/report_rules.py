@@ -21,6 +21,7 @@ SECTION_TITLES: dict[str, str] = {
     "sweeps": "Sweeps",
     "training": "Training",
     "comparison": "Comparison",
+    "recordings": "Recordings",
     "rules": "Rules of the Visual Profiler",
 }
 """The report's sections in their order: the name in a header, and the heading."""
@@ -47,7 +48,7 @@ class Cost:
     """The time that a finding is about, as SQL over the answer's columns: an upper bound of what can be recovered.
 
     `of` is what it is a share of; by default the window of the row's device, else of all devices of its rank or run.
-    `adds`: the costs of the rows are parts of one time, so that their sum is the cost to the run.
+    `adds`: the costs of the rows are parts of one time, and so are their `of`: the sums are the cost to the run.
     """
 
     ns: str
@@ -56,7 +57,7 @@ class Cost:
     topics: tuple[str, ...]
     """What the time is lost to, of TOPICS; without any, the finding never leads."""
     detail: int
-    """Of findings of one topic the one with the larger number says more: a cause more than a symptom."""
+    """Of findings of one topic the one with the larger number has more detail: a cause more than its symptom."""
 
 
 @dataclass(frozen=True)

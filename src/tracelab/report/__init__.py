@@ -24,6 +24,7 @@ Text reaches the page by `textContent` alone, so names are harmless; the page's 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tracelab.query import library as query
@@ -34,22 +35,30 @@ from tracelab.report.health import render_health
 from tracelab.report.html import Section
 from tracelab.report.page import render_head, render_page
 from tracelab.report.part import render_missing, render_query
+from tracelab.report.summary.html import render_summaries
+from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import render_timeline
-from tracelab.report.windows import create_windows
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
 SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": render_health, "when": render_timeline}
 """Sections that a function builds, which runs its own queries."""
 
+_COMPARED = 2
+_MOST_SUMMARIES = 12
+"""With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
 
-def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False) -> str:
+
+def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False) -> str:
     """Return the report as HTML, with the times of all ranks on one clock if `aligned`.
+
+    With `all_findings`, findings that cost less than 1 % of the window are shown, too.
 
     Raises NoDataError if the store is empty or lacks one of the runs.
     """
-    with open_report_session(store, runs, aligned=aligned) as session:
+    with open_report_session(store, runs, aligned=aligned) as opened:
+        session = replace(opened, least_share=0.0) if all_findings else opened
         cache_small_tables(session.con, store)
         sections = list(_sections(session))
         missing = [line for section in sections for line in section.missing]
@@ -64,9 +73,11 @@ def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False) ->
 def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
     selected = session.run_all(_report_queries())
-    tables = {answer.query.name: answer.table for answer in selected}
-    create_windows(session.con, tables.get("gpu_breakdown"), tables.get("step_breakdown"))
-    for part, title in SECTION_TITLES.items():
+    summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
+    for part, title in _ordered_sections(session):
+        if part == "summary":
+            yield Section(part, title, render_summaries(summaries[:_MOST_SUMMARIES], named=session.several))
+            continue
         if part in SECTIONS:
             if (section := SECTIONS[part](session)) is not None:
                 yield section
@@ -76,6 +87,15 @@ def _sections(session: ReportSession) -> Iterator[Section]:
         missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
         if answers:
             yield Section(part, title, body, missing=missing)
+
+
+def _ordered_sections(session: ReportSession) -> list[tuple[str, str]]:
+    """Return name and title of the sections in their order; of two runs, the comparison follows the summary."""
+    names = list(SECTION_TITLES)
+    if len(session.run_names) == _COMPARED:
+        names.remove("comparison")
+        names.insert(names.index("summary") + 1, "comparison")
+    return [(name, SECTION_TITLES[name]) for name in names]
 
 
 def _report_queries() -> list[Query]:

@@ -267,13 +267,12 @@ def render_cost(share: str | None, step_ns: str | None) -> str:
     if share is None:
         return ""
     value = float(share)
-    step = ""
-    if step_ns is not None:
-        per_step_ns = round(value * float(step_ns))
-        step = f", {render_value(format_scaled(per_step_ns, Quantity.DURATION), f'{per_step_ns} ns')} of a step"
-    return (
-        f" <span class=cost>At stake: at most {render_value(format_percent(value), share)} of the window{step}.</span>"
-    )
+    of_window = f"{render_value(format_percent(value), share)} of the window"
+    if step_ns is None:
+        return f" <span class=cost>At stake: at most {of_window}.</span>"
+    per_step_ns = round(value * float(step_ns))
+    per_step = render_value(format_scaled(per_step_ns, Quantity.DURATION), f"{per_step_ns} ns")
+    return f" <span class=cost>At stake: at most {per_step} of a step, {of_window}.</span>"
 
 
 def matching_rows_sql(finding: Finding, scope: str, columns: Sequence[str], *, least_share: float = LEAST_SHARE) -> str:

@@ -20,6 +20,7 @@ class Figure:
     note: str
 
 
+_CLASSES = 4
 Rows = list[dict[str, Any]]
 
 
@@ -38,6 +39,18 @@ def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str,
         _host_bound(causes),
         _mfu(rows("mfu"), missing),
     ]
+
+
+def describe_kernels(table: pa.Table | None, run: str) -> str:
+    """Return which classes of kernels take most of the kernel time of a run, communication apart; empty without any."""
+    rows = [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
+    spent: dict[str, int] = {}
+    for row in rows:
+        if row["class"] != "communication" and row["dur_ns"]:
+            spent[row["class"]] = spent.get(row["class"], 0) + row["dur_ns"]
+    first = sorted(spent.items(), key=lambda each: -each[1])[:_CLASSES]
+    total = sum(spent.values())
+    return ", ".join(f"{name} {format_share(dur_ns / total)}" for name, dur_ns in first)
 
 
 def format_share(ratio: float) -> str:

@@ -12,18 +12,19 @@ from tracelab.report.summary.text import NOTHING_COSTS
 
 def render_summaries(summaries: Sequence[RunSummary], *, named: bool) -> str:
     """Render the summaries one after another, with the names of the runs if `named`."""
-    return "".join(part for each in summaries for part in _render_run(each, named=named))
+    return "".join(part for at, each in enumerate(summaries) for part in _render_run(at, each, named=named))
 
 
-def _render_run(summary: RunSummary, *, named: bool) -> Iterator[str]:
+def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[str]:
     heading = f"<h3>{escape_text(summary.run)}</h3>" if named else ""
-    yield f"<article class=summary>{heading}<p>{escape_text(summary.description)}</p><dl class=figures>"
+    of_run = f' data-runs="{position}"' if named else ""
+    yield f"<article class=summary id=\"summary-{position}\"{of_run}>{heading}<p>{escape_text(summary.description)}</p><dl class=figures>"
     for each in summary.figures:
         yield (
             f"<div><dt>{escape_text(each.name)}<dd{' class=unknown' * (each.value is None)}>{escape_text(each.text)}"
             f"<small>{render_prose(each.note)}</small></div>"
         )
-    yield "</dl>"
+    yield f"</dl><p>Time of computing kernels: {escape_text(summary.kernels)}</p>" if summary.kernels else "</dl>"
     if not summary.leads:
         yield f"<p>{render_prose(NOTHING_COSTS)}</p></article>"
         return

@@ -136,10 +136,13 @@ def next_command(name: str, run: str, rank: int | None) -> str:
 
 
 def _run_share(session: ReportSession, run: str, finding: Finding, table: pa.Table) -> float | None:
-    """Return the cost of all matching rows as a share of the windows of all devices of the run."""
+    """Return the cost of all matching rows as a share of what it is of, else of the windows of the run's devices."""
     rows = matching_rows_sql(replace(finding, most=table.num_rows, each=None), "", table.column_names, least_share=0)
     ((cost_ns,),) = session.con.sql(f'select sum("{COST}") from ({rows})').fetchall()
-    windows = session.con.execute(
-        "select window_ns from report.windows where run = ? and rank is null and device is null", [run]
-    ).fetchall()
-    return cost_ns / windows[0][0] if cost_ns is not None and windows and windows[0][0] else None
+    if finding.cost is not None and finding.cost.of is not None:
+        whole = session.con.sql(f"select sum({finding.cost.of})::double from answer").fetchall()
+    else:
+        whole = session.con.execute(
+            "select window_ns from report.windows where run = ? and rank is null and device is null", [run]
+        ).fetchall()
+    return cost_ns / whole[0][0] if cost_ns is not None and whole and whole[0][0] else None

@@ -9,13 +9,13 @@ import pyarrow as pa
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
-from tracelab.report.summary.figures import Figure, compute_figures
+from tracelab.report.summary.figures import Figure, compute_figures, describe_kernels
 from tracelab.report.summary.leads import Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows
 
 MOST_LEADS = 3
-_FIGURES = ("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu")
+_FIGURES = ("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu", "kernel_class_share")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class RunSummary:
     run: str
     description: str
     figures: tuple[Figure, ...]
+    kernels: str
+    """The classes with most of the time of kernels that compute, with their shares of it."""
     leads: tuple[Lead, ...]
     more: int
 
@@ -83,6 +85,7 @@ def _summarize_run(
         run,
         describe_run(tables.get("recordings"), run),
         tuple(compute_figures(tables, missing, run)),
+        describe_kernels(tables.get("kernel_class_share"), run),
         tuple(leads[:MOST_LEADS]),
         max(0, len(leads) - MOST_LEADS),
     )

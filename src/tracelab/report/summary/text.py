@@ -13,7 +13,10 @@ from tracelab.report.summary.summarize import RunSummary
 
 MOST_WHOLE = 3
 """With more runs, each has two lines."""
-NOTHING_COSTS = "No finding costs 1 % of the run or more. Where the time goes: `tracelab query gpu_breakdown`."
+NOTHING_COSTS = (
+    "No rule finds time to recover: what remains is in the kernels. Next: `tracelab query kernel_summary`, and "
+    "`tracelab query roofline` where ncu counted."
+)
 
 
 class Summaries(tuple[RunSummary, ...]):
@@ -70,6 +73,8 @@ def _run_lines(summary: RunSummary, width: int) -> Iterator[str]:
         yield from textwrap.wrap(
             each.note, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
         )
+    if summary.kernels:
+        yield from _wrap(f"Time of computing kernels: {summary.kernels}", width, "  ", "    ")
     yield ""
     if not summary.leads:
         yield from _wrap(NOTHING_COSTS, width, "")

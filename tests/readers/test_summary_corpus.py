@@ -1,0 +1,34 @@
+"""Summaries of real traces: what leads, and that no time is counted twice."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import corpus
+from tests.stores import kineto_corpus
+from tracelab.report.summary.summarize import RunSummary, summarize
+
+pytestmark = corpus.needs_traces
+
+LEAST = 0.01
+
+
+@pytest.fixture(scope="module")
+def found(shared_stores: Path) -> dict[str, RunSummary]:
+    return {each.run: each for each in summarize(kineto_corpus(shared_stores))}
+
+
+def test_dlrm_leads_with_late_launches_and_names_the_last_rank(found: dict[str, RunSummary]) -> None:
+    leads = found["param_dlrm_8ranks"].leads
+    assert [each.query for each in leads[:2]] == ["idle_causes", "straggler_causes"]
+    assert leads[1].rank == 7
+    assert "Its recording begins later" in leads[1].sentence
+
+
+def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:
+    """No symptom stands beside causes that explain most of it, and no topic has more than the whole time."""
+    assert sum(bool(each.leads) for each in found.values()) >= 5
+    for summary in found.values():
+        for each in summary.leads:
+            assert LEAST <= each.rest <= each.share <= 1
+            assert each.rest >= each.share / 2

@@ -1,0 +1,170 @@
+"""The summary of a run: figures added up by hand, and findings that count each time once."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tracelab
+from tests.build import build_store
+from tests.stores import eight_ranks
+from tracelab.cli import main
+from tracelab.errors import NoDataError
+from tracelab.query.library import library
+from tracelab.query.report_rules import Cost, Finding
+from tracelab.report.summary.leads import Lead, explain, plain_text
+from tracelab.report.summary.summarize import RunSummary, summarize
+from tracelab.report.summary.text import summary_lines
+
+LEAST = 0.01
+
+
+def lead(name: str, share: float, detail: int, *topics: str) -> Lead:
+    cost = Cost("1", None, adds=False, topics=topics, detail=detail)
+    finding = Finding("true", "1", name, None, 1, None, cost)
+    return Lead("advice", finding, share, share, None, None, name, "", "", "")
+
+
+def rests(*found: Lead) -> list[tuple[str, float]]:
+    return [(each.sentence, round(each.rest, 6)) for each in explain(found, LEAST)]
+
+
+def test_a_cause_explains_its_symptom() -> None:
+    cause, symptom = lead("cause", 0.3, 3, "waiting"), lead("symptom", 0.35, 1, "waiting")
+    assert rests(symptom, cause) == [("cause", 0.3)]
+
+
+def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:
+    cause, symptom = lead("cause", 0.3, 3, "waiting"), lead("symptom", 0.8, 1, "waiting", "transfer")
+    other = lead("other", 0.4, 2, "data")
+    assert rests(symptom, cause, other) == [("symptom", 0.5), ("other", 0.4), ("cause", 0.3)]
+
+
+def test_causes_of_one_detail_stand_beside_each_other() -> None:
+    assert rests(lead("a", 0.1, 3, "waiting"), lead("b", 0.2, 3, "waiting")) == [("b", 0.2), ("a", 0.1)]
+
+
+def test_less_than_one_percent_is_left_out() -> None:
+    assert rests(lead("a", 0.0099, 3, "waiting"), lead("b", 0.01, 1, "data")) == [("b", 0.01)]
+
+
+KERNEL = {"device": 0, "stream": 7, "name": "gemm"}
+
+
+def two_steps(rank: int) -> dict[str, list[dict[str, object]]]:
+    """Two steps of 1000 ns; in each the GPU computes 600 ns (rank 1: 500), and waits for a launch at the end of 200."""
+    kernels, calls, steps = [], [], []
+    for step in (0, 1):
+        at = 1000 * step
+        steps.append({"rank": rank, "scope": "cpu", "name": f"ProfilerStep#{step}", "start_ns": at, "dur_ns": 1000})
+        for start, dur, launched in ((0, 400, -50), (600, 200 - 100 * rank, 590)):
+            number = len(kernels)
+            kernels.append(
+                KERNEL | {"rank": rank, "start_ns": at + start, "dur_ns": dur, "correlation": number, "pid": rank}
+            )
+            calls.append(
+                {
+                    "rank": rank,
+                    "pid": rank,
+                    "tid": 1,
+                    "name": "cudaLaunchKernel",
+                    "start_ns": at + launched,
+                    "dur_ns": 5,
+                    "correlation": number,
+                }
+            )
+    return {"kernels": kernels, "api_calls": calls, "annotations": steps}
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
+    ranks = [two_steps(rank) for rank in (0, 1)]
+    store = build_store(
+        tmp_path_factory.mktemp("steps") / "lab", {name: [*ranks[0][name], *ranks[1][name]] for name in ranks[0]}
+    )
+    (found,) = summarize(store)
+    return found
+
+
+def test_figures_are_those_added_up_by_hand(summary: RunSummary) -> None:
+    """The windows are 1800 and 1700 ns, of which 1200 and 1000 ns are busy; each of the gaps ends with a launch."""
+    known = {each.name: each.value for each in summary.figures}
+    assert known["step time"] == 1000
+    assert known["GPU busy"] == pytest.approx(2200 / 3500)
+    assert known["exposed communication"] == 0
+    assert known["MFU"] is None
+
+
+def test_the_lead_is_the_idle_time_with_its_share_and_command(summary: RunSummary) -> None:
+    (first, *_) = summary.leads
+    assert first.query in {"idle_causes", "gpu_breakdown"}
+    assert first.share == pytest.approx(1300 / 3500)
+    assert first.next_command.startswith("tracelab query ")
+
+
+@pytest.fixture(scope="module")
+def first(lab: Path) -> RunSummary:
+    (found,) = summarize(lab, ("first",))
+    return found
+
+
+def test_unknown_figures_state_what_to_record(first: RunSummary) -> None:
+    notes = {each.name: each.note for each in first.figures if each.value is None}
+    assert "profiler.step()" in notes["step time"]
+    assert "ncu" in notes["MFU"]
+    assert {each.name: each.value for each in first.figures}["GPU busy"] == pytest.approx(0.55)
+
+
+def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:
+    with pytest.raises(NoDataError, match="no run 'thrid'; nearest: "):
+        summarize(lab, ("thrid",))
+
+
+def test_the_command_prints_text_also_in_a_pipe_and_rows_on_request(lab: Path) -> None:
+    run = CliRunner().invoke
+    text = run(main, ["summary", "--store", str(lab), "--run", "first"], catch_exceptions=False).stdout
+    assert text.splitlines()[0] == "first"
+    assert re.search(r"^  GPU busy +55\.0 %", text, re.MULTILINE)
+    rows = json.loads(run(main, ["summary", "first", "--store", str(lab), "--format", "json"]).stdout)
+    assert [row["name"] for row in rows if row["kind"] == "figure"] == [
+        *("step time", "GPU busy", "exposed communication", "host-bound", "MFU"),
+    ]
+    both = run(main, ["summary", "first", "--run", "first", "--store", str(lab)])
+    assert both.exit_code == 2
+
+
+def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
+    found = tracelab.open(lab).summary("first")
+    assert repr(found).startswith("first\n")
+    assert "<dt>GPU busy" in found._repr_html_()
+    assert found.rows.column_names[:4] == ["run", "kind", "name", "value"]
+
+
+def test_no_line_is_wider_than_the_terminal(first: RunSummary) -> None:
+    lines = list(summary_lines([first], 80))
+    assert max(len(line) for line in lines if "Next: " not in line and "Evidence" not in line) <= 80
+
+
+@pytest.fixture(scope="module")
+def job(shared_stores: Path) -> RunSummary:
+    (found,) = summarize(eight_ranks(shared_stores), ("generated-8rank-pipeline",))
+    return found
+
+
+def test_the_generated_job_leads_with_its_straggler(job: RunSummary) -> None:
+    first, *others = job.leads
+    assert (first.query, first.rank) == ("straggler_causes", 2)
+    assert plain_text(first.sentence).startswith("Rank 2 is late because its gemm kernels take longer")
+    assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
+
+
+CONTRADICTIONS = (("host", "ahead"), ("every event", "skipped"))
+
+
+@pytest.mark.parametrize(("topic", "denial"), CONTRADICTIONS)
+def test_no_text_denies_what_a_finding_of_another_query_states(topic: str, denial: str) -> None:
+    """Whether the host is late is decided by idle_causes alone, and whether events are missing by the health."""
+    texts = [each.report.ok_text or "" for each in library().values() if each.report]
+    assert [text for text in texts if topic in text.lower() and denial in text.lower()] == []
