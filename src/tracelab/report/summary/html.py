@@ -18,7 +18,8 @@ def render_summaries(summaries: Sequence[RunSummary], *, named: bool) -> str:
 def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[str]:
     heading = f"<h3>{escape_text(summary.run)}</h3>" if named else ""
     of_run = f' data-runs="{position}"' if named else ""
-    yield f"<article class=summary id=\"summary-{position}\"{of_run}>{heading}<p>{escape_text(summary.description)}</p><dl class=figures>"
+    yield f'<article class=summary id="summary-{position}"{of_run}>{heading}<p>{escape_text(summary.description)}</p>'
+    yield "<dl class=figures>"
     for each in summary.figures:
         yield (
             f"<div><dt>{escape_text(each.name)}<dd{' class=unknown' * (each.value is None)}>{escape_text(each.text)}"
