@@ -345,3 +345,21 @@ def test_copies_without_a_direction_and_ranks_without_steps_count(memory: Memory
     values = {row.metric: (row.base, row.candidate) for row in comparison.rows}
     assert values["copy:unknown"] == (500, 500)
     assert values["class:gemm"] == (4_000, 4_000)
+
+
+def test_gate_on_what_one_side_does_not_record_is_refused(memory: MemoryStore) -> None:
+    tables = together(recording("a"), recording("b"))
+    tables["memory_events"] = [
+        {"run": "a", "pid": 1, "device": 0, "time_ns": 5, "size_bytes": 8, "allocated_bytes": 8, "address": 1}
+    ]
+    memory.filled(tables)
+    with pytest.raises(UsageError, match="no metric 'peak_memory' in these recordings"):
+        compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("peak_memory", 3),)))
+
+
+def test_copies_that_the_candidate_no_longer_makes_are_compared(memory: MemoryStore) -> None:
+    tables = together(recording("a"), recording("b"))
+    tables["memcpys"] = [row for row in tables["memcpys"] if row["run"] == "a"]
+    memory.filled(tables)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert {row.metric: (row.base, row.candidate) for row in comparison.rows}["copy:HtoD"] == (500, 0)

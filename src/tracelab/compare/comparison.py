@@ -1,6 +1,7 @@
 """Compare two sides of a store: fetch recordings, check that they are comparable, match kernels, decide."""
 
 import fnmatch
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from tracelab.query import execute
 _HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
 """Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
 _LEAST_MEASURED = 2
+_WILDCARD = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,15 @@ UNDECIDED_EXIT = 4
 
 
 def expand_runs(stored: Sequence[str], patterns: Sequence[str], option: str) -> tuple[str, ...]:
-    """Return the runs that shell patterns match, in order. Raises NoDataError for a pattern that matches none."""
+    """Return the runs of names and shell patterns, in order. Raises NoDataError for one that no run has."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        matching = fnmatch.filter(stored, pattern) if any(each in pattern for each in "*?[") else []
-        if not matching and pattern not in stored:
-            if matching or any(each in pattern for each in "*?["):
-                raise NoDataError(f"{option} {pattern}: the store has no such run; it has {execute.list_first(stored)}")
-            execute.check_run(stored, pattern)
-        found |= dict.fromkeys(matching or [pattern])
+        matching = fnmatch.filter(stored, pattern) if _WILDCARD.search(pattern) else [pattern]
+        if not matching:
+            raise NoDataError(f"{option} {pattern}: the store has no such run; it has {execute.list_first(stored)}")
+        for run in matching:
+            execute.check_run(stored, run)
+        found |= dict.fromkeys(matching)
     return tuple(found)
 
 
@@ -120,7 +122,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     matching = _match(source, unit, base, candidate, keys)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
-    names = _metric_names(sides[0], sides[1], mixed_profilers=notes.mixes_profilers(facts))
+    names = _metric_names([*base, *candidate], [*sides[0], *sides[1]], mixed_profilers=notes.mixes_profilers(facts))
     for gate in request.gates:
         metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
     rows = judge(
@@ -242,14 +244,19 @@ def _matched_series(side: Sequence[Recording], matching: Matching, number: int) 
     return found
 
 
-def _metric_names(base: Sequence[Series], candidate: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
+def _metric_names(every: Sequence[Recording], series: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
     """Return the names of all metrics: those of the step first, then by family and by name.
 
-    What only one side records is left out: ops of a profiler that records none are no ops that were removed.
+    What not every recording records is left out: ops of a profiler that records none are no ops that were removed.
     """
-    named = [{name for each in side for name in each} for side in (base, candidate)]
-    families = [{metrics.family_of(name) for name in names} for names in named]
-    names = {name for name in named[0] | named[1] if metrics.family_of(name) in families[0] & families[1]}
+    families = frozenset.intersection(*(each.families for each in every))
+    known = {name for each in series for name in each if metrics.family_of(name) in families}
+    names = {
+        name
+        for name in known
+        if metrics.family_of(name) != "headline"
+        or all(name in each and not np.isnan(each[name]).all() for each in series)
+    }
     if mixed_profilers:
         names = {name for name in names if name not in _HOST_METRICS and metrics.family_of(name) != "op"}
     order = ["headline", *metrics.FAMILIES]

@@ -35,6 +35,8 @@ class Recording:
     """The first rank and device, whose launches are compared one by one."""
     places: tuple[int, ...]
     """The places of its steps that count, in the order of time; 0 is the whole recording."""
+    families: frozenset[str]
+    """Families of metrics that are recorded: a member without a value took no time."""
 
 
 def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
@@ -58,7 +60,7 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
         lane = next(iter(part.lanes_of(unit)), None)
         first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
         steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
-        recordings.append(Recording(part.run, steps, series, lane, tuple(first)))
+        recordings.append(Recording(part.run, steps, series, lane, tuple(first), part.families(unit)))
     return unit, recordings
 
 
@@ -91,6 +93,14 @@ class _OneRun:
         count = len(next(iter(self.ranges.values()))) if unit == RANGES else 1
         headline = self._step_metrics(count) if unit == RANGES else self._window_metrics()
         return headline | self._gpu_sums(unit, count) | self._op_sums(unit, count)
+
+    def families(self, unit: str) -> frozenset[str]:
+        """Return the families of metrics that the run records."""
+        if unit == RECORDED:
+            return frozenset({"headline"})
+        on_gpu = {"class", "copy", "kernel"} if self.lanes_of(unit) else set()
+        on_host = {"op"} if self._ops.height else set()
+        return frozenset({"headline"} | on_gpu | on_host | ({"op_gpu"} if on_gpu and on_host else set()))
 
     def lanes_of(self, unit: str) -> list[tuple[int, int | None]]:
         """Return the ranks and devices that values are of: with steps only those of ranks that have some."""
