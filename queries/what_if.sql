@@ -20,6 +20,7 @@
 -- kernel = { type = "text", about = "only GPU rows in whose name this regular expression is found" }
 -- op = { type = "text", about = "only rows in, or launched in, an op in whose name this regular expression is found" }
 -- layer = { type = "text", about = "only rows in, or launched in, a range in whose name this regular expression is found" }
+-- module = { type = "text", about = "only rows in, or launched in, an nn.Module in whose name this regular expression is found; a backward op is in its forward op's module" }
 -- of_rank = { type = "integer", about = "only rows of this rank" }
 -- collective = { type = "text", about = "only collectives in whose kind this regular expression is found" }
 -- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }
@@ -49,6 +50,6 @@ join what_if_classes as c on r.run = c.run
 where matches(r.run, $run)
     -- the computed tables depend on the values of all parameters
     and coalesce(
-        $change, $class, $kernel, $op, $layer, $collective, $step_name, $factor::varchar, $of_rank::varchar, $step::varchar
+        $change, $class, $kernel, $op, $layer, $module, $collective, $step_name, $factor::varchar, $of_rank::varchar, $step::varchar
     ) is not null
 order by r.run, c.before_ns desc, c.class

@@ -97,6 +97,12 @@ select source, rank, pid, step, start_ns, end_ns
 from steps_of('_marked', pattern)
 where step is not null;
 
+-- path_modules(wanted, pattern): the frames of nn.Modules of one run, where a pattern is given: a run has up to millions.
+create or replace macro path_modules(wanted, pattern) as table
+select source, rank, pid, tid, name, start_ns, end_ns
+from python_frames
+where run = wanted and starts_with(name, 'nn.Module: ') and pattern::varchar is not null and has_valid_interval(start_ns, end_ns);
+
 -- left_out_reason(ranks): the sentence about ranks that a path leaves out, NULL for none.
 create or replace macro left_out_reason(ranks) as
     case ranks

@@ -756,7 +756,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
     ),
     Computation(
         "tracelab.paths.what_if:compute_what_if",
-        _PATH_RELATIONS,
+        _PATH_RELATIONS | {"modules": "from path_modules($run, $module)"},
         {
             "change": None,
             "factor": None,
@@ -764,6 +764,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
             "op": None,
             "kernel": None,
             "layer": None,
+            "module": None,
             "of_rank": None,
             "collective": None,
             "step": None,

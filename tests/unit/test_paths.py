@@ -1,5 +1,6 @@
 """Critical paths fill their windows, and threads are divided among their innermost rows."""
 
+import re
 from typing import Any
 
 import hypothesis.strategies as st
@@ -135,8 +136,8 @@ def read_graph(memory: MemoryStore) -> Graph:
     (computation,) = schema.named_computations("what_if_runs")
     relations = {}
     for name, sql in computation.relations.items():
-        params = {"run": "r", "step_name": computation.params["step_name"]}
-        used = {param: value for param, value in params.items() if f"${param}" in sql}
+        params = computation.params | {"run": "r"}
+        used = {param: value for param, value in params.items() if param in re.findall(r"\$(\w+)", sql)}
         relations[name] = memory.con.sql(sql, params=used).to_arrow_table()
     return build_graph(relations, lambda: None)
 

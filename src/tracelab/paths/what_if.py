@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tracelab.errors import UsageError
 from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, no_change, replay, replays_exactly
 from tracelab.paths.steps import find_step_marks
@@ -35,12 +36,12 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     if window.node < 0 or window.end <= window.start:
         return {}
     window_ns = window.end - window.start
-    chosen = choose_nodes(graph, params)
+    chosen = choose_nodes(graph, relations, params)
     if step is not None:
         chosen &= (graph.start >= window.start) & (graph.start < window.end)
     replayed = window if replays_exactly(graph) else find_window(replay(graph, no_change(graph), check))
     replayed_ns = replayed.end - replayed.start
-    reason = _refuse(params, chosen, window_ns, replayed_ns)
+    reason = _refuse(params, relations, chosen, window_ns, replayed_ns)
     before = path_totals(graph, window, check)
     after: Counter[str] = Counter()
     after_ns = None
@@ -92,19 +93,21 @@ def path_totals(graph: Graph, window: Window, check: Callable[[], None]) -> Coun
     return totals
 
 
-def _refuse(params: Params, chosen: Array, window_ns: int, replayed_ns: int) -> str | None:
+def _refuse(params: Params, relations: Relations, chosen: Array, window_ns: int, replayed_ns: int) -> str | None:
     """Return why there is no answer, if so."""
     error = abs(replayed_ns - window_ns) / window_ns
     if error > LARGEST_ERROR_RATIO:
         return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
     if params["change"] == "no_waits" and params["of_rank"] is None:
         return "no_waits needs --of-rank: the rank that the others do not wait for"
+    if params["module"] is not None and not relations["modules"].num_rows:
+        return "no frames of modules are recorded: profile with with_stack=True, or choose ranges with --layer"
     if params["change"] is not None and not chosen.any():
-        return "no row is of this class, name, op, layer, rank, collective and step"
+        return "no row is of this class, name, op, layer, module, rank, collective and step"
     return None
 
 
-def choose_nodes(graph: Graph, params: Params) -> Array:
+def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
     """Return for each node whether all filters choose it."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     chosen = np.ones(len(graph.start), dtype=bool)
@@ -125,11 +128,21 @@ def choose_nodes(graph: Graph, params: Params) -> Array:
         if params[name] is not None:
             chosen[:first] = False
             chosen[first:] &= _find(name, str(params[name]), texts)[column]
-    for name, kind in (("op", "op"), ("layer", "range")):
-        if params[name] is not None and cpu.count:
-            inside = _inside(graph, cpu.of_kind(kind) & _find(name, str(params[name]), cpu.names)[cpu.name])
-            chosen &= inside[graph.launch_row] & (graph.launch_row >= 0)
+    for marked in _mark_rows(graph, relations, params):
+        inside = _inside(graph, marked)
+        chosen &= inside[graph.launch_row] & (graph.launch_row >= 0) if cpu.count else False
     return chosen
+
+
+def _mark_rows(graph: Graph, relations: Relations, params: Params) -> Iterator[Array]:
+    """Yield for each filter by op, range or module which CPU rows it finds: these, and what they hold, are chosen."""
+    cpu = graph.recording.cpu
+    for name, kind in (("op", "op"), ("layer", "range")):
+        if params[name] is not None:
+            yield cpu.of_kind(kind) & _find(name, str(params[name]), cpu.names)[cpu.name]
+    if params["module"] is not None:
+        wanted = _find("module", str(params["module"]), name_modules(relations))
+        yield mark_modules(graph.recording, relations, wanted)
 
 
 def _is_class(name: str, place: int, wanted: str) -> bool:
