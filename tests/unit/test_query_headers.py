@@ -35,6 +35,7 @@ ROWS = {
     "kernel_metrics": [
         {"launch": 0, "device": 0, "kernel": "volta_sgemm_128x32_nt", "metric": "dram__bytes.sum", "value": 7.0}
     ],
+    "host_samples": [{"host": "h", "device": 0, "time_ns": 5, "sm_clock_hz": 1e9, "throttle_reasons": "sw_power_cap"}],
     "summaries": [{"kind": "api_calls", "name": "cudaMalloc", "calls": 1, "dur_ns": 3, "mean_ns": 3.0}],
 }
 TRAINED = {"model": "resnet18", "batch_size": 8, "world_size": 1, "status": "ok", "flop_per_sample": 7.0}
@@ -49,7 +50,7 @@ NAMES = ("volta_sgemm_128x32_nt", "nccl_kernel", "ncclDevKernel_AllToAll", "what
 PHASES = ("train", "epoch", "validate")
 STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "samples": 8, "loss": 2.0, "accuracy": 0.5}
 DOUBLES = (
-    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step", "_ppb"),
+    *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step", "_ppb", "_hz"),
     *(
         "threshold",
         "mean_queue_depth",
@@ -60,6 +61,8 @@ DOUBLES = (
         "loss",
         "standard_error",
         "chance",
+        "mean_w",
+        "highest_c",
     ),
     "value",
 )
@@ -490,6 +493,9 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
     steps = [span | {"phase": phase, "epoch": 2**31 - 1, "samples": 7} for span in spans for phase in PHASES]
     hostile = {"data_wait_ns": 2**63 - 1, "loss": 1.7e308, "accuracy": 1.7e308}
     tables["steps"] = [step | hostile | {"run": row["run"]} for step in steps for row in RUNS]
+    tables["host_samples"] = [
+        {"host": "h", "device": 0, "time_ns": 2**63 - 1, "sm_clock_hz": hz} for hz in (1.7e308, 1.0)
+    ]
     tables["memory_peaks"] = [{"device": at, "allocated_bytes": by} for at in (0, 1) for by in (-(2**63), 2**63 - 1)]
     with session.connect(build_store(tmp_path_factory.mktemp("extreme") / "lab", tables)) as opened:
         yield opened
