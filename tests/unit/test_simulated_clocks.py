@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from job_simulator import START_NS, Clock, Job, RankTotals, SlowCompute, simulate
@@ -24,6 +25,8 @@ class Truth:
     totals: dict[int, RankTotals]
     numbers: dict[tuple[int, int, int], int]
     """The number of a collective by rank, start and duration, by the rank's clock."""
+    waits_ns: dict[tuple[int, int, int], int]
+    """By the same, how long the rank waits in it."""
 
     def offsets_ns(self, rank: int, reference: int) -> tuple[int, int]:
         """Return the least and the largest offset during the job: drift changes it."""
@@ -36,12 +39,13 @@ def simulate_all(jobs: Iterable[Job]) -> tuple[dict[str, Truth], dict[str, list[
     truths, tables = {}, defaultdict[str, list[Any]](list)
     for job in jobs:
         simulation = simulate(job)
-        numbers = {}
+        numbers, waits_ns = {}, {}
         for each in simulation.collectives:
             for rank, start_ns in each.starts_ns.items():
                 at_ns, end_ns = map(job.clock(rank).reading_ns, (start_ns, each.ends_ns[rank]))
                 numbers[rank, at_ns, end_ns - at_ns] = each.number
-        truths[job.name] = Truth(job, simulation.end_ns, simulation.totals(), numbers)
+                waits_ns[rank, at_ns, end_ns - at_ns] = each.waits_ns[rank]
+        truths[job.name] = Truth(job, simulation.end_ns, simulation.totals(), numbers, waits_ns)
         for name, rows in communication(simulation).items():
             tables[name] += rows
     return truths, tables
@@ -106,6 +110,26 @@ def test_offsets_come_back_within_the_jitter_of_the_ends_or_their_spread(
             assert error_ns <= 3 * max(truth.job.end_jitter_ns, row["spread_ns"]), row
 
 
+def test_waits_are_off_by_no_more_than_the_bounds_of_offsets(
+    known: tuple[dict[str, Truth], dict[str, list[dict[str, Any]]]],
+) -> None:
+    """The rank's own offset may be off, and that of the rank which seems to come last."""
+    truths, answers = known
+    off_ns: dict[tuple[str, int], int] = {}
+    for row in answers["clock_offsets"]:
+        if row["verdict"] != "refused":
+            off_ns[row["run"], row["rank"]] = max(row["high_ns"] - row["offset_ns"], row["offset_ns"] - row["low_ns"])
+    worst_ns = {run: max(each for (of, _), each in off_ns.items() if of == run) for run, _ in off_ns}
+    errors = [
+        (abs(row["wait_ns"] - truths[row["run"]].waits_ns[row["rank"], row["start_ns"], row["dur_ns"]]), row)
+        for row in answers["collective_wait"]
+        if row["wait_ns"] is not None and row["src_rank"] is None
+    ]
+    assert len(errors) > 10_000
+    for error_ns, row in errors:
+        assert error_ns <= off_ns[row["run"], row["rank"]] + worst_ns[row["run"]], row
+
+
 def test_only_jobs_without_sequence_numbers_are_refused(jobs: dict[str, Truth], offsets: list[dict[str, Any]]) -> None:
     refused = {row["run"] for row in offsets if row["verdict"] == "refused"}
     assert refused <= {name for name, truth in jobs.items() if "Seq" in truth.job.omitted}
@@ -121,6 +145,39 @@ def test_waits_are_the_true_ones_to_the_nanosecond_where_all_clocks_are_exact(me
     for row in answers:
         true = dataclasses.asdict(truths[row["run"]].totals[row["rank"]])
         assert {name: row[name] for name in true} == true, row["run"]
+
+
+def test_waits_are_the_true_ones_to_the_nanosecond_where_the_offsets_are_known() -> None:
+    """Clocks are up to 500 ms apart, windows begin at different times, and ends scatter: only the offsets are given."""
+    memory = MemoryStore()
+    jobs = [dataclasses.replace(job, omitted=()) for job in map(random_job, range(40))]
+    still = [dataclasses.replace(job, clocks=tuple(Clock(each.offset_ns) for each in job.clocks)) for job in jobs]
+    truths, tables = simulate_all(still)
+    memory.filled(tables)
+    given = [
+        {"run": job.name, "rank": rank, "offset_ns": job.clock(0).offset_ns - job.clock(rank).offset_ns}
+        for job in still
+        for rank in range(job.ranks)
+    ]
+    memory.con.register("given_offsets", pa.Table.from_pylist(given))
+    waits = memory.con.execute(
+        """
+        with executions as (select * exclude (external_id) from kernels),
+        communication as (from collective_kernels('executions')),
+        matched as materialized (from match_ranks('communication')),
+        offsets as (
+            select *, 0 as reference_rank, 0 as spread_ns, 'aligned' as verdict, null::double as drift_ppb,
+                null::bigint as offset_time_ns
+            from given_offsets
+        )
+        select run, rank, start_ns, end_ns - start_ns, wait_ns
+        from wait_times('matched', 'offsets')
+        where wait_ns is not null and not is_p2p
+        """
+    ).fetchall()
+    assert len(waits) > 3_000
+    for run, rank, start_ns, dur_ns, wait_ns in waits:
+        assert wait_ns == truths[run].waits_ns[rank, start_ns, dur_ns], (run, rank, start_ns)
 
 
 def test_the_slow_one_of_64_ranks_is_found_across_the_clocks_of_8_hosts(memory: MemoryStore) -> None:
