@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.build import build_store
 from tests.readers.small import ingest_paths
 from tests.stores import kineto_corpus, second_kineto_corpus
 from tracelab.client import Lab
+from tracelab.paths import hta
 
 pytestmark = corpus.needs_traces
 
@@ -219,6 +221,32 @@ def test_hta_finds_the_same_critical_path(sets: dict[str, Lab], path: tuple) -> 
     edges = [sum(row["edges"] for row in rows if row["type"] == each) for each in types]
     assert ({row["path_nodes"] for row in rows}, *edges) == ({counts[0]}, *counts[1:])
     assert tuple(sum(row["dur_ns"] for row in rows if row["bound_by"] == each) // 1000 for each in bounds) == times
+
+
+def test_the_graph_has_the_launch_and_the_kernel_edge_that_hta_checks(sets: dict[str, Lab]) -> None:
+    """HTA's own test looks at these two edges of its graph; they are not on its path of 315 nodes."""
+    names = "pid, tid, stream, kind, name, start_us, end_us, correlation, waits_for_stream, waits_for_correlation"
+    listed = sets["second"].sql(f"select {names} from hta_path_events('benchmark_result_493459_1694039959_trace')")
+    graph = hta.build_graph([hta.Event(**_as_event(row)) for row in listed.to_pylist()], FORWARD, 1)
+    assert graph is not None
+    edges = {
+        (near[0].correlation, near[0].kind, far[0].correlation, kind): weight
+        for far, before in graph.before.items()
+        for near, (weight, kind) in before.items()
+    }
+    assert edges[5597, "cpu", 5597, "kernel_launch_delay"] == 27
+    assert edges[5597, "gpu", 5604, "kernel_kernel_delay"] == 7
+    assert (5604, "cpu", 5604, "kernel_launch_delay") not in edges
+
+
+def _as_event(row: dict[str, Any]) -> dict[str, Any]:
+    fields = {
+        "start_us": "start",
+        "end_us": "end",
+        "waits_for_stream": "awaited_stream",
+        "waits_for_correlation": "awaited",
+    }
+    return {fields.get(name, name): value for name, value in row.items()}
 
 
 @pytest.mark.parametrize(("name", "params", "printed"), TRACELENS)
