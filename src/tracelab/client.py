@@ -17,9 +17,15 @@ from tracelab.sql import sandbox
 from tracelab.store import execution, integrity, session
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from tracelab.compare.result import ComparisonResult
+    from tracelab.report.page import Page
     from tracelab.report.summary.text import Summaries
     from tracelab.store.alignment import Alignment
+
+
+_INGESTED = pa.schema([(name, pa.string()) for name in ("path", "status", "run", "message")])
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,37 @@ class Lab:
 
         runs = () if run is None else (run,)
         return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned)))
+
+    def report(self, *runs: str, all_findings: bool = False) -> "Page":
+        """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it."""
+        from tracelab.report import report
+        from tracelab.report.page import Page
+
+        return Page(report(self.store, runs, aligned=bool(self.aligned), all_findings=all_findings))
+
+    def plot(self, name: str, *, like: str | None = None, **params: spec.Value) -> "Figure":
+        """Draw the chart of a query as a Matplotlib figure: `lab.plot("gpu_breakdown").savefig("breakdown.svg")`.
+
+        Raises UsageError for a query without a chart, and NoDataError where no row has a value.
+        """
+        from tracelab import plot
+
+        query = library.find(name, like)
+        return plot.figure(self.run_query(query, params), query)
+
+    def ingest(self, *paths: str | Path, run: str | None = None, replace: bool = False) -> Result:
+        """Store files, folders or patterns as `tracelab ingest` does, and return a row for each file.
+
+        Raises UsageError for a wrong run name, and StoreError for a store that cannot be written.
+        """
+        from tracelab.ingest import pipeline
+
+        stored = pipeline.ingest(paths, self.store, run=run, replace=replace)
+        rows = [
+            {"path": str(file.path), "status": file.status, "run": file.run, "message": file.message}
+            for file in stored.files
+        ]
+        return Result(pa.Table.from_pylist(rows, _INGESTED), "Files")
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""

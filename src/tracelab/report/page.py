@@ -16,6 +16,23 @@ SCRIPTS = ("echarts.js", "report.js", "tables.js", "limits.js", "drawings.js", "
 """Scripts of every page, in order; those of sections follow."""
 
 
+class Page(str):
+    """The HTML of a report; a notebook shows it in a frame of its own."""
+
+    __slots__ = ()
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file, which must not exist."""
+        with Path(path).open("x", encoding="utf-8") as stream:
+            stream.write(self)
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="tracelab report" style="width: 100%; height: 45rem; border: 1px solid" '
+            f'srcdoc="{escape(self)}"></iframe>'
+        )
+
+
 def render_page(title: str, head: str, sections: Sequence[Section]) -> str:
     """Render the whole document."""
     names = list(dict.fromkeys([*SCRIPTS, *(name for section in sections for name in section.scripts)]))
