@@ -1,9 +1,9 @@
 """Copy sizes from launches: on HIP the runtime call has the bytes, not the copy."""
 
-import duckdb
 import pyarrow as pa
 
 from tracelab.readers.diagnostics import DiagnosticCounts
+from tracelab.readers.kineto.mapper import open_cursor
 from tracelab.store.writer import Sink
 
 
@@ -12,8 +12,7 @@ def add_sizes_from_launches(sink: Sink, diagnostics: DiagnosticCounts) -> None:
     copies, calls = sink.staged("memcpys"), sink.staged("api_calls")
     if copies is None or calls is None:
         return
-    with duckdb.connect() as con:
-        con.execute("set threads = 2")
+    with open_cursor() as con:
         con.execute(
             """
             create temp table launches as

@@ -4,8 +4,7 @@ NCCL runs all-to-all, gather and scatter as kernels called SendRecv, and RCCL ca
 range of the process group around the launch, `nccl:all_to_all`, names what was called.
 """
 
-import duckdb
-
+from tracelab.readers.kineto.mapper import open_cursor
 from tracelab.readers.kineto.mapping import COLLECTIVE_KIND
 from tracelab.store.writer import Sink
 
@@ -60,8 +59,7 @@ def add_range_collectives(sink: Sink, pid: int | None) -> None:
     paths = {table: sink.staged(table) for table in ("annotations", "api_calls", "kernels")}
     if pid is None or None in paths.values():
         return
-    with duckdb.connect() as con:
-        con.execute("set threads = 2")
+    with open_cursor() as con:
         found = con.sql(_QUERY, params={"pid": pid} | {table: str(path) for table, path in paths.items()})
         rows = found.to_arrow_table()
         if noted := sink.staged("collectives"):

@@ -100,6 +100,11 @@ def borrow_connection() -> Iterator[Connection]:
     _idle_connections.append(connection)
 
 
+def open_cursor() -> duckdb.DuckDBPyConnection:
+    """Return a new connection to the engine of the mappings; opening another engine takes longer than most queries."""
+    return _engine().cursor()
+
+
 @cache
 def _engine() -> duckdb.DuckDBPyConnection:
     """Return a DuckDB in memory that runs each query on the calling thread."""
