@@ -55,5 +55,26 @@ def test_what_the_fuzzer_begins_with_raises_nothing(target):
         TARGETS[target].run(seed)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        42000004702,
+        315000003441,
+        316000000102,
+        317000004777,
+        501000001974,
+        501000003317,
+        501000017539,
+        502000000779,
+        504000015138,
+        505000010618,
+        505000022518,
+        506000022745,
+    ],
+)
+def test_damaged_traces_that_long_runs_of_the_fuzzer_found_lose_no_event_uncounted(seed: int, tmp_path: Path) -> None:
+    kineto_damage.check(seed, tmp_path)
+
+
 def test_no_damaged_trace_loses_an_event_uncounted_or_takes_long():
     assert kineto_damage.run(range(1000), 120) == 1000

@@ -30,6 +30,7 @@ DAMAGED = {
     '{"ph":"X","grid":[1,"args":{"a":1}}': 1,
     '{"ph":"X","grid":[1,[2,"args" : {"a":1},"sizes":[{"ph":1},{"ph":2}]}': 1,
     '"ph":"X","args":{"a":1}}': 1,
+    '{"ph":"X","a"b":1\\"ph":"X"}': 2,
 }
 """Damaged events, and how many of them each text holds."""
 

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
       | "(?!ph"[ \t\r\n]*+:)  # a quote that begins no string
       | ,(?![ \t\r\n]*+\{)
       | :(?![ \t\r\n]*+[\[{])
-      | \\[^][{},:]?+
+      | \\(?:(?!"ph"[ \t\r\n]*+:)[^][{},:])?+
     )*+
     ( ,[ \t\r\n]*+\{ | :[ \t\r\n]*+[\[{] | \}++ | \]++ | [{\[] | "ph"[ \t\r\n]*+: | \Z )
     """,
@@ -132,11 +132,11 @@ class EventScan:
 
     @property
     def may_hold_events(self) -> bool:
-        """Whether objects inside may be other events: one has no key, or is in an open list of the event itself.
+        """Whether objects inside may be other events: one has no key, or is in an open list that is in no arguments.
 
-        The format has no lists but those in arguments.
+        That is a list of the event itself, for the format has none but those in arguments, or one with stray brackets.
         """
-        return self._has_stray_object or self._opened[:2] == [_OBJECT, _OBJECT_LIST]
+        return self._has_stray_object or not self._is_list_sound or self._opened[:2] == [_OBJECT, _OBJECT_LIST]
 
     @property
     def events(self) -> int:
@@ -205,7 +205,7 @@ class EventScan:
             self._mark_unsound()  # a key outside of an object
         if self._object_lists:
             self._listed_phases += 1
-        elif len(self._opened) <= 1:
+        elif self._objects <= 1:
             self._own_phases += 1
         else:
             self._inner_phases += 1

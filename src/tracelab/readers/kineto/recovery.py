@@ -159,6 +159,8 @@ class _Recovery:
         self._pending_bytes = 0
         self._is_uncertain = False
         """Whether the brackets of a damaged event shortly before do not match: those that follow may be inside it."""
+        self._has_no_phase = False
+        """Whether no phase of the damaged event shortly before has been found: it may be in the rest of the event."""
         self._lines: list[bytes] = []
         self._waste = _WASTE_FACTOR * len(data)
         self._run = len(data)
@@ -340,6 +342,7 @@ class _Recovery:
         if end is None:
             return self._read_open(at, scan)
         self._is_uncertain |= not scan.is_sound
+        self._has_no_phase = scan.own_phases == 0
         self._waste -= max(0, _DAMAGE_COST - (end - at))
         if self._text[at] == "{":
             missing = scan.missing_brackets
@@ -494,14 +497,22 @@ class _Recovery:
             if has_keys or (self._is_uncertain and self._text[then] == "}"):
                 border = self._find_next_event(then)
                 if border is not None:
-                    if not self._is_uncertain:  # else it is part of the damaged event, which is counted already
-                        self._note("stray_bracket", at, at + 1)
+                    self._note_skipped_end(at, border)
                     return border
             if has_keys and not self._array_form:
                 self._flush()
                 return Border(self._data[at:], is_ended=True)
         self._note("stray_bracket", at, at + 40)
         return then + 1 if self._text[at] == "]" and self._text[then] == "[" else at + 1
+
+    def _note_skipped_end(self, at: int, border: int) -> None:
+        """Count a bracket before more events, or the events in the rest of a damaged one, which is counted already."""
+        if not self._is_uncertain:
+            self._note("stray_bracket", at, at + 1)
+            return
+        events = _scan_all(self._text[at:border]).own_phases - self._has_no_phase
+        if events > 0:
+            self._skip_events(at, border, "event_lost", events)
 
     def _is_whole_end(self, at: int, then: int) -> bool:
         """Whether the rest of the file is whole if the bracket at `at`, which `then` follows, closes the events."""
