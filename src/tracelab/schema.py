@@ -686,10 +686,10 @@ class Computation:
 
 
 _PATH_RELATIONS = {
+    "collectives": "from path_collectives($run)",  # the first begins first, and this one takes longest
     "gpu": "from path_gpu_rows($run)",
     "cpu": "from path_cpu_rows($run)",
     "syncs": "from path_syncs($run)",
-    "collectives": "from path_collectives($run)",
     "steps": "from path_steps($run, $step_name)",
 }
 _STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"

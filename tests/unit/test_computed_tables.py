@@ -1,5 +1,6 @@
 """Tables that Python computes are read like views: once a session, for the run in question, within the limits."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,27 @@ def test_a_time_limit_stops_python(lab: Lab, monkeypatch: pytest.MonkeyPatch) ->
     limited = Lab(lab.store, timeout_s=0.5)
     with pytest.raises(execution.TimeLimitError, match=r"stopped at the time limit of 0\.5 s"):
         limited.sql("from path_rows")
+
+
+def test_a_time_limit_stops_the_relations_that_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (paths, *others) = schema.COMPUTATIONS
+    endless = paths.relations | {"steps": "select sum(range * range) as step from range(1_000_000_000_000)"}
+    monkeypatch.setattr(schema, "COMPUTATIONS", (dataclasses.replace(paths, relations=endless), *others))
+    with pytest.raises(execution.TimeLimitError, match=r"stopped at the time limit of 0\.5 s"):
+        Lab(lab.store, timeout_s=0.5).sql("from path_rows")
+    monkeypatch.undo()
+    assert len(lab.sql("from path_rows").to_pylist()) == 2
+
+
+def test_an_error_in_one_relation_stops_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (paths, *others) = schema.COMPUTATIONS
+    broken = paths.relations | {
+        "steps": "select sum(range * range) as step from range(1_000_000_000_000)",
+        "syncs": "select error('no such clock') as kind",
+    }
+    monkeypatch.setattr(schema, "COMPUTATIONS", (dataclasses.replace(paths, relations=broken), *others))
+    with pytest.raises(TracelabError, match="no such clock"):
+        lab.sql("from path_rows")
 
 
 def test_the_schema_describes_computed_tables(lab: Lab) -> None:

@@ -5,6 +5,7 @@ import importlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +21,8 @@ _SCHEMA = "computed"
 _BATCH_ROWS = 122_880
 """As many as a row group of DuckDB has."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_READERS = 2
+_CHECK_AGAIN_S = 0.05
 _computing = threading.RLock()
 
 
@@ -66,7 +69,7 @@ def _compute_once(
         return names
     budget = _MemoryBudget(con, computation, run)
     values = {**params, "run": run}
-    relations = {name: _read_relation(con, sql, values, budget) for name, sql in computation.relations.items()}
+    relations = _read_relations(con, computation.relations, values, budget)
     module, _, function = computation.function.partition(":")
     compute: Compute = getattr(importlib.import_module(module), function)
     computed = compute(relations, params, execution.check_interrupted)
@@ -84,16 +87,48 @@ class _MemoryBudget:
         self._row_bytes = computation.row_bytes
         self._what = f"{' and '.join(table.name for table in computation.tables)} of run {run}"
         self._rows = 0
+        self._counting = threading.Lock()
 
     def add(self, rows: int) -> None:
         """Count rows. Raises TracelabError if they need more memory than the session may use."""
-        self._rows += rows
-        needed = self._rows * self._row_bytes
+        with self._counting:
+            self._rows += rows
+            needed = self._rows * self._row_bytes
         if needed > self._limit:
             raise TracelabError(
                 f"{self._what} take over {needed / 1e6:,.0f} MB, and the limit is {self._limit / 1e6:,.0f} MB; "
                 "raise the limit (--memory-limit), or select less"
             )
+
+
+def _read_relations(
+    con: duckdb.DuckDBPyConnection, relations: Mapping[str, str], values: Params, budget: _MemoryBudget
+) -> dict[str, pa.Table]:
+    """Read relations two at a time: what takes long in one of them may occupy a single core.
+
+    Each has a cursor of its own, which sees the views and macros of the session, and stops where the session does.
+    """
+    cursors = [con.cursor() for _ in relations]
+    with ThreadPoolExecutor(_READERS) as pool:
+        reads = [
+            pool.submit(_read_relation, cursor, sql, values, budget)
+            for cursor, sql in zip(cursors, relations.values(), strict=True)
+        ]
+        try:
+            while (state := wait(reads, _CHECK_AGAIN_S, FIRST_EXCEPTION)).not_done:
+                execution.check_interrupted()
+                for read in state.done:
+                    read.result()  # raises at once what one of them raised
+            return dict(zip(relations, [read.result() for read in reads], strict=True))
+        finally:
+            for read in reads:
+                read.cancel()
+            while wait(reads, 0).not_done:
+                for cursor in cursors:
+                    cursor.interrupt()
+                wait(reads, _CHECK_AGAIN_S)
+            for cursor in cursors:
+                cursor.close()
 
 
 def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, budget: _MemoryBudget) -> pa.Table:
