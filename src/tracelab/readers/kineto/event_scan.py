@@ -11,7 +11,7 @@ _TOKEN = re.compile(
     r"""
     (?:
         [^][{}",:\\]++
-      | "(?!ph"[ \t\r\n]*+:)(?:[^"\\]++|\\.)*+"(?=[ \t\r\n]*+(?:[]:,}]|\Z))  # a string
+      | "(?!ph"[ \t\r\n]*+:)(?:[^"\\]++|\\.)*+(?:"(?=[ \t\r\n]*+(?:[],}]|\Z))|(?<!\\"ph)"(?=[ \t\r\n]*+:))  # a string
       | "(?!ph"[ \t\r\n]*+:)  # a quote that begins no string
       | ,(?![ \t\r\n]*+\{)
       | :(?![ \t\r\n]*+[\[{])
@@ -136,7 +136,8 @@ class EventScan:
 
         That is a list of the event itself, for the format has none but those in arguments, or one with stray brackets.
         """
-        return self._has_stray_object or not self._is_list_sound or self._opened[:2] == [_OBJECT, _OBJECT_LIST]
+        is_own_list = _OBJECT_LIST in self._opened[:1] or self._opened[:2] == [_OBJECT, _OBJECT_LIST]
+        return self._has_stray_object or not self._is_list_sound or is_own_list
 
     @property
     def events(self) -> int:
