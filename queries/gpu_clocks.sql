@@ -6,14 +6,14 @@
 -- /// query
 -- title = "Clocks of the GPUs"
 -- needs = ["host_samples"]
--- chart = { kind = "bars", x = "device", y = ["clock_ratio", "limited_ratio"], by = "run" }
+-- chart = { kind = "bars", x = "card", y = ["clock_ratio", "limited_ratio"], by = "run" }
 -- [params]
 -- run = "common"
--- device = { type = "integer", about = "only this card of each host" }
+-- card = { type = "integer", about = "only this card of each host" }
 -- [columns]
 -- run = "common"
 -- host = "Host of the card."
--- device = "Ordinal of the card on its host."
+-- card = "Ordinal of the card on its host."
 -- samples = "Samples in which the card works and its clock is known."
 -- limited = "Those in which something holds the clock back."
 -- explained = "Samples whose reasons are known."
@@ -37,14 +37,14 @@
 -- by = "1 - clock_ratio"
 -- most = 3
 -- cost = { ns = "lost_ns", of = "busy_ns", adds = true, topics = ["clocks"], detail = 1 }
--- text = "GPU {device}[ of {host}] runs at {clock_ratio %} of its clock while it works, held back by {reasons} in {limited_ratio %} of the samples[; it reaches {highest_c} °C]."
+-- text = "GPU {card}[ of {host}] runs at {clock_ratio %} of its clock while it works, held back by {reasons} in {limited_ratio %} of the samples[; it reaches {highest_c} °C]."
 -- advice = "Compare the power limit (`nvidia-smi -q -d POWER,PERFORMANCE`), cooling and neighbors with those of a card that is not held back."
 -- ///
 with sampled as (
     select run, host, device, sm_clock_hz, throttle_reasons, temperature_c, power_w
     from host_samples
     where device is not null and sm_clock_hz > 0 and coalesce(util_ratio, 1) > 0
-        and matches(run, $run) and matches(device, $device)
+        and matches(run, $run) and matches(device, $card)
 ),
 causes as (
     select
@@ -87,7 +87,7 @@ worked as (
     select run, device, as_bigint(sum(busy_ns)) as busy_ns from busy('executions') group by run, device
 )
 select
-    c.run, c.host, c.device, c.samples, c.limited, c.explained, c.limited / nullif(c.explained, 0) as limited_ratio, n.reasons,
+    c.run, c.host, c.device as card, c.samples, c.limited, c.explained, c.limited / nullif(c.explained, 0) as limited_ratio, n.reasons,
     c.mean_hz, c.least_hz, coalesce(s.spec_hz, c.highest_hz) as peak_hz, c.mean_hz / peak_hz as clock_ratio, c.highest_c,
     c.mean_w, w.busy_ns,
     case when c.limited > 0 then as_bigint(round(w.busy_ns * least(1, greatest(0, 1 - clock_ratio)))) end as lost_ns
@@ -96,4 +96,4 @@ left join named as n on c.run = n.run and c.host is not distinct from n.host and
 left join specified as s on c.run = s.run and c.device = s.device
 left join hosts as h on c.run = h.run
 left join worked as w on c.run = w.run and c.device = w.device and h.hosts <= 1
-order by c.run, c.host, c.device
+order by c.run, c.host, card

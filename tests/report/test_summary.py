@@ -117,6 +117,22 @@ def test_unknown_figures_state_what_to_record(first: RunSummary) -> None:
     assert {each.name: each.value for each in first.figures}["GPU busy"] == pytest.approx(0.55)
 
 
+def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
+    """Two steps of 100 ns that only the run folder has; gloo runs for 40 of 200 ns, of which an op hides 10."""
+    tables = {
+        "ops": [{"name": "aten::mm", "tid": 1, "start_ns": at, "dur_ns": 70} for at in (0, 130)],
+        "annotations": [{"name": "gloo:all_reduce", "scope": "cpu", "tid": 2, "start_ns": 60, "dur_ns": 40}],
+        "steps": [{"phase": "train", "epoch": 0, "step": step, "start_ns": 0, "dur_ns": 100} for step in (0, 1)],
+    }
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    known = {each.name: (each.value, each.text) for each in found.figures}
+    assert known["step time"][0] == 100
+    assert known["GPU busy"] == (None, "no GPU")
+    assert known["exposed communication"][0] == pytest.approx(30 / 200)
+    assert [(each.query, each.share) for each in found.leads] == [("cpu_communication", pytest.approx(30 / 200))]
+    assert found.work == "Self time of ops: aten::mm 100.0 %"
+
+
 def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:
     with pytest.raises(NoDataError, match="no run 'thrid'; nearest: "):
         summarize(lab, ("thrid",))

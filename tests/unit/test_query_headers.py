@@ -28,7 +28,10 @@ ROWS = {
     "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
     "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
-    "annotations": [{"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12}],
+    "annotations": [
+        {"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12},
+        {"name": "gloo:all_reduce", "scope": "cpu", "start_ns": 4, "dur_ns": 3},
+    ],
     "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
     "collectives": [{"origin": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
     "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
@@ -470,6 +473,7 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
     tables |= {"api_calls": [span | {"api": "driver", "correlation": 1} for span in spans]}
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
+    tables["annotations"] += [span | style | {"name": "gloo:all_reduce"} for span in spans]
     tables |= {"ops": [span | {"name": "aten::mm"} for span in spans]}
     noted = {"origin": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
     tables |= {"collectives": [event | noted | {"size_bytes": 2**63 - 1} for event in events]}

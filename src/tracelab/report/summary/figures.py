@@ -20,6 +20,8 @@ class Figure:
     note: str
 
 
+MEASURED_STEPS = "measured steps"
+"""The name under which steps that `tracelab collect` timed stand beside the answers."""
 _CLASSES = 4
 Rows = list[dict[str, Any]]
 
@@ -31,26 +33,45 @@ def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str,
         table = tables.get(name)
         return [] if table is None else [row for row in table.to_pylist() if row["run"] == run]
 
-    breakdown, causes = rows("gpu_breakdown"), rows("idle_causes")
+    breakdown = rows("gpu_breakdown")
+    step_time = _step_time(rows("step_breakdown") or rows(MEASURED_STEPS))
+    mfu = _mfu(rows("mfu"), missing)
+    if not breakdown:
+        no_gpu = Figure("GPU busy", None, "no GPU", "the run has no GPU activity: these are figures of the CPU")
+        return [
+            step_time,
+            no_gpu,
+            _exposed_on_cpu(rows("cpu_communication")),
+            _data_wait(rows("data_loader_wait")),
+            mfu,
+        ]
     return [
-        _step_time(rows("step_breakdown")),
-        _gpu_busy(breakdown, missing),
+        step_time,
+        _gpu_busy(breakdown),
         _exposed_communication(breakdown),
-        _host_bound(causes),
-        _mfu(rows("mfu"), missing),
+        _host_bound(rows("idle_causes")),
+        mfu,
     ]
 
 
-def describe_kernels(table: pa.Table | None, run: str) -> str:
-    """Return which classes of kernels take most of the kernel time of a run, communication apart; empty without any."""
+def describe_work(tables: Mapping[str, pa.Table | None], run: str) -> str:
+    """Return which classes of kernels take most of the kernel time of a run, communication apart; else which ops."""
+    classes, ops = tables.get("kernel_class_share"), tables.get("op_summary")
+    if text := _largest(classes, run, "class", "dur_ns"):
+        return f"Time of computing kernels: {text}"
+    text = _largest(ops, run, "op", "self_ns")
+    return f"Self time of ops: {text}" if text else ""
+
+
+def _largest(table: pa.Table | None, run: str, name: str, amount: str) -> str:
     rows = [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
     spent: dict[str, int] = {}
     for row in rows:
-        if row["class"] != "communication" and row["dur_ns"]:
-            spent[row["class"]] = spent.get(row["class"], 0) + row["dur_ns"]
+        if row[name] not in (None, "communication") and row[amount]:
+            spent[row[name]] = spent.get(row[name], 0) + row[amount]
     first = sorted(spent.items(), key=lambda each: -each[1])[:_CLASSES]
     total = sum(spent.values())
-    return ", ".join(f"{name} {format_share(dur_ns / total)}" for name, dur_ns in first)
+    return ", ".join(f"{each} {format_share(dur_ns / total)}" for each, dur_ns in first)
 
 
 def format_share(ratio: float) -> str:
@@ -79,10 +100,27 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def _gpu_busy(rows: Rows, missing: Mapping[str, str]) -> Figure:
+def _exposed_on_cpu(rows: Rows) -> Figure:
+    totals = [row for row in rows if row["collective"] == "all" and row["window_ns"]]
+    if not totals:
+        return Figure("exposed communication", None, "none", "no range of gloo or MPI is recorded")
+    share = sum(row["exposed_ns"] for row in totals) / sum(row["window_ns"] for row in totals)
+    note = f"of the windows of {_count(len(totals), 'rank')}, by {totals[0]['backend']}, the waiting included"
+    return Figure("exposed communication", share, format_share(share), note)
+
+
+def _data_wait(rows: Rows) -> Figure:
+    known = [row for row in rows if row["wait_ns"] is not None and row["step_ns"]]
+    if not known:
+        return Figure("waiting for data", None, "unknown", "no step waits for a marked data loader")
+    share = sum(row["wait_ns"] for row in known) / sum(row["step_ns"] for row in known)
+    return Figure("waiting for data", share, format_share(share), f"of {_count(len(known), 'step')}")
+
+
+def _gpu_busy(rows: Rows) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
-        return Figure("GPU busy", None, "unknown", missing.get("gpu_breakdown") or "no GPU activity is recorded")
+        return Figure("GPU busy", None, "unknown", "nothing on a GPU took any time that is known")
     busy = [1 - row["idle_ns"] / row["window_ns"] for row in rows if row["window_ns"]]
     mean = 1 - sum(row["idle_ns"] for row in rows) / window_ns
     spread = f", {format_share(min(busy))} to {format_share(max(busy))}" if len(busy) > 1 else ""
@@ -92,7 +130,7 @@ def _gpu_busy(rows: Rows, missing: Mapping[str, str]) -> Figure:
 def _exposed_communication(rows: Rows) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
-        return Figure("exposed communication", None, "unknown", "no GPU activity is recorded")
+        return Figure("exposed communication", None, "unknown", "nothing on a GPU took any time that is known")
     if not any(row["comm_ns"] for row in rows):
         return Figure("exposed communication", 0.0, "none", "no kernel communicates")
     share = sum(row["exposed_comm_ns"] for row in rows) / window_ns

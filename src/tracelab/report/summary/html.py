@@ -25,7 +25,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[
             f"<div><dt>{escape_text(each.name)}<dd{' class=unknown' * (each.value is None)}>{escape_text(each.text)}"
             f"<small>{render_prose(each.note)}</small></div>"
         )
-    yield f"</dl><p>Time of computing kernels: {escape_text(summary.kernels)}</p>" if summary.kernels else "</dl>"
+    yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
     if not summary.leads:
         yield f"<p>{render_prose(NOTHING_COSTS)}</p></article>"
         return

@@ -9,13 +9,16 @@ import pyarrow as pa
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
-from tracelab.report.summary.figures import Figure, compute_figures, describe_kernels
+from tracelab.report.summary.figures import MEASURED_STEPS, Figure, compute_figures, describe_work
 from tracelab.report.summary.leads import Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows
 
 MOST_LEADS = 3
-_FIGURES = ("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu", "kernel_class_share")
+_FIGURES = (
+    *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu"),
+    *("kernel_class_share", "op_summary", "cpu_communication", "data_loader_wait"),
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class RunSummary:
     run: str
     description: str
     figures: tuple[Figure, ...]
-    kernels: str
-    """The classes with most of the time of kernels that compute, with their shares of it."""
+    work: str
+    """The classes of kernels, else the ops, with most of the time, and their shares of it."""
     leads: tuple[Lead, ...]
     more: int
 
@@ -64,6 +67,9 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
     tables = {name: answer.table for name, answer in answers.items()}
     missing = {name: answer.missing_reason for name, answer in answers.items() if answer.table is None}
     create_windows(session.con, tables.get("gpu_breakdown"), tables.get("step_breakdown"))
+    tables[MEASURED_STEPS] = session.con.sql(
+        "select run, rank, step, dur_ns as step_ns from steps where phase = 'train'"
+    ).to_arrow_table()
     needed = {query.name for query in needed_queries()}
     known = {
         name: (answer.query, answer.table)
@@ -85,7 +91,7 @@ def _summarize_run(
         run,
         describe_run(tables.get("recordings"), run),
         tuple(compute_figures(tables, missing, run)),
-        describe_kernels(tables.get("kernel_class_share"), run),
+        describe_work(tables, run),
         tuple(leads[:MOST_LEADS]),
         max(0, len(leads) - MOST_LEADS),
     )

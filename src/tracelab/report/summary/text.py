@@ -14,8 +14,7 @@ from tracelab.report.summary.summarize import RunSummary
 MOST_WHOLE = 3
 """With more runs, each has two lines."""
 NOTHING_COSTS = (
-    "No rule finds time to recover: what remains is in the kernels. Next: `tracelab query kernel_summary`, and "
-    "`tracelab query roofline` where ncu counted."
+    "No rule finds time to recover; what remains is in the kernels and ops: tracelab query kernel_summary, op_summary."
 )
 
 
@@ -73,8 +72,8 @@ def _run_lines(summary: RunSummary, width: int) -> Iterator[str]:
         yield from textwrap.wrap(
             each.note, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
         )
-    if summary.kernels:
-        yield from _wrap(f"Time of computing kernels: {summary.kernels}", width, "  ", "    ")
+    if summary.work:
+        yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
         yield from _wrap(NOTHING_COSTS, width, "")

@@ -1,0 +1,82 @@
+-- Communication between processes on the CPU, by gloo, MPI or UCC, and how much of it no computing hides.
+-- A row is one run, rank and kind of collective; `all` is all of them together. A range whose name begins with gloo:, mpi: or
+-- ucc:, or with MPI_, is communication. A rank computes while an op runs on any of its threads that is neither of c10d nor of
+-- the autograd engine; exposed is the rest. The waiting for other ranks is included.
+-- /// query
+-- title = "Communication on the CPU"
+-- needs = ["annotations", "ops"]
+-- chart = { kind = "bars", x = "rank", y = ["busy_ns", "exposed_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- [columns]
+-- common = ["run", "rank"]
+-- collective = "Kind of collective, or all."
+-- backend = "gloo, mpi or ucc."
+-- calls = "common"
+-- dur_ns = "common"
+-- busy_ns = "Time in which one of them runs."
+-- exposed_ns = "Part of busy_ns in which the rank computes nothing."
+-- window_ns = "First start to last end of the ops and communication of the rank."
+-- of_window_ratio = "busy_ns / window_ns."
+-- exposed_ratio = "exposed_ns / window_ns."
+-- [report]
+-- section = "communication"
+-- order = 5
+-- show_if = "calls > 0"
+-- without = "no range is communication on the CPU: record several processes that communicate by gloo or MPI"
+-- ok_text = "Exposed communication on the CPU takes at most 10 % of the window of every rank."
+-- unknown = "How much communication on the CPU is exposed is not known: no range of it took any time that is known."
+-- [[report.findings]]
+-- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "exposed_ns"
+-- cost = { ns = "exposed_ns", adds = true, topics = ["waiting", "transfer"], detail = 1 }
+-- text = "[{where}: ]communication by {backend} takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
+-- advice = "Overlap it with the backward pass (DDP's buckets), send less, or look for the rank that enters last."
+-- ///
+with spans as (
+    select run, source, rank, name, start_ns, end_ns, dur_ns from annotations
+    where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, name, start_ns, end_ns, dur_ns from ops
+    where matches(run, $run) and matches(rank, $rank)
+),
+communication as materialized (
+    select
+        run, source, rank, null::int as device, start_ns, end_ns, dur_ns,
+        lower(regexp_extract(name, '^(gloo|mpi|ucc):|^(MPI)_', 0)) as prefix,
+        lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', '')) as collective
+    from spans
+    where regexp_matches(name, '^(gloo|mpi|ucc):|^MPI_[A-Z]')
+),
+parts as materialized (
+    select run, source, rank, device, start_ns, end_ns, dur_ns, prefix, collective as part from communication
+    union all
+    select run, source, rank, device, start_ns, end_ns, dur_ns, prefix, 'all' from communication
+),
+computing as (
+    select run, source, rank, null::int as device, start_ns, end_ns
+    from ops
+    where name like '%::%' and name not like 'c10d::%' and name not like 'autograd::engine%'
+        and run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+),
+within_all as (
+    select run, source, rank, device, start_ns, end_ns, null as part from communication
+    union all
+    select run, source, rank, device, start_ns, end_ns, null from computing
+),
+sums as (
+    select
+        run, rank, part, string_agg(distinct rtrim(prefix, ':_'), ', ' order by rtrim(prefix, ':_')) as backend,
+        count(*) as calls,
+        as_bigint(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0)) as dur_ns
+    from parts
+    group by run, rank, part
+)
+select
+    s.run, s.rank, s.part as collective, s.backend, s.calls, s.dur_ns, i.busy_ns, i.busy_ns - i.inside_ns as exposed_ns,
+    w.window_ns, i.busy_ns / nullif(w.window_ns, 0) as of_window_ratio, exposed_ns / nullif(w.window_ns, 0) as exposed_ratio
+from sums as s
+left join clip_to('parts', 'computing') as i
+    on s.run = i.run and s.rank is not distinct from i.rank and s.part = i.part
+left join windows('within_all') as w on s.run = w.run and s.rank is not distinct from w.rank
+order by s.run, s.rank, s.part <> 'all', s.dur_ns desc, s.part
