@@ -87,7 +87,7 @@ worked as (
     select run, device, as_bigint(sum(busy_ns)) as busy_ns from busy('executions') group by run, device
 )
 select
-    c.run, c.host, c.device as card, c.samples, c.limited, c.explained, c.limited / nullif(c.explained, 0) as limited_ratio, n.reasons,
+    c.run, c.host, c.device::bigint as card, c.samples, c.limited, c.explained, c.limited / nullif(c.explained, 0) as limited_ratio, n.reasons,
     c.mean_hz, c.least_hz, coalesce(s.spec_hz, c.highest_hz) as peak_hz, c.mean_hz / peak_hz as clock_ratio, c.highest_c,
     c.mean_w, w.busy_ns,
     case when c.limited > 0 then as_bigint(round(w.busy_ns * least(1, greatest(0, 1 - clock_ratio)))) end as lost_ns
