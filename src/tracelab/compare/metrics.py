@@ -29,8 +29,6 @@ FAMILIES = {
 }
 """Families of metrics whose names have a prefix, and what each is."""
 
-_MOST_LISTED = 12
-
 
 def family_of(metric: str) -> str:
     """Return the family of a metric: headline, or its prefix."""
@@ -69,10 +67,9 @@ def check_known(metric: str, known: Iterable[str], option: str) -> None:
         return
     hint = suggest_close("", metric, names)
     plain = [name for name in names if family_of(name) == "headline"]
-    listed = [", ".join(plain)]
-    for family in FAMILIES:
-        members = sorted(name for name in names if family_of(name) == family)
-        rest = f" and {len(members) - _MOST_LISTED:,} more" if len(members) > _MOST_LISTED else ""
-        if members:
-            listed.append(", ".join(members[:_MOST_LISTED]) + rest)
-    raise UsageError(f"{option}: no metric {metric!r} in these recordings{hint}; they have {'; '.join(listed)}")
+    counts = {family: sum(family_of(name) == family for name in names) for family in FAMILIES}
+    families = [f"{count:,} of {family}:NAME" for family, count in counts.items() if count]
+    raise UsageError(
+        f"{option}: no metric {metric!r} in these recordings{hint}; they have {', '.join([*plain, *families])} "
+        "(tracelab compare --all lists them)"
+    )
