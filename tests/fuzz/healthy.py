@@ -45,6 +45,13 @@ class Target:
     is_text: bool = False
     """Whether the oracle reads the file with `read_lines`, so that it may be compressed."""
 
+    def has_intact_beginning(self, path: Path) -> bool:
+        """Whether damage left the first bytes as they are: in a compressed file it can be anywhere."""
+        if not self.is_text:
+            return True
+        length = self.intact_bytes[path.name]
+        return "\n".join(read_lines(path)).encode("latin-1")[:length] == self.files[path.name][:length]
+
 
 def target(name: str, content: bytes | str, lost: Lost, intact_bytes: int = 0) -> Target:
     """A source that is one file."""

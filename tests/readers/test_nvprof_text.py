@@ -525,6 +525,17 @@ def test_only_nvprof_s_own_messages_are_quoted(tmp_path: Path, line: str, sample
     assert (row["message"].endswith(f"the first: {sample}"), "hunter2" in lab.texts()) == (True, False)
 
 
+def test_names_with_an_argument_of_the_command_line_are_not_stored(tmp_path: Path) -> None:
+    command = "./scale_rows vector_add hunter2hunter2"
+    rows = SUMMARY.replace("./secret --token abc", command).replace("scale(float*)", "scagoken hunter2hunter2")
+    rows += "                   25.00%  1.0000ms         1  1.0000ms  1.0000ms  1.0000ms  ./scale_rows\n"
+    rows += "                   25.00%  1.0000ms         1  1.0000ms  1.0000ms  1.0000ms  vector_add(float*)\n"
+    lab = read(tmp_path, rows)
+    names = [None, "[CUDA memcpy HtoD]", "cudaMalloc", "./scale_rows", "vector_add(float*)"]
+    assert [row["name"] for row in lab.rows("summaries")] == names
+    assert ("hunter2" in lab.texts(), lab.diagnostics()) == (False, {"value_unfit"})
+
+
 def test_command_lines_are_not_stored(tmp_path: Path) -> None:
     assert "secret" not in read(tmp_path, GPU_TRACE).texts()
 

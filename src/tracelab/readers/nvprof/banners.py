@@ -22,6 +22,8 @@ _RESULTS = {  # the next table by its heading; tables with a column of types nee
 _OF_DEVICE = re.compile(r'\s*+"*+Device "++(.*\S)"\s*')
 _OF_KERNEL = re.compile(r"\s+Kernel:\s+(.*\S)\s*")
 _OF_RANGE = re.compile(r'\s*Range "(.*)"\s*')
+_COMMAND = re.compile(r"(?:command|Profiling application): *\S++(.*)")
+_SHORTEST_PRIVATE_WORD = 8
 _PROBLEMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("permission_denied", re.compile(r"ERR_NVGPUCTRPERM|not have permission", re.IGNORECASE)),
     ("failed", re.compile(r"Application (?:returned non-zero code -?\d+|received signal \d+)")),
@@ -54,6 +56,13 @@ def parse_heading(text: str, pid: int | None, context: TableContext) -> TableCon
     if (nvtx_range := _OF_RANGE.fullmatch(text)) and context.scope is not None:
         return replace(context, scope=nvtx_range[1])
     return None
+
+
+def find_private_words(text: str) -> set[str]:
+    """Return the arguments of the command line in a line of nvprof; a short one may be part of any name."""
+    command = _COMMAND.search(text)
+    words = command[1].split() if command else []
+    return {word for word in words if len(word) >= _SHORTEST_PRIVATE_WORD}
 
 
 def note_problem(text: str, diagnostics: DiagnosticCounts) -> None:

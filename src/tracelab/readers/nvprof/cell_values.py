@@ -116,13 +116,19 @@ class RowCells:
     units: dict[str, str]
     diagnostics: DiagnosticCounts
     cells: dict[str, str] = field(default_factory=dict)
+    private_words: set[str] = field(default_factory=set)
+    """Arguments of the recorded program's command line, which damaged compression can copy into any cell."""
 
     def replace_row(self, columns: tuple[str, ...], fields: list[str]) -> None:
-        """Replace the current row, without a name that is a command line or has times: damage can join lines."""
+        """Replace the current row, without a name that has parts of a command line or times: damage can join lines."""
         self.cells = {name: text for name, text in zip(columns, fields, strict=True) if text not in ABSENT}
         for name in _NAMES:
-            if (text := self.cells.get(name)) and (" --" in text or "command: " in text or _has_times(text)):
+            if (text := self.cells.get(name)) and (self._is_private(text) or _has_times(text)):
                 self._note_unfit(name, self.cells.pop(name))
+
+    def _is_private(self, name: str) -> bool:
+        is_command = " --" in name or "command: " in name
+        return is_command or (bool(self.private_words) and not self.private_words.isdisjoint(name.split()))
 
     def text(self, name: str, fallback: str = "") -> str | None:
         """Return a cell, or another if it is empty."""

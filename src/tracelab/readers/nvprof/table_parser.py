@@ -40,6 +40,7 @@ class TableParser:
     _type: str = ""
     _layout: TableLayout | None = None
     _cells: RowCells | None = None
+    _private_words: set[str] = field(default_factory=set)
     _has_content: bool = False  # whether the open table has had its units or a row
 
     def parse_block(self, block: Block) -> None:
@@ -81,6 +82,8 @@ class TableParser:
             )
             self.kept += 1
             return True
+        if mark:
+            self._private_words |= banners.find_private_words(text)
         if mark or text.startswith("No "):
             previous = sum(self.diagnostics.counts.values())
             banners.note_problem(text, self.diagnostics)
@@ -91,7 +94,7 @@ class TableParser:
         self._layout, self._has_content, self._type = layout, False, ""
         self.tables += 1
         self.started = True
-        self._cells = RowCells({}, self.diagnostics)
+        self._cells = RowCells({}, self.diagnostics, private_words=self._private_words)
 
     def _parse_row(self, line: str) -> bool:
         """Parse a row of the open table; return whether the line is one."""
