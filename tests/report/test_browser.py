@@ -35,12 +35,14 @@ def chromium() -> Iterator[Page]:
 @pytest.fixture
 def opened(chromium: Page, path: Path) -> Page:
     chromium.open(path)
-    chromium.run(f"{KERNELS}.closest('details').open = true")
+    for fold in ("details.data", "details.fold"):
+        chromium.run(f"{KERNELS}.closest('{fold}').open = true")
     return chromium
 
 
 def see(page: Page, part: str) -> None:
     """Scroll to a part, and wait for its first chart."""
+    page.run(f"document.querySelectorAll('#{part} > details.fold').forEach(each => each.open = true)")
     page.run(f"document.getElementById('{part}').scrollIntoView()")
     page.until(f"document.querySelector('#{part} .drawing svg')")
 
@@ -52,8 +54,19 @@ def test_no_error_no_warning_and_no_request_but_the_file(opened: Page, path: Pat
     assert opened.requests() == [path.resolve().as_uri()]
 
 
+def test_parts_are_folded_until_a_link_leads_to_them_or_all_are_unfolded(chromium: Page, path: Path) -> None:
+    chromium.open(path)
+    folded = "[...document.querySelectorAll('details.fold:not([open])')].map(each => each.parentElement.id)"
+    assert "gpu_breakdown" not in chromium.run(folded)
+    assert "memory_timeline" in chromium.run(folded)
+    chromium.run("location.hash = '#memory_timeline'")
+    chromium.until("document.querySelector('#memory_timeline > details.fold').open")
+    chromium.run("document.getElementById('unfold').click()")
+    assert chromium.run(folded) == []
+
+
 def test_every_chart_is_drawn_when_it_is_seen(opened: Page) -> None:
-    parts = opened.run("[...document.querySelectorAll('figure[data-chart]')].map(figure => figure.parentElement.id)")
+    parts = opened.run("[...document.querySelectorAll('figure[data-chart]')].map(figure => figure.closest('article').id)")
     assert {"gpu_breakdown", "kernel_summary", "memcpy_throughput", "memory_timeline"} <= set(parts)
     for part in parts:
         see(opened, part)
@@ -173,7 +186,8 @@ def test_paper_states_where_a_table_is_cut_and_shows_all_of_its_columns(
     written = tmp_path_factory.mktemp("paper") / "report.html"
     written.write_text(report(build_store(written.parent / "lab", {"kernels": kernels})), encoding="utf-8")
     chromium.open(written, width=700)
-    chromium.run("document.querySelector('#kernel_summary details.sql').open = true")
+    for part in ("details.sql", "details.data"):
+        chromium.run(f"document.querySelector('#kernel_summary {part}').open = true")
     chromium.call("Emulation.setEmulatedMedia", media="print")
     chromium.run("dispatchEvent(new Event('beforeprint'))")
     cut = "getComputedStyle(document.querySelector('#{} details.data'), '::after').content"

@@ -49,6 +49,7 @@ def chromium() -> Iterator[Page]:
 
 
 def see(page: Page, part: str) -> None:
+    page.run(f"document.querySelectorAll('#{part} > details.fold').forEach(each => each.open = true)")
     page.run(f"document.getElementById('{part}').scrollIntoView()")
     page.until(f"document.querySelector('#{part} .drawing svg')")
 

@@ -124,7 +124,7 @@ def test_findings_and_their_count_are_those_of_the_run(page: Page) -> None:
 
 def test_a_table_counts_the_rows_of_the_run_also_where_it_was_not_opened(page: Page) -> None:
     pick(page, "busy05")
-    assert page.run("document.querySelector('#kernel_summary summary').textContent") == "Table: 1 row of this run"
+    assert page.run("document.querySelector('#kernel_summary .data summary').textContent") == "Table: 1 row of this run"
     pick(page, "")
-    assert page.run("document.querySelector('#kernel_summary summary').textContent") == "Table: 40 rows"
+    assert page.run("document.querySelector('#kernel_summary .data summary').textContent") == "Table: 40 rows"
     assert page.problems() == []

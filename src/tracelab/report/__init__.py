@@ -45,6 +45,8 @@ __all__ = ["Answer", "ReportSession", "Section", "report"]
 SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": render_health, "when": render_timeline}
 """Sections that a function builds, which runs its own queries."""
 
+_UNFOLDED = ("time", "comparison")
+"""Sections whose first query is shown whole; of others a reader unfolds what the findings lead to."""
 _COMPARED = 2
 _MOST_SUMMARIES = 12
 """With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
@@ -83,7 +85,10 @@ def _sections(session: ReportSession) -> Iterator[Section]:
                 yield section
             continue
         answers = [each for each in selected if each.query.report and each.query.report.section == part]
-        body = "\n".join(render_query(session, answer) for answer in answers if answer.table is not None)
+        filled = [answer for answer in answers if answer.table is not None]
+        body = "\n".join(
+            render_query(session, answer, is_unfolded=at == 0 and part in _UNFOLDED) for at, answer in enumerate(filled)
+        )
         missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
         if answers:
             yield Section(part, title, body, missing=missing)

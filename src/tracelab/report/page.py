@@ -49,6 +49,7 @@ def render_page(title: str, head: str, sections: Sequence[Section]) -> str:
             f"<style>{(ASSETS / 'report.css').read_text('utf-8')}</style></head>",
             '<body><a class="skip" href="#main">To the report</a>',
             head,
+            '<button type="button" id="unfold">Show all charts and tables</button>',
             f'<nav aria-label="Parts of the report"><ul>{links}</ul></nav>',
             '<main id="main">',
             *(_render_section(each) for each in sections),

@@ -17,8 +17,8 @@ _OPEN_ROWS = 12
 """Tables of at most this many rows are open initially."""
 
 
-def render_query(session: ReportSession, answer: Answer) -> str:
-    """Render the article of a result with rows."""
+def render_query(session: ReportSession, answer: Answer, *, is_unfolded: bool = False) -> str:
+    """Render the article of a result with rows: findings, and the rest folded unless `is_unfolded`."""
     query, table = answer.query, answer.table
     if table is None:
         raise ValueError(f"{query.name} has no result")
@@ -26,11 +26,12 @@ def render_query(session: ReportSession, answer: Answer) -> str:
     rows = table.take(indices)
     devices = [name for name in IDENTITY if name in table.column_names]
     count = row_count_note(table.num_rows, rows.num_rows, devices)
-    is_open = " open" if rows.num_rows <= _OPEN_ROWS or query.chart is None else ""
+    is_open = " open" if query.chart is None or (rows.num_rows <= _OPEN_ROWS and not is_unfolded) else ""
     parts = [
         f'<article class=part id="{query.name}"{runs_attribute(session, answer)}><h3>{escape_text(query.title)}</h3>',
         _NOT_BY_RUN if session.several and "run" not in table.column_names else "",
         render_findings(session, query, table),
+        f"<details class=fold{' open' * is_unfolded}><summary>{_folded_parts(query)}</summary>",
         _chart_place(query, build_chart(query, table, indices, several=session.several)),
         f"<details class=data{is_open}><summary>Table: {count}</summary>",
         _full_result_note(answer, table.num_rows, rows.num_rows),
@@ -38,9 +39,13 @@ def render_query(session: ReportSession, answer: Answer) -> str:
         "</details>",
         _render_definition(query),
         f"<details class=sql><summary>SQL</summary><p>Full result: <code>{escape_text(answer.command)}</code></p>"
-        f"<pre tabindex=0>{escape(answer.sql)}</pre></details></article>",
+        f"<pre tabindex=0>{escape(answer.sql)}</pre></details></details></article>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _folded_parts(query: Query) -> str:
+    return "Chart, table and definition" if query.chart else "Table and definition"
 
 
 def _chart_place(query: Query, spec: dict[str, object] | None) -> str:

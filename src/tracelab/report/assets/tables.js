@@ -90,15 +90,4 @@
     else details.addEventListener("toggle", prepare, { once: true });
     tracelab.onRun(prepare); // registers the filter's listener, so the selection applies to tables not opened yet
   }
-
-  const opened = [];
-  addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details.data:not([open])")) {
-      details.open = true;
-      opened.push(details);
-    }
-  });
-  addEventListener("afterprint", () => {
-    while (opened.length) opened.pop().open = false;
-  });
 }
