@@ -66,7 +66,8 @@ def test_parts_are_folded_until_a_link_leads_to_them_or_all_are_unfolded(chromiu
 
 
 def test_every_chart_is_drawn_when_it_is_seen(opened: Page) -> None:
-    parts = opened.run("[...document.querySelectorAll('figure[data-chart]')].map(figure => figure.closest('article').id)")
+    figures = "[...document.querySelectorAll('figure[data-chart]')]"
+    parts = opened.run(f"{figures}.map(figure => figure.closest('article').id)")
     assert {"gpu_breakdown", "kernel_summary", "memcpy_throughput", "memory_timeline"} <= set(parts)
     for part in parts:
         see(opened, part)
@@ -167,6 +168,7 @@ def test_charts_follow_a_dark_theme(chromium: Page, path: Path) -> None:
 def test_paper_has_the_charts_that_were_never_seen(chromium: Page, path: Path, tmp_path: Path) -> None:
     chromium.open(path)
     assert chromium.run("document.querySelector('#memory_timeline .drawing svg')") is None
+    chromium.run("document.querySelector('#memory_timeline > details.fold').open = true")
     unfolded = "document.querySelectorAll('details[open]').length"
     before = chromium.run(unfolded)
     chromium.printed(tmp_path / "report.pdf")
@@ -186,7 +188,7 @@ def test_paper_states_where_a_table_is_cut_and_shows_all_of_its_columns(
     written = tmp_path_factory.mktemp("paper") / "report.html"
     written.write_text(report(build_store(written.parent / "lab", {"kernels": kernels})), encoding="utf-8")
     chromium.open(written, width=700)
-    for part in ("details.sql", "details.data"):
+    for part in ("details.fold", "details.sql", "details.data"):
         chromium.run(f"document.querySelector('#kernel_summary {part}').open = true")
     chromium.call("Emulation.setEmulatedMedia", media="print")
     chromium.run("dispatchEvent(new Event('beforeprint'))")

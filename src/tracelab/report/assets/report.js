@@ -121,8 +121,6 @@ const tracelab = (() => {
   const onRun = (show) => picking.push(show);
   const redrawAll = () => themed.forEach((redraw) => redraw());
 
-  const folds = (selector) => document.querySelectorAll("details.fold" + selector);
-
   // A link to a part unfolds it.
   function unfoldTarget() {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -131,14 +129,10 @@ const tracelab = (() => {
   addEventListener("hashchange", unfoldTarget);
   addEventListener("DOMContentLoaded", () => {
     unfoldTarget();
-    document.getElementById("unfold")?.addEventListener("click", () => { for (const fold of folds("")) fold.open = true; });
+    document.getElementById("unfold")?.addEventListener("click", () => {
+      for (const fold of document.querySelectorAll("details.fold")) fold.open = true;
+    });
   });
-
-  const unfolded = [];
-  addEventListener("beforeprint", () => {
-    for (const fold of folds(":not([open])")) { fold.open = true; unfolded.push(fold); }
-  });
-  addEventListener("afterprint", () => { while (unfolded.length) unfolded.pop().open = false; });
 
   dark.addEventListener("change", redrawAll);
   addEventListener("beforeprint", () => {

@@ -21,7 +21,7 @@ class Figure:
 
 
 MEASURED_STEPS = "measured steps"
-"""The name under which steps that `tracelab collect` timed stand beside the answers."""
+"""Key of the steps that `tracelab collect` timed, among the answers."""
 _CLASSES = 4
 Rows = list[dict[str, Any]]
 
