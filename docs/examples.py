@@ -18,6 +18,7 @@ from tracelab import plot
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, TracelabError
 from tracelab.ingest import pipeline
+from tracelab.output.table_view import view_lines
 from tracelab.output.text_table import table_lines
 from tracelab.query import library
 from tracelab.query.spec import Query, Value
@@ -64,9 +65,10 @@ class Example:
     case: str = ""
 
 
-def format_answer(answer: pa.Table) -> str:
-    """Return the first rows of an answer as a terminal shows them."""
-    lines = list(table_lines(answer.slice(0, ROWS), width=WIDTH, color=False))
+def format_answer(answer: pa.Table, show: Sequence[str] | None = None) -> str:
+    """Return the first rows of an answer as a terminal shows them: of a query with the columns that it shows."""
+    first = answer.slice(0, ROWS)
+    lines = list(table_lines(first, width=WIDTH) if show is None else view_lines(first, show, width=WIDTH))
     if answer.num_rows > ROWS:
         lines.append(f"… {answer.num_rows - ROWS:,} more rows")
     return "\n".join(line.rstrip() for line in lines)

@@ -126,7 +126,10 @@ def _definition(query: Query) -> list[str]:
         ]
         parts.append(_markdown_table(("option", "type", "default", "meaning"), rows))
     columns = [(f"`{column}`", meaning) for column, meaning in query.columns.items()]
-    return [*parts, _markdown_table(("column", "meaning"), columns)]
+    parts.append(_markdown_table(("column", "meaning"), columns))
+    if query.show:
+        parts.append(f"A table has {', '.join(f'`{name}`' for name in query.show)}; `--all` shows every column.")
+    return parts
 
 
 def _sql_block(query: Query) -> str:
@@ -140,7 +143,7 @@ def _example_section(query: Query, example: Example) -> list[str]:
     origin = (
         f"No run in data has a row for it; the rows are those of the test `{example.case}`." if example.case else ""
     )
-    return [origin, f"```console\n$ {example.command}\n{format_answer(example.answer)}\n```", picture]
+    return [origin, f"```console\n$ {example.command}\n{format_answer(example.answer, query.show)}\n```", picture]
 
 
 def build_cookbook(lab: Lab) -> str:
@@ -206,7 +209,8 @@ def _build_doctor() -> str:
         "# Checks of the doctor",
         _NOTICE,
         "`tracelab doctor` runs these checks. Each is a file of SQL in `queries/doctor`; "
-        "`tracelab doctor --check NAME --show-sql` prints it.",
+        "`tracelab doctor --check CODE --show-sql` prints it. `--check` takes every code that a finding has, those of "
+        "readers such as `ncu_rule` too.",
         _markdown_table(("check", "severity", "title"), rows),
     ]
     for check in doctor.checks():

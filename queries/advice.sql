@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Advice"
 -- needs = ["kernels", "memcpys", "graph_launches"]
+-- show = ["run", "rank", "device", "rule", "verdict", "measured_ratio", "at_stake_ns", "at_stake_ratio"]
 -- chart = { kind = "bars", x = "rule", y = ["at_stake_ratio", "measured_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

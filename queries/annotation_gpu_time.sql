@@ -7,6 +7,7 @@
 -- /// query
 -- title = "GPU time of annotations"
 -- needs = ["annotations"]
+-- show = ["run", "rank", "device", "annotation", "ranges", "dur_ns", "gpu_ns", "of_gpu_sum_ratio"]
 -- chart = { kind = "bars", x = "annotation", y = ["process_gpu_ns", "gpu_ns", "exclusive_gpu_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

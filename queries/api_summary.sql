@@ -6,6 +6,7 @@
 -- /// query
 -- title = "API summary"
 -- needs = ["api_calls"]
+-- show = ["run", "rank", "name", "calls", "dur_ns", "of_api_sum_ratio", "mean_ns", "max_ns"]
 -- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

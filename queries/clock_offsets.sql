@@ -12,6 +12,8 @@
 -- /// query
 -- title = "Clock offsets between ranks"
 -- needs = ["kernels"]
+-- subject = "health"
+-- show = ["run", "rank", "reference_rank", "offset_ns", "spread_ns", "pairs", "verdict", "reason"]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

@@ -9,6 +9,8 @@
 -- /// query
 -- title = "Waiting in each collective"
 -- needs = ["kernels"]
+-- subject = "communication"
+-- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "transfer_ns", "last_rank"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
 -- [params]
 -- common = ["run"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Communication on the CPU"
 -- needs = ["annotations", "ops"]
+-- show = ["run", "rank", "collective", "backend", "calls", "busy_ns", "exposed_ns", "exposed_ratio"]
 -- chart = { kind = "bars", x = "rank", y = ["busy_ns", "exposed_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

@@ -9,6 +9,7 @@
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
+-- show = ["run", "class", "rank", "op", "dur_ns", "of_window_ratio", "bound_by", "reason"]
 -- chart = { kind = "bars", x = "class", y = ["dur_ns"] }
 -- [params]
 -- common = ["run", "rank"]

@@ -4,6 +4,8 @@
 -- /// query
 -- title = "Rows of the critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
+-- subject = "time"
+-- show = ["run", "number", "rank", "at_ns", "dur_ns", "class", "name", "cause"]
 -- [params]
 -- common = ["run", "rank"]
 -- class = { type = "text", example = "communication", about = "only rows of this class" }

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Critical path over time"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
+-- show = ["run", "rank", "at_ns", "gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"]
 -- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], labels = { at_ns = "time since the start", gpu_ns = "GPU", communication_ns = "communication", cpu_ns = "CPU", waiting_ns = "gaps, synchronization, unknown", elsewhere_ns = "path on other ranks" }, by = "rank" }
 -- [params]
 -- common = ["run", "rank"]

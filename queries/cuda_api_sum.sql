@@ -8,6 +8,8 @@
 -- /// query
 -- title = "API calls, as nsys stats sums them up"
 -- needs = ["api_calls"]
+-- subject = "host"
+-- show = ["run", "Time (%)", "Total Time (ns)", "Num Calls", "Avg (ns)", "Med (ns)", "Max (ns)", "Name"]
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "api_summary" }
 -- [params]

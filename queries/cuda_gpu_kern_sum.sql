@@ -6,6 +6,8 @@
 -- /// query
 -- title = "Kernels, as nsys stats sums them up"
 -- needs = ["kernels"]
+-- subject = "kernels"
+-- show = ["run", "Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Max (ns)", "Name"]
 -- chart = { kind = "bars", x = "Name", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "kernel_summary" }
 -- [params]

@@ -6,6 +6,8 @@
 -- /// query
 -- title = "Bytes of copies and memsets, as nsys stats sums them up"
 -- needs = ["memcpys", "memsets"]
+-- subject = "copies"
+-- show = ["run", "Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "Operation"]
 -- chart = { kind = "bars", x = "Operation", y = ["size_bytes"], by = "run" }
 -- like = { nsys = "memcpy_sizes" }
 -- [params]

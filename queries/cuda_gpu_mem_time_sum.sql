@@ -7,6 +7,8 @@
 -- /// query
 -- title = "Time of copies and memsets, as nsys stats sums it up"
 -- needs = ["memcpys", "memsets"]
+-- subject = "copies"
+-- show = ["run", "Time (%)", "Total Time (ns)", "Count", "Avg (ns)", "Med (ns)", "Max (ns)", "Operation"]
 -- chart = { kind = "bars", x = "Operation", y = ["Total Time (ns)"], by = "run" }
 -- like = { nsys = "memcpy_throughput" }
 -- [params]

@@ -7,6 +7,7 @@
 -- /// query
 -- title = "CUDA graphs"
 -- needs = ["graph_launches", "kernels", "api_calls"]
+-- show = ["run", "rank", "device", "graph", "launches", "busy_ns", "mean_span_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "what", y = ["busy_ns", "api_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

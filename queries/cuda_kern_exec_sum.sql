@@ -10,6 +10,8 @@
 -- /// query
 -- title = "Launch, queue and execution of kernels, as nsys stats sums them up"
 -- needs = ["api_calls"]
+-- subject = "launches"
+-- show = ["run", "rank", "Count", "TAvg (ns)", "AAvg (ns)", "QAvg (ns)", "KAvg (ns)", "Kernel Name"]
 -- chart = { kind = "stacked", x = "Kernel Name", y = ["AAvg (ns)", "QAvg (ns)", "KAvg (ns)"], labels = ["API call", "queue", "kernel"], by = "run" }
 -- like = { nsys = "launch_latency" }
 -- [params]

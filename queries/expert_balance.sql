@@ -5,6 +5,11 @@
 -- /// query
 -- title = "Balance of experts"
 -- needs = ["kernels"]
+-- subject = "communication"
+-- show = [
+--     "run", "rank", "group_name", "kernels", "received_elements",
+--     "of_mean_ratio", "imbalance_ratio", "transfer_ns",
+-- ]
 -- chart = { kind = "bars", x = "rank", y = ["received_elements"], by = "group_name" }
 -- [params]
 -- common = ["run", "rank"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "GPU time breakdown"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- show = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

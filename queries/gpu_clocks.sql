@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Clocks of the GPUs"
 -- needs = ["host_samples"]
+-- show = ["run", "host", "card", "limited_ratio", "reasons", "mean_hz", "clock_ratio", "lost_ns"]
 -- chart = { kind = "bars", x = "card", y = ["clock_ratio", "limited_ratio"], by = "run" }
 -- [params]
 -- run = "common"

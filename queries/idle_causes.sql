@@ -9,6 +9,7 @@
 -- /// query
 -- title = "Idle time causes"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- show = ["run", "rank", "device", "idle_ns", "idle_ratio", "host_ratio", "dependency_ratio", "overhead_ratio"]
 -- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

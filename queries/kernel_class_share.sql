@@ -7,6 +7,7 @@
 -- /// query
 -- title = "Kernel time by class"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "device", "class", "kernels", "dur_ns", "of_kernel_sum_ratio", "of_window_ratio"]
 -- chart = { kind = "bars", x = "class", y = ["dur_ns", "alone_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Kernel concurrency"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "device", "kernels", "busy_ns", "concurrent_ns", "concurrency_ratio", "max_concurrent"]
 -- chart = { kind = "bars", x = "rank", y = ["concurrency_ratio", "of_window_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

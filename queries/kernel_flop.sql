@@ -9,6 +9,7 @@
 -- /// query
 -- title = "FLOPs and bytes of a timeline's kernels"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "kernel", "launches", "dur_ns", "achieved_gflop_per_s", "intensity_flop_per_byte", "match"]
 -- chart = { kind = "bars", x = "kernel", y = ["dur_ns", "flop", "dram_bytes"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "ncu", "half"]

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Kernel launch shapes"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "kernel", "blocks", "threads_per_block", "calls", "dur_ns", "occupancy_ratio"]
 -- chart = { kind = "scatter", x = "blocks_per_sm", y = ["dur_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

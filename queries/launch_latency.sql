@@ -8,6 +8,7 @@
 -- /// query
 -- title = "Launch latency and queue depth"
 -- needs = ["kernels", "graph_launches"]
+-- show = ["run", "rank", "device", "stream", "launches", "mean_latency_ns", "mean_queue_depth", "empty_ratio"]
 -- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_depth"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

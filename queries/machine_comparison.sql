@@ -8,6 +8,7 @@
 -- /// query
 -- title = "Machine comparison"
 -- needs = ["steps"]
+-- show = ["model", "variant", "batch_size", "base_machine", "machine", "base_ns", "this_ns", "speedup_factor"]
 -- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], labels = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
 -- [params]
 -- sweep = { example = "generated-machines" }

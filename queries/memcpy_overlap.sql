@@ -6,6 +6,10 @@
 -- /// query
 -- title = "Memory copy overlap"
 -- needs = ["memcpys"]
+-- show = [
+--     "run", "rank", "device", "copies", "copy_busy_ns",
+--     "copy_overlap_ratio", "compute_overlap_ratio", "hidden_ratio",
+-- ]
 -- chart = { kind = "bars", x = "rank", y = ["copy_overlap_ratio", "compute_overlap_ratio", "hidden_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Memory copy sizes"
 -- needs = ["memcpys"]
+-- show = ["run", "rank", "direction", "from_bytes", "to_bytes", "copies", "dur_ns", "throughput_gb_per_s"]
 -- chart = { kind = "scatter", x = "mean_bytes", y = ["throughput_gb_per_s", "dur_ns"], by = "direction" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Memory copy throughput"
 -- needs = ["memcpys"]
+-- show = ["run", "rank", "direction", "src_memory", "copies", "size_bytes", "dur_ns", "throughput_gb_per_s"]
 -- chart = { kind = "bars", x = "direction", y = ["throughput_gb_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "small_bytes"]

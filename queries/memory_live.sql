@@ -7,6 +7,7 @@
 -- /// query
 -- title = "Live memory at the peak"
 -- needs = ["memory_events"]
+-- show = ["run", "rank", "device", "op", "annotation", "blocks", "live_bytes", "of_peak_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["live_bytes"], by = "run", host = true }
 -- [params]
 -- common = ["run", "rank", "device"]

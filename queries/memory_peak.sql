@@ -10,6 +10,7 @@
 -- /// query
 -- title = "Memory peak"
 -- needs = ["memory_events"]
+-- show = ["run", "rank", "device", "peak_bytes", "at_ns", "op", "peak_reserved_bytes", "of_peak_ratio"]
 -- chart = { kind = "bars", x = "rank", y = ["peak_bytes", "live_bytes", "peak_reserved_bytes"], by = "run", host = true }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -8,6 +8,7 @@
 -- /// query
 -- title = "Memory over time"
 -- needs = ["memory_events"]
+-- show = ["run", "rank", "device", "at_ns", "allocated_bytes", "reserved_bytes", "least_allocated_bytes", "events"]
 -- chart = { kind = "steps", x = "at_ns", y = ["allocated_bytes", "reserved_bytes"], by = "run", host = true }
 -- [params]
 -- common = ["run", "rank", "device"]

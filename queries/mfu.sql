@@ -11,6 +11,7 @@
 -- /// query
 -- title = "Model FLOP/s utilization"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "device", "step_ns", "achieved_gflop_per_s", "peak_gflop_per_s", "mfu_ratio", "refused"]
 -- chart = { kind = "bars", x = "rank", y = ["mfu_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "ncu", "step_name"]

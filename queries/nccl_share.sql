@@ -8,6 +8,7 @@
 -- /// query
 -- title = "Communication share"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "device", "collective", "kernels", "dur_ns", "exposed_ns", "of_window_ratio"]
 -- chart = { kind = "bars", x = "collective", y = ["of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

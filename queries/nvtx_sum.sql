@@ -7,6 +7,8 @@
 -- /// query
 -- title = "NVTX ranges, as nsys stats sums them up"
 -- needs = ["annotations"]
+-- subject = "host"
+-- show = ["run", "Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Max (ns)", "Range"]
 -- chart = { kind = "bars", x = "Range", y = ["Total Time (ns)"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

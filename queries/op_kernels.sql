@@ -7,6 +7,7 @@
 -- /// query
 -- title = "Kernels by op"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "op", "forward_op", "kernel", "calls", "dur_ns", "of_kernel_sum_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["dur_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -10,6 +10,7 @@
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
+-- show = ["run", "rank", "op", "calls", "self_ns", "of_op_self_sum_ratio", "total_ns", "gpu_ns"]
 -- chart = { kind = "bars", x = "op", y = ["self_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

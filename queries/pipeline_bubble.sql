@@ -7,6 +7,8 @@
 -- /// query
 -- title = "Pipeline bubbles"
 -- needs = ["annotations", "ops"]
+-- subject = "communication"
+-- show = ["run", "rank", "step", "stage", "compute_ns", "bubble_ns", "bubble_ratio", "ideal_ratio"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "communication_ns", "warm_up_ns", "steady_ns", "drain_ns"], by = "step" }
 -- [params]
 -- common = ["run", "rank"]

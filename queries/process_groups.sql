@@ -6,6 +6,8 @@
 -- /// query
 -- title = "Process groups"
 -- needs = ["kernels"]
+-- subject = "communication"
+-- show = ["run", "group_name", "group_description", "role", "group_size", "members", "kernels", "size_bytes"]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

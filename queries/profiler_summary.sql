@@ -7,6 +7,8 @@
 -- /// query
 -- title = "Profiler summary"
 -- needs = ["summaries"]
+-- subject = "recordings"
+-- show = ["run", "rank", "kind", "name", "calls", "dur_ns", "of_kind_sum_ratio", "mean_ns"]
 -- chart = { kind = "bars", x = "name", y = ["dur_ns"], by = "kind" }
 -- [params]
 -- common = ["run", "rank", "device"]

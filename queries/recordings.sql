@@ -4,6 +4,7 @@
 -- /// query
 -- title = "Recordings"
 -- needs = ["sources"]
+-- show = ["run", "rank", "producer", "gpu", "gpus", "kernels", "steps", "events_kept"]
 -- [params]
 -- common = ["run", "rank"]
 -- [columns]

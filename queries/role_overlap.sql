@@ -4,6 +4,8 @@
 -- /// query
 -- title = "Overlap by parallelism"
 -- needs = ["kernels"]
+-- subject = "communication"
+-- show = ["run", "rank", "role", "kernels", "comm_ns", "exposed_ns", "hidden_ratio", "of_window_ratio"]
 -- chart = { kind = "stacked", x = "role", y = ["exposed_ns", "hidden_ns"], by = "rank" }
 -- [params]
 -- common = ["run"]

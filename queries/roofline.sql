@@ -13,6 +13,10 @@
 -- /// query
 -- title = "Roofline"
 -- needs = ["kernel_metrics"]
+-- show = [
+--     "run", "kernel", "precision", "dur_ns", "intensity_flop_per_byte",
+--     "achieved_gflop_per_s", "of_ceiling_ratio", "bound",
+-- ]
 -- chart = { kind = "roofline", x = "intensity_flop_per_byte", y = ["achieved_gflop_per_s"], by = "device" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "FADD count against the FLOPs"
 -- needs = ["kernel_metrics"]
+-- show = ["run", "rank", "launches", "fadd", "flop", "fadd_of_flop_ratio", "underestimate_factor", "verdict"]
 -- chart = { kind = "pairs", x = "run", y = ["fadd", "flop"], labels = ["additions (FADD) alone", "all floating-point operations"] }
 -- [params]
 -- common = ["run", "rank", "device", "half"]

@@ -15,6 +15,7 @@
 -- /// query
 -- title = "Run comparison"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- show = ["section", "name", "verdict", "difference_ns", "change_ratio", "before_each_ns", "after_each_ns"]
 -- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section" }
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }

@@ -9,6 +9,7 @@
 -- /// query
 -- title = "Effect of one setting"
 -- needs = ["steps"]
+-- show = ["model", "batch_size", "layout", "base_value", "value", "base_step_ns", "step_ns", "step_factor"]
 -- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], labels = ["a step at the base value", "at this value"], by = "change" }
 -- [params]
 -- sweep = { example = "generated-settings" }

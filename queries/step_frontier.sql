@@ -8,6 +8,8 @@
 -- /// query
 -- title = "Frontier of steps over ranks"
 -- needs = ["kernels", "annotations"]
+-- subject = "time"
+-- show = ["run", "step", "stage", "exposed_ns", "of_step_ratio", "leader", "lead_ns", "verdict"]
 -- chart = { kind = "curves", x = "step", y = ["exposed_ns"], by = "stage", panel = ["run"] }
 -- [params]
 -- common = ["run"]

@@ -5,6 +5,8 @@
 -- /// query
 -- title = "Lateness by step"
 -- needs = ["kernels", "annotations"]
+-- subject = "communication"
+-- show = ["run", "rank", "step", "collectives", "lateness_ns", "wait_ns", "times_last", "caused_wait_ns"]
 -- chart = { kind = "curves", x = "step", y = ["lateness_ns"], by = "rank", panel = ["run"] }
 -- [params]
 -- common = ["run"]

@@ -10,6 +10,7 @@
 -- /// query
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "cause", "detail", "cost_ns", "direct_ns", "inherited_ns", "of_window_sum_ratio"]
 -- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
 -- [params]
 -- common = ["run"]

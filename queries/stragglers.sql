@@ -9,6 +9,7 @@
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels"]
+-- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
 -- [params]
 -- common = ["run"]

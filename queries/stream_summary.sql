@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Stream summary"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- show = ["run", "rank", "device", "stream", "kernels", "busy_ns", "alone_ns", "of_window_ratio"]
 -- chart = { kind = "bars", x = "stream", y = ["busy_ns", "alone_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -8,6 +8,10 @@
 -- /// query
 -- title = "Calls of a sweep"
 -- needs = ["ops", "kernels"]
+-- show = [
+--     "run", "model", "batch_size", "layout", "status",
+--     "op_calls_per_step", "kernels_per_step", "api_calls_per_step",
+-- ]
 -- chart = { kind = "curves", x = "batch_size", y = ["op_calls_per_step", "kernels_per_step", "op_calls_per_epoch"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- run = "common"

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Cells of a sweep"
 -- needs = ["runs"]
+-- show = ["run", "sweep", "model", "batch_size", "layout", "status", "error", "gpu"]
 -- chart = { kind = "grid", x = "batch_size", y = ["status"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- common = ["run"]

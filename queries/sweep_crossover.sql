@@ -7,6 +7,10 @@
 -- /// query
 -- title = "Crossover batch size"
 -- needs = ["steps"]
+-- show = [
+--     "sweep", "model", "layout", "variant", "crossover_batch_size",
+--     "estimated_batch_size", "smallest_speedup_factor", "largest_speedup_factor",
+-- ]
 -- chart = { kind = "bars", x = "layout", y = ["crossover_batch_size", "estimated_batch_size"], by = "model" }
 -- [params]
 -- sweep = { example = "generated-scaling" }

@@ -10,6 +10,7 @@
 -- /// query
 -- title = "FLOPs by batch size"
 -- needs = ["runs"]
+-- show = ["run", "model", "batch_size", "layout", "flop_per_sample", "flop", "launches", "parameters"]
 -- chart = { kind = "curves", x = "batch_size", y = ["flop_per_sample", "launch_mean_flop"], by = "counted_from", panel = ["model", "variant"] }
 -- [params]
 -- common = ["run"]

@@ -7,6 +7,10 @@
 -- /// query
 -- title = "Effect of batch size and of GPUs"
 -- needs = ["steps"]
+-- show = [
+--     "sweep", "model", "batch_size", "layout", "samples_per_s",
+--     "batch_elasticity", "processors", "gpus_elasticity",
+-- ]
 -- chart = { kind = "grid", x = "batch_size", y = ["batch_elasticity", "gpus_elasticity"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- sweep = { example = "generated-scaling" }

@@ -11,6 +11,7 @@
 -- /// query
 -- title = "Memory of a sweep"
 -- needs = ["memory_peaks", "memory_events", "host_samples"]
+-- show = ["run", "batch_size", "layout", "rank", "status", "allocated_bytes", "used_bytes", "of_total_ratio"]
 -- chart = { kind = "curves", x = "batch_size", y = ["allocated_bytes", "used_bytes", "op_sum_bytes"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- common = ["run", "rank", "device"]

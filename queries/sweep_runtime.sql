@@ -10,6 +10,7 @@
 -- /// query
 -- title = "CPU and GPU time of a sweep"
 -- needs = ["ops", "kernels"]
+-- show = ["run", "model", "batch_size", "layout", "step_ns", "gpu_busy_step_ns", "cpu_self_step_ns", "epoch_ns"]
 -- chart = { kind = "curves", x = "batch_size", y = ["gpu_busy_step_ns", "gpu_sum_step_ns", "cpu_self_step_ns"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- run = "common"

@@ -10,6 +10,10 @@
 -- /// query
 -- title = "Speed-up by GPUs"
 -- needs = ["steps"]
+-- show = [
+--     "sweep", "model", "batch_size", "processors", "parallelism",
+--     "samples_per_s", "speedup_factor", "efficiency_ratio",
+-- ]
 -- chart = { kind = "curves", x = "batch_size", y = ["speedup_factor", "efficiency_ratio"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- sweep = { example = "generated-scaling" }

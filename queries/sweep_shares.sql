@@ -10,6 +10,7 @@
 -- /// query
 -- title = "Shares by batch size"
 -- needs = ["kernels", "api_calls"]
+-- show = ["run", "model", "batch_size", "layout", "share", "dur_ns", "of_gpu_activity_ratio", "of_api_sum_ratio"]
 -- chart = { kind = "curves", x = "batch_size", y = ["of_gpu_activity_ratio", "of_api_sum_ratio"], by = "share", panel = ["model", "layout", "variant"] }
 -- [params]
 -- common = ["run"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Status of sweeps"
 -- needs = ["runs"]
+-- show = ["sweep", "runs", "ok", "oom", "timeout", "failed", "unknown", "ok_ratio"]
 -- chart = { kind = "stacked", x = "sweep", y = ["ok", "timeout", "profiler", "failed", "not_run", "oom", "unknown"] }
 -- [params]
 -- common = ["sweep"]

@@ -8,6 +8,7 @@
 -- /// query
 -- title = "Throughput of a sweep"
 -- needs = ["steps"]
+-- show = ["run", "model", "batch_size", "layout", "status", "samples_per_s", "step_ns", "data_wait_ratio"]
 -- chart = { kind = "curves", x = "batch_size", y = ["samples_per_s"], by = "layout", panel = ["model", "variant"] }
 -- [params]
 -- common = ["run"]

@@ -7,6 +7,7 @@
 -- /// query
 -- title = "Timeline"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- show = ["run", "rank", "device", "at_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
 -- chart = { kind = "timeline", x = "at_ns", y = ["compute_alone_ns", "overlapped_comm_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Steps on the timeline"
 -- needs = ["annotations"]
+-- subject = "when"
 -- [params]
 -- common = ["run", "rank", "step_name"]
 -- [columns]

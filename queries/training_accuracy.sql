@@ -7,6 +7,7 @@
 -- /// query
 -- title = "Accuracy by epoch"
 -- needs = ["steps"]
+-- show = ["run", "model", "batch_size", "epoch", "accuracy", "loss", "measured_on", "elapsed_ns"]
 -- chart = { kind = "curves", x = "epoch", y = ["accuracy", "loss"], by = "variant", panel = ["model"] }
 -- [params]
 -- common = ["run"]

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "Convergence and time to accuracy"
 -- needs = ["steps"]
+-- show = ["run", "model", "batch_size", "epochs", "best_accuracy", "best_epoch", "converged_epoch", "converged_ns"]
 -- chart = { kind = "bars", x = "run", y = ["first_accuracy", "best_accuracy", "last_accuracy"] }
 -- [params]
 -- common = ["run"]

@@ -13,6 +13,7 @@
 -- /// query
 -- title = "Training health"
 -- needs = ["steps"]
+-- show = ["run", "model", "batch_size", "verdict", "first_loss", "last_loss", "accuracy", "chance_accuracy"]
 -- chart = { kind = "bars", x = "run", y = ["first_loss", "last_loss", "guessing_loss"] }
 -- [params]
 -- common = ["run"]

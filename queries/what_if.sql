@@ -11,6 +11,8 @@
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
+-- subject = "time"
+-- show = ["run", "class", "before_ns", "after_ns", "time_before_ns", "time_after_ns", "gain_ratio", "reason"]
 -- chart = { kind = "bars", x = "class", y = ["before_ns", "after_ns"] }
 -- [params]
 -- common = ["run"]

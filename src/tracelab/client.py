@@ -51,7 +51,7 @@ class Lab:
         `like="hta"` applies the definition of another tool, where the library has it.
         """
         query = library.find(name, like)
-        return Result(self.run_query(query, params), query.title)
+        return Result(self.run_query(query, params), query.title, query.show)
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
@@ -172,6 +172,13 @@ class Lab:
     def queries(self) -> Titles:
         """Return the names of the library's queries with their titles."""
         return Titles({name: query.title for name, query in library.library().items()})
+
+    def answerable_queries(self) -> set[str]:
+        """Return the names of the library's queries that the store has the data for."""
+        queries = list(library.library().values())
+        referenced = "\n".join({table for query in queries for table in (*query.needs, "sources")})
+        with session.connect(self.store, referenced=referenced) as con, integrity.explain_read_errors(self.store):
+            return execute.answerable(con, queries)
 
     def compare(
         self,

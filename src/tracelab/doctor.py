@@ -11,6 +11,7 @@ import pyarrow as pa
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_name
 from tracelab.query import execute, library, spec
+from tracelab.readers.base import diagnostic_codes
 from tracelab.resources import QUERIES
 from tracelab.store import execution, integrity, session
 from tracelab.store.verification import DamagedStoreError, FileProblem, run_of, verify_sources
@@ -22,6 +23,12 @@ BUILT_IN_CHECKS = {
     "unrecorded_file": "Files that --verify cannot check",
 }
 """The checks without a file, since they cover the query library and the store's files: code and title."""
+
+FILE_CHECKS = frozenset(("damaged_file", "unrecorded_file"))
+"""The checks that `verify` runs."""
+
+NOTED = "reader_note"
+"""The check whose findings have codes of their own: those of the readers' diagnostics."""
 
 _FIELDS = ("title", "severity", "how_to_fix")
 _COLUMNS: dict[str, pa.DataType] = {
@@ -66,20 +73,27 @@ def checks() -> tuple[Check, ...]:
 
 
 def find_checks(codes: Sequence[str]) -> tuple[Check, ...]:
-    """Return the checks with these codes. Raises UsageError for an unknown code."""
+    """Return the checks whose findings can have these codes. Raises UsageError for an unknown code."""
     known = {check.code: check for check in checks()}
-    for code in codes:
-        if code not in known:
-            raise UsageError(suggest_name("check", code, list(known)))
-    return tuple(known[code] for code in codes)
+    others = {code for code in codes if code not in known and code not in BUILT_IN_CHECKS}
+    for code in sorted(others - diagnostic_codes() if others else ()):
+        raise UsageError(suggest_name("check", code, [*known, *BUILT_IN_CHECKS, *sorted(diagnostic_codes())]))
+    names = [code if code in known else NOTED for code in codes if code not in BUILT_IN_CHECKS]
+    return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Check] | None = None) -> pa.Table:
-    """Run the checks on a store, or one run of it; return findings, worst first. `only`: these checks."""
+def examine(con: duckdb.DuckDBPyConnection, run: str | None, codes: Sequence[str] = ()) -> pa.Table:
+    """Run the checks on a store, or one run of it; return findings, worst first. `codes`: only these."""
     if run is not None:
         execute.check_run(execute.stored_runs(con), run)
-    findings = [finding for check in only or checks() for finding in _findings(con, check, run)]
-    if only is None:
+    selected = dict.fromkeys((*find_checks(codes), *find_checks([NOTED]))) if codes else checks()
+    findings = [
+        finding
+        for check in selected
+        for finding in _findings(con, check, run)
+        if not codes or check.code in codes or finding["code"] in codes
+    ]
+    if not codes or "not_answerable" in codes:
         findings.extend(_unanswerable_queries(con, run))
     findings.sort(key=lambda row: (SEVERITIES.index(str(row["severity"])), row["run"] is not None, str(row["run"])))
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
@@ -88,7 +102,7 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, only: Sequence[Chec
 def examine_store(
     store: Path,
     run: str | None,
-    only: Sequence[Check] | None = None,
+    codes: Sequence[str] = (),
     *,
     memory_limit: str | None = None,
     deadline: execution.Deadline | None = None,
@@ -98,7 +112,7 @@ def examine_store(
         with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             execution.limit_memory(con, memory_limit)
-            return execution.run_interruptible(con, lambda: examine(con, run, only), deadline)
+            return execution.run_interruptible(con, lambda: examine(con, run, codes), deadline)
     except DamagedStoreError as error:
         findings = _describe_problems(store, error.problems)
         findings.append(
@@ -112,8 +126,8 @@ def examine_store(
         return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
 
 
-def verify(store: Path, run: str | None) -> tuple[pa.Table, Verified]:
-    """Read and hash all files of a store, or of one run; return findings and how much was read."""
+def verify(store: Path, run: str | None, codes: Sequence[str] = ()) -> tuple[pa.Table, Verified]:
+    """Read and hash all files of a store, or of one run; return findings, of `codes` only, and how much was read."""
     row_paths = session.list_sources(store)
     if run is not None:
         execute.check_run(sorted({run_of(path) for path in row_paths}), run)
@@ -129,6 +143,8 @@ def verify(store: Path, run: str | None) -> tuple[pa.Table, Verified]:
                 "how_to_fix": "Ingest their traces again.",
             }
         )
+    if codes:
+        findings = [finding for finding in findings if finding["code"] in codes]
     read = Verified(len(outcomes), sum(each.files for each in outcomes), sum(each.size_bytes for each in outcomes))
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS)), read
 
@@ -147,11 +163,14 @@ def _describe_problems(store: Path, problems: Sequence[FileProblem]) -> list[dic
     ]
 
 
-def render_sql(check: Check, run: str | None) -> str:
-    """Render a check as SQL for a DuckDB shell that has read `tracelab sql --init`."""
+def render_sql(check: Check, run: str | None, codes: Sequence[str] = ()) -> str:
+    """Render a check as SQL for a DuckDB shell that has read `tracelab sql --init`; of reader notes only `codes`."""
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in check.prose.splitlines())
-    one_run = "" if run is None else "where run = '" + run.replace("'", "''") + "'\n"
-    return f"-- {check.code}: {check.title}\n{prose}from (\n{check.sql}\n)\n".removesuffix("\n") + f"\n{one_run};\n"
+    conditions = [] if run is None else ["run = '" + run.replace("'", "''") + "'"]
+    if codes and check.code not in codes:
+        conditions.append(f"code in ({', '.join(repr(code) for code in codes if code in diagnostic_codes())})")
+    where = f"where {' and '.join(conditions)}\n" if conditions else ""
+    return f"-- {check.code}: {check.title}\n{prose}from (\n{check.sql}\n)\n".removesuffix("\n") + f"\n{where};\n"
 
 
 def parse_check(path: Path) -> Check:

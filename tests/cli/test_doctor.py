@@ -184,6 +184,19 @@ def test_verify_of_one_run_reads_only_that(run: Run, tmp_path: Path) -> None:
     assert [run("doctor", store, "--verify", "--run", name).exit_code for name in ("r", "s", "t")] == [0, 1, 3]
 
 
+def test_the_codes_of_verify_read_the_files(run: Run, cut: Path) -> None:
+    result = run("doctor", cut, "--check", "damaged_file", "--check", "unrecorded_file")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("Read ")
+
+
+def test_the_sql_of_a_reader_code_has_only_that_code(run: Run, cut: Path) -> None:
+    shown = run("doctor", cut, "--check", "ncu_rule", "--show-sql").stdout
+    assert shown.splitlines()[-2:] == ["where code in ('ncu_rule')", ";"]
+    result = run("doctor", cut, "--check", "not_answerable", "--show-sql")
+    assert (result.exit_code, "not_answerable has no SQL" in result.stderr) == (2, True)
+
+
 def test_verify_runs_no_check(run: Run, cut: Path) -> None:
     result = run("doctor", cut, "--verify", "--check", "device_unknown")
     assert (result.exit_code, "omit --check" in result.stderr) == (2, True)

@@ -21,10 +21,99 @@ Run = Callable[..., Result]
 def test_alone_it_lists_every_query_with_its_title(run: Run) -> None:
     listed = json.loads(run("query", "--format", "json").stdout)
     tools = {name: ", ".join(tools) for name, tools in library.variants().items()}
-    assert listed == [
+    assert [{name: row[name] for name in ("query", "title", "like")} for row in listed] == [
         {"query": name, "title": each.title, "like": tools.get(name)} for name, each in library.library().items()
     ]
     assert tools["gpu_breakdown"] == "hta, tracelens"
+
+
+def test_the_list_marks_what_the_store_can_answer(run: Run, tmp_path: Path) -> None:
+    kernels = [{"device": 0, "name": "k", "start_ns": 0, "dur_ns": 9}]
+    store = build_store(tmp_path / "one", {"kernels": kernels})
+    rows = {row["query"]: row for row in json.loads(run("query", "--store", store, "--format", "json").stdout)}
+    assert (rows["kernel_summary"]["subject"], rows["kernel_summary"]["can_answer"]) == ("Kernels", True)
+    assert rows["memory_peak"]["can_answer"] is False  # no row of memory_events
+    assert rows["run_difference"]["can_answer"] is False  # it takes two runs
+    lines = run("query", "--store", store, "--format", "table").stdout.splitlines()
+    assert "Kernels:" in lines
+    assert [line.split()[:2] for line in lines if " kernel_summary " in line] == [["✓", "kernel_summary"]]
+    assert [line.split()[0] for line in lines if " memory_peak " in line] == ["memory_peak"]
+    assert lines[-1].startswith(f"✓ {store} has data for ")
+
+
+def test_without_a_store_no_query_is_marked(run: Run, tmp_path: Path) -> None:
+    none = tmp_path / "none"
+    text = run("query", "--store", none, "--format", "table").stdout
+    assert text.splitlines()[-1] == (
+        f"No query is marked: there is no store at {none}; ingest traces, or name one with --store."
+    )
+    assert "✓" not in text
+    rows = json.loads(run("query", "--store", none, "--format", "json").stdout)
+    assert {row["can_answer"] for row in rows} == {None}
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Path:
+    rows = [{"name": name, "start_ns": at, "dur_ns": dur} for at, (name, dur) in enumerate([("mm", 30), ("add", 10)])]
+    return build_store(tmp_path / "ops", {"ops": [row | {"start_ns": 100 * row["start_ns"]} for row in rows]})
+
+
+def test_a_table_has_the_columns_that_matter_and_notes_on_the_others(run: Run, ops: Path) -> None:
+    text = run("query", "op_summary", "--store", ops, "--format", "table", env={"COLUMNS": "100"}).stdout
+    assert text.splitlines() == [
+        "op   calls  self_ns  of_op_self_sum_ratio  total_ns",
+        "───  ─────  ───────  ────────────────────  ────────",
+        "mm       1    30 ns               75.00 %     30 ns",
+        "add      1    10 ns               25.00 %     10 ns",
+        "",
+        "In every row above: run = r, rank = 0, gpu_ns = 0 ns.",
+        "8 more columns: --all shows them.",
+    ]
+
+
+def test_all_and_columns_leave_nothing_out(run: Run, ops: Path) -> None:
+    result = run("query", "op_summary", "--store", ops, "--format", "table", "--all", env={"COLUMNS": "400"})
+    everything = result.stdout.splitlines()
+    assert everything[0].split() == list(library.find("op_summary").columns)
+    assert len(everything) == 4
+    selected = run("query", "op_summary", "--store", ops, "--format", "table", "--columns", "run,op").stdout
+    assert [line.split() for line in selected.splitlines()] == [
+        ["run", "op"],
+        ["───", "───"],
+        ["r", "mm"],
+        ["r", "add"],
+    ]
+
+
+def test_data_have_every_column_unless_some_are_requested(run: Run, ops: Path) -> None:
+    rows = json.loads(run("query", "op_summary", "--store", ops, "--format", "json").stdout)
+    assert list(rows[0]) == list(library.find("op_summary").columns)
+    assert rows[0]["of_op_self_sum_ratio"] == 0.75
+    arguments = ("--columns", "op,self_ns", "--sort", "self_ns", "--limit", "1")
+    result = run("query", "op_summary", "--store", ops, "--format", "json", *arguments)
+    assert json.loads(result.stdout) == [{"op": "add", "self_ns": 10}]
+    assert result.stderr == "The first 1 of 2 rows.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--columns", "opp"], "no column 'opp' (did you mean 'op'?); the answer has run, rank, op"),
+        (["--sort=-opp"], "no column 'opp'"),
+        (["--all", "--columns", "op"], "--all and --columns were given; use one of them"),
+        (["--limit", "1", "--plot", "plot.png"], "--plot draws the whole answer; add --format or -o FILE"),
+    ],
+)
+def test_a_selection_that_cannot_be_made_is_refused(run: Run, ops: Path, arguments: list[str], said: str) -> None:
+    result = run("query", "op_summary", "--store", ops, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_a_parameter_of_a_query_replaces_an_option_of_its_name(run: Run, question: Path) -> None:
+    question.write_text(QUESTION.replace("min_dur_ns", "limit"))
+    rows = json.loads(run("query", question, "--limit", 1501, "--format", "json").stdout)
+    assert [row["dur_ns"] for row in rows] == [2**53 + 1]
 
 
 def test_help_lists_the_queries(run: Run) -> None:

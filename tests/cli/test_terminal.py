@@ -184,7 +184,7 @@ def test_modules_print_through_one_function() -> None:
         "cli/__init__.py",
         "cli/collect_sweep.py",
         "cli/completion.py",
-        "cli/doctor.py",
+        "cli/output.py",
         "foreign_text.py",
         "sql/repl/shell.py",
     }

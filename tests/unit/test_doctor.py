@@ -11,6 +11,7 @@ from tests.build import build_store
 from tests.memory import MemoryStore
 from tracelab import doctor
 from tracelab.errors import NoDataError, UsageError
+from tracelab.readers.base import diagnostic_codes
 from tracelab.store import session
 
 DAY_NS = 1_700_000_000_000_000_000
@@ -426,14 +427,12 @@ CASES: list[Case] = [
 ]
 
 
-def examined(
-    memory: MemoryStore, *, run: str | None = None, only: Sequence[doctor.Check] | None = None
-) -> list[dict[str, Any]]:
-    return doctor.examine(memory.con, run, only).to_pylist()
+def examined(memory: MemoryStore, *, run: str | None = None, codes: Sequence[str] = ()) -> list[dict[str, Any]]:
+    return doctor.examine(memory.con, run, codes).to_pylist()
 
 
 def found(memory: MemoryStore, code: str) -> list[dict[str, Any]]:
-    return [row for row in examined(memory, only=doctor.find_checks([code])) if row["run"] == "r"]
+    return [row for row in examined(memory, codes=[code]) if row["run"] == "r"]
 
 
 @pytest.mark.parametrize(("code", "tables", "expected"), CASES, ids=[case[0] for case in CASES])
@@ -469,7 +468,7 @@ def test_what_readers_noticed_is_reported_with_their_own_words_once_a_run(memory
             note | {"source": "c", "run": "s", "code": "negative_duration"},
         ],
     }
-    rows = examined(memory.filled(tables), only=doctor.find_checks(["reader_note"]))
+    rows = examined(memory.filled(tables), codes=["reader_note"])
     assert [
         (row["severity"], row["code"], row["run"], row["count"], row["message"], row["how_to_fix"]) for row in rows
     ] == [
@@ -516,6 +515,29 @@ def test_an_unknown_run_is_no_data(memory: MemoryStore) -> None:
         examined(memory.filled(SOUND), run="rr")
 
 
+def test_every_printed_code_selects_its_findings(memory: MemoryStore) -> None:
+    note = {"severity": "warning", "count": 1, "message": "M.", "how_to_fix": None}
+    noted = ("ncu_rule", "cut_off", "device_unknown")  # the last is a check too
+    tables = {
+        "sources": [source("a", complete=False)],
+        "kernels": [kernel(0, -1), kernel(0, 0, rank=1, device=None)],
+        "diagnostics": [note | {"source": "a", "code": code} for code in noted],
+    }
+    rows = examined(memory.filled(tables))
+    codes = [row["code"] for row in rows]
+    assert {*noted, "source_incomplete", "not_answerable"} <= set(codes)
+    assert codes.count("device_unknown") == 2
+    for code in codes:
+        selected = examined(memory, codes=[code])
+        assert sorted(row["message"] for row in selected) == sorted(r["message"] for r in rows if r["code"] == code)
+
+
+def test_a_code_of_a_reader_or_of_verify_is_no_unknown_check() -> None:
+    codes = {*diagnostic_codes(), *doctor.BUILT_IN_CHECKS}
+    assert {"ncu_rule", "gzip_cut_off", "rank_assumed", "damaged_file", "unrecorded_file"} <= codes
+    assert "reader_note" in {check.code for check in doctor.find_checks(sorted(codes))}
+
+
 def test_an_unknown_check_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'rank_twice'"):
         doctor.find_checks(["rank_twise"])
@@ -543,7 +565,7 @@ def test_rendered_sql_finds_the_same(check: doctor.Check, memory: MemoryStore) -
     for run in (None, "r"):
         rendered = memory.con.sql(doctor.render_sql(check, run)).to_arrow_table().to_pylist()
         assert sorted(row["message"] for row in rendered) == sorted(
-            row["message"] for row in examined(memory, run=run, only=[check])
+            row["message"] for row in examined(memory, run=run, codes=[check.code])
         )
 
 

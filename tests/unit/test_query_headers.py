@@ -366,9 +366,37 @@ def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, 
         execute.run(con, each, {name: "rr"})
 
 
+@pytest.mark.parametrize("query", QUERIES, ids=ids)
+def test_a_wide_answer_names_the_columns_of_its_table(query: spec.Query) -> None:
+    assert bool(query.show) == (len(query.columns) > spec.MOST_SHOWN)
+
+
+@pytest.mark.parametrize("query", library.library().values(), ids=list(library.library()))
+def test_every_query_of_the_library_has_a_subject(query: spec.Query) -> None:
+    assert query.subject is not None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            HEADER.replace("-- [params]", '-- show = ["nn"]\n-- [params]'),
+            "q.sql:5: show names 'nn', which is not a column",
+        ),
+        (
+            HEADER.replace("-- [params]", '-- show = ["n", "n"]\n-- [params]'),
+            "q.sql:5: show needs a list of at most 8 different columns",
+        ),
+        (
+            HEADER.replace("-- [params]", '-- subject = "gpu"\n-- [params]'),
+            "q.sql:5: subject needs one of summary, health",
+        ),
+        (
+            HEADER.replace("-- [columns]", '-- [report]\n-- section = "time"\n-- [columns]').replace(
+                "-- [params]", '-- subject = "host"\n-- [params]'
+            ),
+            "q.sql:5: a query with [report] has its section as subject",
+        ),
         ("select 1", "q.sql:1: no header"),
         (HEADER.replace("title =", "titel ="), "q.sql:3: unknown key 'titel'"),
         (HEADER.replace('"T"', "T"), "q.sql:3: the header is not valid TOML"),

@@ -83,8 +83,8 @@ def test_a_table_is_laid_out_line_by_line() -> None:
     assert text_of(table).splitlines() == [
         "kernel      calls    dur_ns  of_sum_ratio",
         "──────  ─────────  ────────  ────────────",
-        "gemm    1,234,567  1.500 µs        0.2500",
-        "NULL            3      7 ns        1.0000",
+        "gemm    1,234,567  1.500 µs       25.00 %",
+        "NULL            3      7 ns       100.0 %",
     ]
 
 
@@ -111,7 +111,7 @@ def test_one_row_that_does_not_fit_stands_upright() -> None:
         "kernel        void at::native:…>>(int)",
         "dur_ns        1.500 µs",
         "size_bytes    12 B",
-        "of_sum_ratio  0.5000",
+        "of_sum_ratio  50.00 %",
     ]
 
 
@@ -121,3 +121,29 @@ def test_an_empty_name_is_shown(column: str) -> None:
         "(no name)",
         "gemm       x",
     ]
+
+
+def test_the_key_column_is_repeated_in_each_block() -> None:
+    table = pa.table({"rank": [0, 0], "op": ["mm", "add"], **{f"value_{at}": [1_000_000_000, 2] for at in range(4)}})
+    lines = text_of(table, width=40).splitlines()
+    assert [line.split() for line in lines if "mm" in line] == [
+        ["1", "mm", "0", "1,000,000,000"],
+        ["1", "mm", "1,000,000,000", "1,000,000,000"],
+        ["1", "mm", "1,000,000,000"],
+    ]
+
+
+def test_long_text_that_all_rows_share_follows_the_table_complete() -> None:
+    reason = "no link between the ranks is recorded, so that the path stays on the rank that ends last"
+    table = pa.table({"op": ["mm", "add"], "reason": [reason] * 2})
+    lines = text_of(table, width=60).splitlines()
+    assert lines[:5] == ["op", "───", "mm", "add", ""]
+    assert " ".join(lines[5:]) == f"reason: {reason}"
+    assert max(map(len, lines)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.4709, "47.09 %"), (1.0, "100.0 %"), (0.0, "0 %"), (-0.00001, "-0.001000 %")]
+)
+def test_shares_are_in_percent(ratio: float, text: str) -> None:
+    assert text_of(pa.table({"of_window_ratio": [ratio]})).splitlines()[-1].strip() == text

@@ -8,6 +8,10 @@
 -- /// query
 -- title = "GPU time breakdown, as defined by HTA"
 -- needs = ["kernels", "memcpys", "memsets"]
+-- show = [
+--     "run", "rank", "idle_ns", "compute_ns", "non_compute_ns",
+--     "idle_percent", "compute_percent", "non_compute_percent",
+-- ]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "include_last_profiler_step", "linked_only", "doubles"]

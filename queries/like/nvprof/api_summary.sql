@@ -5,6 +5,7 @@
 -- /// query
 -- title = "API calls, as nvprof sums them up"
 -- needs = ["api_calls"]
+-- show = ["run", "rank", "time_percent", "time_ns", "calls", "avg_ns", "max_ns", "name"]
 -- chart = { kind = "bars", x = "name", y = ["time_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

@@ -6,6 +6,7 @@
 -- /// query
 -- title = "GPU activities, as nvprof sums them up"
 -- needs = ["kernels", "memcpys", "memsets"]
+-- show = ["run", "rank", "time_percent", "time_ns", "calls", "avg_ns", "max_ns", "name"]
 -- chart = { kind = "bars", x = "name", y = ["time_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Memory copy throughput, as defined by nvprof"
 -- needs = ["memcpys"]
+-- show = ["run", "rank", "name", "copies", "size_bytes", "time_ns", "avg_gib_per_s", "overall_gib_per_s"]
 -- chart = { kind = "bars", x = "name", y = ["avg_gib_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

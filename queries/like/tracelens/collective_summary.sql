@@ -8,6 +8,10 @@
 -- /// query
 -- title = "Collective bandwidth, as defined by TraceLens"
 -- needs = ["collectives"]
+-- show = [
+--     "run", "collective_name", "dtype", "full_msg_bytes", "count",
+--     "comm_latency_mean_ns", "skew_in_start_mean_ns", "bus_bw_mean_gib_per_s",
+-- ]
 -- chart = { kind = "bars", x = "collective_name", y = ["algo_bw_mean_gib_per_s", "bus_bw_mean_gib_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

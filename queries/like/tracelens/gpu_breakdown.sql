@@ -8,6 +8,10 @@
 -- /// query
 -- title = "GPU time breakdown, as defined by TraceLens"
 -- needs = ["kernels", "memcpys", "memsets"]
+-- show = [
+--     "run", "rank", "total_ns", "computation_ns", "exposed_comm_ns",
+--     "exposed_memcpy_ns", "idle_ns", "idle_percent",
+-- ]
 -- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]

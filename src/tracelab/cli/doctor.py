@@ -53,7 +53,7 @@ class Doctor(click.Command):
 @click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--run", metavar="NAME", help="Only this run.")
-@click.option("--check", "codes", multiple=True, metavar="NAME", help="Only this check; repeatable.")
+@click.option("--check", "codes", multiple=True, metavar="CODE", help="Only findings with this code; repeatable.")
 @click.option("--verify", is_flag=True, help="Read every file and compare it with the hash of ingest; run no check.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option("--show-sql", is_flag=True, help="Print the checks as SQL, and run nothing.")
@@ -66,21 +66,25 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
     """
     from tracelab import doctor
 
-    if selection["verify"] and (selection["codes"] or selection["show_sql"]):
+    codes = selection["codes"]
+    verifies = selection["verify"] or (bool(codes) and doctor.FILE_CHECKS.issuperset(codes))
+    if selection["verify"] and (codes or selection["show_sql"]):
         raise UsageError("--verify runs no check; omit --check and --show-sql")
-    only = doctor.find_checks(selection["codes"])
+    selected = doctor.find_checks(codes) if codes else doctor.checks()
     if selection["show_sql"]:
-        statements = (doctor.render_sql(check, selection["run"]) for check in only or doctor.checks())
+        if without_sql := [code for code in codes if code in doctor.BUILT_IN_CHECKS]:
+            raise UsageError(f"--check {without_sql[0]} has no SQL; omit --show-sql")
+        statements = (doctor.render_sql(check, selection["run"], codes) for check in selected)
         print_exact("\n".join(statements).removesuffix("\n"))
         return
     answer = Output.of(selection["fmt"], selection["output"], force=selection["force"], piped="table")
     with _store(paths, store) as (examined, unread):
-        if selection["verify"]:
-            findings, read = doctor.verify(examined, selection["run"])
+        if verifies:
+            findings, read = doctor.verify(examined, selection["run"], codes)
             scope = f"Read {read.files:,} files of {read.sources:,} sources, {read.size_bytes / 1e6:,.1f} MB: "
             passed = f"{scope}all are as ingest wrote them."
         else:
-            findings = doctor.examine_store(examined, selection["run"], only or None)
+            findings = doctor.examine_store(examined, selection["run"], codes)
             scope, passed = "", "Every check passed: no findings."
     if answer.fmt != "table":
         answer.emit(findings)

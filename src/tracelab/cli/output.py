@@ -32,6 +32,9 @@ class Output:
     fmt: str
     path: Path | None
     force: bool
+    show: tuple[str, ...] | None = None
+    """The columns that a table has, empty for the first ones; None: all."""
+    terminal_rows: int = TERMINAL_ROWS
 
     @classmethod
     def of(cls, fmt: str | None, path: Path | None, *, force: bool, piped: str = "csv") -> "Output":
@@ -61,11 +64,14 @@ class Output:
         from tracelab.output.first_rows import take_first
 
         if self.path is not None:
-            write_atomically(self.path, lambda stream: writers.write(rows, self.fmt, stream), force=self.force)
+            write_atomically(
+                self.path, lambda stream: writers.write(rows, self.fmt, stream, show=self.show), force=self.force
+            )
         elif _is_terminal() and self.fmt == "table":
-            first, has_more = take_first(rows, TERMINAL_ROWS)
+            first, has_more = take_first(rows, self.terminal_rows)
             width = shutil.get_terminal_size().columns
-            writers.write(first, "table", _stdout(), width=width, color=not os.environ.get("NO_COLOR"))
+            color = not os.environ.get("NO_COLOR")
+            writers.write(first, "table", _stdout(), width=width, color=color, show=self.show)
             if has_more:
                 total = f" of {rows.num_rows:,}" if isinstance(rows, pa.Table) else ""
                 summary = f"The first {first.num_rows:,}{total} rows; --format csv or -o FILE writes all rows."
@@ -73,7 +79,8 @@ class Output:
         else:
             columns = os.environ.get("COLUMNS", "").lstrip("0")
             stream = _stdout_for(self.fmt)
-            writers.write(rows, self.fmt, stream, width=int(columns) if columns.isdecimal() else None)
+            piped_width = int(columns) if columns.isdecimal() else None
+            writers.write(rows, self.fmt, stream, width=piped_width, show=self.show)
 
 
 def check_writable(path: Path, *, force: bool) -> None:

@@ -11,14 +11,16 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output, check_writable, write_atomically
-from tracelab.errors import UsageError
+from tracelab.errors import NoDataError, TracelabError, UsageError
 from tracelab.foreign_text import escape_controls, escape_lines, print_exact, print_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tracelab.output import table_view
     from tracelab.query.spec import Param, Query
 
+_MARK = "✓"
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 _EPILOG = """\b
@@ -60,10 +62,8 @@ class QueryGroup(click.Group):
         return name and escape_controls(name), command, rest  # usage lines quote it
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the queries with their titles."""
-        if titles := _titles():
-            with formatter.section("Queries"):
-                formatter.write_dl(titles)
+        """List the queries with their titles, by subject."""
+        _write_subjects(formatter, None)
 
 
 class QueryCommand(click.Command):
@@ -78,7 +78,13 @@ class QueryCommand(click.Command):
             query.name,
             callback=partial(_run, query),
             help=f"{query.title}\n\n{query.prose}",
-            params=[*map(_option, query.params), *_like_option(self.tools), *_query_options(), *_shared_options()],
+            params=[
+                *map(_option, query.params),
+                *_like_option(self.tools),
+                *_selection_options(query),
+                *_query_options(),
+                *_shared_options(),
+            ],
             epilog=_examples(query),
         )
 
@@ -105,6 +111,7 @@ class QueryCommand(click.Command):
                     formatter.write_dl(rows)
 
 
+_SELECTION = ("everything", "columns", "limit", "sort")
 _SHARED = ("store", "fmt", "output", "force", "aligned", "memory_limit", "timeout_s")
 
 
@@ -120,23 +127,29 @@ def _shared_options() -> list[click.Parameter]:
     subcommand_metavar="[NAME|FILE.sql] [PARAMETERS]…",
 )
 @click.pass_context
-def command(ctx: click.Context, /, fmt: str | None, output: Path | None, *, force: bool, **_inherited: object) -> None:
-    """Run a query of the library or of an .sql file; without arguments, list the queries.
+def command(ctx: click.Context, /, fmt: str | None, output: Path | None, *, force: bool, **inherited: Any) -> None:  # noqa: ANN401  options have all types
+    """Run a query of the library or of an .sql file; without arguments, list the queries by subject.
+
+    The list marks those that the store has data for.
 
     `tracelab query NAME --help` describes a row of the answer, its columns and the parameters. A terminal shows the
-    first 500 rows; files and pipes get all rows.
+    first 500 rows and at most eight columns; --all shows all columns. Files and pipes get all rows, and data formats
+    all columns.
     """
     if ctx.invoked_subcommand is not None:
         return
     import pyarrow as pa
 
     answer = Output.of(fmt, output, force=force)
+    answerable, note = _find_answerable(inherited["store"])
     if answer.fmt == "table" and answer.path is None:
         formatter = click.HelpFormatter(max_width=120)
-        formatter.write_dl(_titles() or [("", "the library is empty")])
-        print_lines(formatter.getvalue().rstrip())
+        _write_subjects(formatter, answerable)
+        print_lines(f"{formatter.getvalue().strip()}\n\n{note}")
     else:
-        answer.emit(pa.Table.from_pylist(_list_rows()))
+        columns: dict[str, pa.DataType] = dict.fromkeys(("query", "title", "like", "subject"), pa.string())
+        columns["can_answer"] = pa.bool_()
+        answer.emit(pa.Table.from_pylist(_list_rows(answerable), schema=pa.schema(columns)))
 
 
 def _query_options() -> list[click.Parameter]:
@@ -155,11 +168,25 @@ def _query_options() -> list[click.Parameter]:
     ]
 
 
+def _selection_options(query: "Query") -> list[click.Parameter]:
+    """Return the options that choose rows and columns; a parameter of the query with such a name replaces one."""
+    own = {param.name for param in query.params}
+    selection: list[click.Option] = [
+        click.Option(["--all", "everything"], is_flag=True, help="Every column in a table, also those without values."),
+        click.Option(["--columns"], metavar="A,B,…", help="Exactly these columns, in this order."),
+        click.Option(["--sort"], metavar="COLUMN", help="Sort by a column; --sort=-COLUMN: largest first."),
+        click.Option(["--limit"], type=click.IntRange(min=0), metavar="N", help="Only the first N rows."),
+    ]
+    return [option for option in selection if option.opts[0].removeprefix("--") not in own]
+
+
 def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
     """Run one query; `values` are its parameters and the shared options."""
     inherited = click.get_current_context().parent
     values.pop("like", None)  # it chose the query
     given = {name: values.pop(name) for name in (*_SHARED, "plot", "show_sql")}
+    own = {param.name for param in query.params}
+    given |= {name: None if name in own else values.pop(name, None) for name in _SELECTION}
     for name in _SHARED:  # `query --format json NAME` means the same
         if given[name] is None or given[name] is False:
             given[name] = inherited.params.get(name) if inherited else None
@@ -179,6 +206,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     answer = None
     if picture is None or options["fmt"] or options["output"]:
         answer = Output.of(options["fmt"], options["output"], force=force)
+    selection, answer = _select(query, options, answer)
 
     from tracelab.client import Lab
     from tracelab.schema import store_path
@@ -188,22 +216,48 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     if alignment := lab.alignment(values.get("run")):
         lab, notes = replace(lab, aligned=alignment), alignment.notes
     if picture is not None:
-        _draw(lab.run_query(query, values), query, picture, answer, notes, force=force)
+        table = lab.run_query(query, values)
+        if answer is not None:
+            _emit_selected(table, selection, answer)
+        _draw(table, query, picture, notes, force=force)
     elif answer is not None:
         with lab.open_query(query, values) as rows:
-            answer.emit(rows)
+            _emit_selected(rows, selection, answer)
     for note in notes:
         print_lines(note, err=True)
 
 
-def _draw(
-    table: "pa.Table", query: "Query", picture: Path, answer: Output | None, notes: list[str], *, force: bool
-) -> None:
-    """Write the rows, where they are wanted too, and then the picture with the notes in its caption."""
+def _select(
+    query: "Query", options: dict[str, Any], answer: Output | None
+) -> "tuple[table_view.Selection, Output | None]":
+    """Return the requested rows and columns, and the output with the columns that a table has."""
+    from tracelab.output import table_view
+
+    columns = tuple(name.strip() for name in (options["columns"] or "").split(",") if name.strip())
+    if options["everything"] and columns:
+        raise UsageError("--all and --columns were given; use one of them")
+    if answer is None:
+        if any(options[name] not in (None, False) for name in _SELECTION):
+            raise UsageError("--plot draws the whole answer; add --format or -o FILE to write the selected rows")
+        return table_view.Selection(), None
+    selection = table_view.Selection(columns, options["sort"], options["limit"])
+    if options["limit"] is not None:
+        answer = replace(answer, terminal_rows=options["limit"])
+    return selection, replace(answer, show=None if options["everything"] or columns else query.show)
+
+
+def _emit_selected(rows: "pa.Table | pa.RecordBatchReader", selection: "table_view.Selection", answer: Output) -> None:
+    """Write the selected rows; print how many there are if that is more."""
+    selected, total = selection.apply(rows)
+    answer.emit(selected)
+    if total is not None and selection.limit is not None and total > selection.limit:
+        print_lines(f"The first {selection.limit:,} of {total:,} rows.", err=True)
+
+
+def _draw(table: "pa.Table", query: "Query", picture: Path, notes: list[str], *, force: bool) -> None:
+    """Write the picture, with the notes in its caption."""
     from tracelab import plot
 
-    if answer is not None:
-        answer.emit(table)
     figure = plot.picture(table, query, notes)
     draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
     write_atomically(picture, draw, force=force)
@@ -254,18 +308,48 @@ def _option(param: "Param") -> click.Option:
     )
 
 
-def _titles() -> list[tuple[str, str]]:
+def _find_answerable(store: Path | None) -> tuple[set[str] | None, str]:
+    """Return the queries that the store can answer, None if it cannot be read, and a sentence about them."""
+    from tracelab.client import Lab
+    from tracelab.query import library
+    from tracelab.schema import store_path
+
+    path = store_path(store)
+    try:
+        answerable = Lab(path).answerable_queries()
+    except NoDataError:
+        return None, f"No query is marked: there is no store at {path}; ingest traces, or name one with --store."
+    except TracelabError as error:
+        return None, f"No query is marked: {error}"
+    return answerable, f"{_MARK} {path} has data for {len(answerable)} of {len(library.library())} queries."
+
+
+def _write_subjects(formatter: click.HelpFormatter, answerable: set[str] | None) -> None:
+    """Write the queries with their titles under their subjects, each that can be answered with a mark."""
     from tracelab.query import library
 
-    return [(name, library.title_with_tools(name)) for name in library.library()]
+    widest = max(map(len, library.library()), default=0)
+    for title, queries in library.by_subject().items():
+        with formatter.section(title):
+            rows = [(f"{each.name:<{widest}}", library.title_with_tools(each.name)) for each in queries]
+            if answerable is not None:
+                rows = [(f"{_MARK if name.strip() in answerable else ' '} {name}", title) for name, title in rows]
+            formatter.write_dl(rows, col_max=widest + len(_MARK) + 3)
 
 
-def _list_rows() -> list[dict[str, str | None]]:
+def _list_rows(answerable: set[str] | None) -> list[dict[str, str | bool | None]]:
     from tracelab.query import library
+    from tracelab.query.report_rules import SECTION_TITLES
 
     tools = library.variants()
     return [
-        {"query": name, "title": each.title, "like": ", ".join(tools.get(name, ())) or None}
+        {
+            "query": name,
+            "title": each.title,
+            "like": ", ".join(tools.get(name, ())) or None,
+            "subject": SECTION_TITLES[each.subject] if each.subject else None,
+            "can_answer": None if answerable is None else name in answerable,
+        }
         for name, each in library.library().items()
     ]
 

@@ -28,7 +28,7 @@ from tracelab.ingest import run_grouping
 from tracelab.ingest.discovery import Candidate, Refused, expand_paths, hash_source, probe_source, stamp_file
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
-from tracelab.readers.diagnostics import Diagnostic, DiagnosticCounts, Messages, build_diagnostics
+from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
 from tracelab.store import commit as stores
 from tracelab.store.verification import FileProblem, check_source
@@ -76,13 +76,6 @@ class Report:
         return 3 if statuses <= {"not_profiler_data"} else 0
 
 
-_GROUPING_MESSAGES: Messages = {
-    "rank_recorded_again": (
-        "warning",
-        "{sample} holds another recording of this rank at the same time; this one is a run of its own.",
-        "Remove the recording that you do not need from the folder.",
-    ),
-}
 _DISK_LIMITS = {
     errno.ENOSPC: "its disk is full; free space",
     errno.EDQUOT: "the quota of its disk is used up; free space",
@@ -320,7 +313,7 @@ def _diagnose_grouping(item: RunAssignment) -> tuple[Diagnostic, ...]:
     counts = DiagnosticCounts()
     if item.repeats:
         counts.note("rank_recorded_again", item.repeats)
-    return build_diagnostics(counts, _GROUPING_MESSAGES)
+    return build_diagnostics(counts, GROUPING_MESSAGES)
 
 
 def _check_result(result: ReadResult) -> None:

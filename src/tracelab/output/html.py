@@ -1,5 +1,6 @@
 """Render a table as HTML for a notebook: readable units, exact values on hover, escaped names."""
 
+from collections.abc import Sequence
 from html import escape
 
 import pyarrow as pa
@@ -29,8 +30,10 @@ _STYLE = """<style>
 </style>"""
 
 
-def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS) -> str:
-    """Render the table, or its first rows with a caption on their number."""
+def table_html(
+    table: pa.Table, title: str | None = None, *, most_rows: int = MOST_ROWS, notes: Sequence[str] = ()
+) -> str:
+    """Render the table, or its first rows with a caption on their number, and the notes below it."""
     listed = table.slice(0, most_rows)
     columns = [_html_column(field, listed.column(index)) for index, field in enumerate(table.schema)]
     heads = "".join(
@@ -39,9 +42,10 @@ def table_html(table: pa.Table, title: str | None = None, *, most_rows: int = MO
     )
     rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
     caption = escape(" · ".join(part for part in (title, _row_count_note(table.num_rows, listed.num_rows)) if part))
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return (
         f'{_STYLE}\n<div class="tracelab"><table>\n<caption>{caption}</caption>\n'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>{below}</div>"
     )
 
 

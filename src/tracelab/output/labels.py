@@ -9,6 +9,9 @@ from rich.cells import cell_len
 _BEHIND_ARGUMENTS = re.compile(r"\s*($|const\b|\[|::)")
 """Text that may follow the arguments of a C++ function; other text with a bracket is not a C++ name and stays whole."""
 _BETWEEN_WORDS = re.compile(r"[\s,;/·_-]+")
+IDENTITY = ("run", "before", "after", "rank", "device")
+"""Columns that identify what a row is about."""
+
 NO_NAME = "(no name)"
 """Label for an empty name."""
 

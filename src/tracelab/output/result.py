@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     import polars
 
 _ROWS_OF_TEXT = 20
+_ALL_COLUMNS_HINT = ".column_names lists all"
 
 
 class Result:
     """The rows of a query. Column names end in their units: `dur_ns`, `size_bytes`, `idle_ratio`.
 
     `.pl()`, `.df()` and `.arrow()` return exact values, integers as 64-bit integers even beside NULL. The object
-    prints as a table with readable units, and is an Arrow stream: `duckdb.from_arrow(result)`,
-    `polars.DataFrame(result)`, `pyarrow.table(result)`.
+    prints as a table with readable units and the columns that matter, and is an Arrow stream:
+    `duckdb.from_arrow(result)`, `polars.DataFrame(result)`, `pyarrow.table(result)`.
 
     """
 
-    def __init__(self, table: pa.Table, title: str = "") -> None:
+    def __init__(self, table: pa.Table, title: str = "", show: tuple[str, ...] | None = None) -> None:
         self.title = title
+        self._show = show
         self._table = table
 
     def arrow(self) -> pa.Table:
@@ -85,9 +87,15 @@ class Result:
 
     def __repr__(self) -> str:
         first = self._table.slice(0, _ROWS_OF_TEXT)
+        from tracelab.output.table_view import view_lines
         from tracelab.output.text_table import table_lines
 
-        lines = list(table_lines(first, width=shutil.get_terminal_size((120, 24)).columns))
+        width = shutil.get_terminal_size((120, 24)).columns
+        lines = list(
+            table_lines(first, width=width)
+            if self._show is None
+            else view_lines(first, self._show, width=width, hint=_ALL_COLUMNS_HINT)
+        )
         if first.num_rows < self._table.num_rows:
             lines.append(f"({first.num_rows} of {self._table.num_rows:,} rows)")
         return "\n".join(lines)
@@ -95,7 +103,12 @@ class Result:
     def _repr_html_(self) -> str:
         from tracelab.output.html import table_html
 
-        return table_html(self._table, self.title)
+        if self._show is None:
+            return table_html(self._table, self.title)
+        from tracelab.output.table_view import reduce_columns
+
+        reduced, notes = reduce_columns(self._table, self._show, _ALL_COLUMNS_HINT)
+        return table_html(reduced, self.title, notes=notes)
 
 
 class Titles(dict[str, str]):

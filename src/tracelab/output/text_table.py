@@ -1,40 +1,66 @@
 """Lay out a table for a terminal: fitted to a width, with units and shortened names; values are rounded."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import NO_NAME, shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
-from tracelab.output.units import Quantity, column_quantity, format_scaled, format_significant
+from tracelab.output.units import Quantity, column_quantity, format_percent, format_scaled, format_significant
 
 _GAP = "  "
 _NARROWEST_TEXT = 16
+_NAMES = frozenset(("kernel", "name"))
+_LONG = 48
+"""Text that is wider, and the same in all rows, is written once below the table."""
 
 
 def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> Iterator[str]:
     """Yield the lines of a table, none wider than `width` (None: no limit).
 
     Long text is shortened in its middle. A single row that does not fit prints one value per line; several rows are
-    split into blocks of columns, each with the row's number.
-
+    split into blocks of columns, each with the row's number and the column that identifies the row. Long text that is
+    the same in all rows follows the table, complete.
     """
     if table.column_names == ["explain_key", "explain_value"]:  # a drawing: shortening would break it
         for plan in table.column(1).to_pylist():
             yield from (escape_controls(line) for line in str(plan).splitlines())
         return
     columns = [_column(field, table.column(index)) for index, field in enumerate(table.schema)]
+    shared = _long_shared_texts(columns, table.num_rows, width)
+    columns = [column for column in columns if column not in shared]
     fitted = columns if width is None else _fit_columns(columns, width)
     if width is None or _width(fitted) <= width:
         yield from _grid(fitted, color=color)
     elif table.num_rows == 1:
         yield from _records(columns, width, color=color)
     else:
-        yield from _blocks([_narrow(column, width // 2) for column in columns], table.num_rows, width, color=color)
+        yield from _blocks(columns, table.num_rows, width, color=color)
+    for column in shared:
+        yield ""
+        yield from wrap_text(f"{column.heading[0]}: {column.cells[0]}", width)
+
+
+def wrap_text(text: str, width: int | None) -> list[str]:
+    """Break a text into lines of at most `width` terminal cells (None: one line), at spaces where there are some."""
+    if width is None:
+        return [text]
+    lines = textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [piece for line in lines for piece in (chop_cells(line, width) if cell_len(line) > width else [line])]
+
+
+def _long_shared_texts(columns: "Sequence[_Column]", rows: int, width: int | None) -> "list[_Column]":
+    """Return the columns of long text, not names, that all rows share; of a single row only where it does not fit."""
+    if rows == 0 or (rows == 1 and (width is None or _width(columns) <= width)):
+        return []
+    texts = [column for column in columns if not column.right and column.heading[0] not in _NAMES]
+    shared = [column for column in texts if column.width > _LONG and len(set(column.cells)) == 1]
+    return shared if len(shared) < len(columns) else []
 
 
 class _Column:
@@ -54,7 +80,7 @@ def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
 def format_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """Format a column's values with units, in one line each; NULL for a missing one."""
     if not is_numeric(field.type):
-        empty = NO_NAME if field.name in {"kernel", "name"} else ""
+        empty = NO_NAME if field.name in _NAMES else ""
         return ["NULL" if value is None else escape_controls(exact_text(value)) or empty for value in to_plain(values)]
     quantity = column_quantity(field.name)
     return ["NULL" if value is None else _format_number(value, quantity) for value in values.to_pylist()]
@@ -67,10 +93,10 @@ def _format_number(value: float | Decimal, quantity: Quantity) -> str:
         return str(value)
     if quantity in {Quantity.DURATION, Quantity.BYTES}:
         return format_scaled(value, quantity)
+    if quantity is Quantity.RATIO:
+        return format_percent(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if quantity is Quantity.RATIO and (value == 0 or abs(value) >= 1e-4):  # noqa: PLR2004  four decimals show it
-        return f"{value:.4f}"
     return format_significant(value)
 
 
@@ -145,15 +171,29 @@ def _records(columns: Sequence[_Column], width: int, *, color: bool) -> Iterator
 
 
 def _blocks(columns: Sequence[_Column], rows: int, width: int, *, color: bool) -> Iterator[str]:
-    number = _Column(["#"], [str(row) for row in range(1, rows + 1)], right=True)
-    block = [number]
+    key = _key_column(columns)
+    first = [_Column(["#"], [str(row) for row in range(1, rows + 1)], right=True)]
+    if key is not None:
+        first.append(_narrow(key, width // 3))
+    room = width - _width(first) - len(_GAP)
+    block = [*first]
     for column in columns:
-        if len(block) > 1 and _width([*block, column]) > width:
+        if column is key:
+            continue
+        narrowed = _narrow(column, min(width // 2, room))
+        if len(block) > len(first) and _width([*block, narrowed]) > width:
             yield from _grid(block, color=color)
             yield ""
-            block = [number]
-        block.append(column)
+            block = [*first]
+        block.append(narrowed)
     yield from _grid(block, color=color)
+
+
+def _key_column(columns: Sequence[_Column]) -> _Column | None:
+    """Return the text column that identifies a row: the first of those with most different values, if there are two."""
+    texts = [column for column in columns if not column.right]
+    key = max(texts, key=lambda column: len(set(column.cells)), default=None)
+    return key if key is not None and len(set(key.cells)) > 1 else None
 
 
 _BOLD = "1"

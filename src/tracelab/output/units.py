@@ -89,6 +89,11 @@ def format_significant(value: float, *, digits: int = 4) -> str:
     return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
 
 
+def format_percent(ratio: float) -> str:
+    """Format a ratio as a percentage: 24.35 %."""
+    return f"{format_significant(100 * ratio)} %"
+
+
 def column_unit(column: str) -> str | None:
     """Return the unit suffix of a column name as a symbol."""
     return next((symbol for ending, symbol in _RATES.items() if column.lower().endswith(ending)), None)

@@ -33,16 +33,22 @@ def write(
     *,
     width: int | None = None,
     color: bool = False,
+    show: Sequence[str] | None = None,
 ) -> None:
-    """Write the rows in one of `FORMATS`; `width` and `color` apply to the table format only.
+    """Write the rows in one of `FORMATS`; `width`, `color` and `show` apply to the table format only.
 
+    With `show` a table has only the columns that matter, these or by default the first, and notes on the others.
     All formats but the table are written batch by batch, so that memory does not grow with the rows of a reader.
     """
     if fmt == "table":
+        from tracelab.output.table_view import view_lines
         from tracelab.output.text_table import table_lines
 
         table = rows if isinstance(rows, pa.Table) else rows.read_all()
-        for line in table_lines(table, width=width, color=color):
+        lines = table_lines(table, width=width, color=color)
+        if show is not None:
+            lines = view_lines(table, show, width=width, color=color)
+        for line in lines:
             stream.write(line.encode() + b"\n")
         return
     schema = _distinct_names(rows.schema)

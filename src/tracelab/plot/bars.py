@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from tracelab.output.labels import IDENTITY
 from tracelab.output.units import Quantity, column_quantity, format_significant
 from tracelab.plot.axis import Axis, as_length, fit_axis, group_by_unit, is_additive, is_finite, sum_known
 from tracelab.plot.labels import (
-    IDENTITY,
     column_words,
     drawable,
     identifying_columns,

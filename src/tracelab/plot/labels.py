@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.font_manager import findfont, get_font
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import NO_NAME, shorten, shorten_distinctly, strip_signature
+from tracelab.output.labels import IDENTITY, NO_NAME, shorten, shorten_distinctly, strip_signature
 from tracelab.output.units import column_from_title, spell_column
 from tracelab.plot.style import STYLE
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER
@@ -19,7 +19,6 @@ from tracelab.query.spec import Chart, Query
 
 Row = dict[str, Any]
 
-IDENTITY = ("run", "before", "after", "rank", "device")
 LABEL_CELLS = 44
 _JOINT_CELLS = 58
 """Width of a label made of several names: enough to recognize each."""

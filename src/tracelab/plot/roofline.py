@@ -12,9 +12,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tracelab.errors import NoDataError
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import NO_NAME, shorten, strip_signature
+from tracelab.output.labels import IDENTITY, NO_NAME, shorten, strip_signature
 from tracelab.plot.label_placement import Label, place
-from tracelab.plot.labels import IDENTITY, drawable, join_values, omission_note, varying_columns
+from tracelab.plot.labels import drawable, join_values, omission_note, varying_columns
 from tracelab.plot.roofs import DASHED, INK, TERA, View, draw_ridges, draw_roofs, find_roofs, fit_view, is_positive
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import shorten, shorten_distinctly
-from tracelab.plot.labels import IDENTITY, LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
+from tracelab.output.labels import IDENTITY, shorten, shorten_distinctly
+from tracelab.plot.labels import LABEL_CELLS, drawable, join_values, omission_note, pluralize, varying_columns
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]

@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -86,6 +86,19 @@ def bind(query: Query, values: Mapping[str, Value]) -> dict[str, Value]:
         if name not in params:
             raise UsageError(f"{query.name} has no parameter {name!r}; it has {', '.join(params) or 'none'}")
     return {name: _typed(query, param, values.get(name)) for name, param in params.items()}
+
+
+def answerable(con: duckdb.DuckDBPyConnection, queries: Iterable[Query]) -> set[str]:
+    """Return the names of the queries that the store can answer: by the tables with rows, and the number of runs."""
+    runs = len(stored_runs(con))
+    listed = list(queries)
+    tables = sorted({table for query in listed for table in query.needs})
+    filled = {table for table in tables if con.execute(f"select 1 from {table} limit 1").fetchall()}
+    return {
+        query.name
+        for query in listed
+        if (not query.needs or filled & set(query.needs)) and len(_run_params(query)) <= runs
+    }
 
 
 def capture_hints(tables: Sequence[str]) -> str:

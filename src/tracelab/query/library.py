@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tracelab.errors import UsageError
+from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query, parse
 from tracelab.resources import QUERIES
 
@@ -38,6 +39,15 @@ def title_with_tools(name: str) -> str:
     """The title of a query of the library, and the tools that define it too."""
     tools = variants().get(name)
     return library()[name].title + (f"; --like {', '.join(tools)}" if tools else "")
+
+
+def by_subject() -> dict[str, list[Query]]:
+    """The queries by the title of their subject, in the order of the report; those without one come last."""
+    grouped = {
+        title: [each for each in library().values() if each.subject == subject]
+        for subject, title in (*SECTION_TITLES.items(), (None, "Others"))
+    }
+    return {title: queries for title, queries in grouped.items() if queries}
 
 
 def is_shipped(query: Query) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_close
-from tracelab.query.report_rules import Report, parse_report
+from tracelab.query.report_rules import SECTION_TITLES, Report, parse_report
 from tracelab.resources import QUERIES
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
@@ -31,7 +31,10 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "number": (int, float),
     "flag": (bool,),
 }
-_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report"}
+MOST_SHOWN = 8
+"""At most so many columns of an answer are in a table, unless others are requested."""
+
+_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject"}
 _COMMON = "common"
 """In [params] and [columns] `common = ["run", …]` inserts entries of common.toml, and `name = "common"` inserts one."""
 
@@ -100,6 +103,10 @@ class Query:
     report: Report | None = None
     sql_line: int = 1
     """The line of the file that the SQL begins on."""
+    show: tuple[str, ...] = ()
+    """The columns that a table has, of those of the answer; none: a table chooses."""
+    subject: str | None = None
+    """What the query is about: a section of the report, of SECTION_TITLES."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +181,7 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
             raise _HeaderError("needs", f"needs names {table!r}, which is not a table; `tracelab schema` lists them")
     params = _params(fields.get("params", {}))
     _check_params_used(path, params, file)
+    report = _report(fields["report"], columns) if "report" in fields else None
     return Query(
         name=path.stem,
         path=path,
@@ -185,8 +193,10 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
         columns=columns,
         sql=file.sql,
         like=_like(fields.get("like", {})),
-        report=_report(fields["report"], columns) if "report" in fields else None,
+        report=report,
         sql_line=file.sql_line,
+        show=_show(fields.get("show", []), columns),
+        subject=_subject(fields.get("subject"), report),
     )
 
 
@@ -294,6 +304,26 @@ def _like(entry: object) -> dict[str, str]:
     if not isinstance(entry, dict) or not all(isinstance(name, str) for name in entry.values()):
         raise _HeaderError("like", 'like needs a table of tools and queries, as { nsys = "kernel_summary" }')
     return entry
+
+
+def _show(entry: object, columns: Mapping[str, str]) -> tuple[str, ...]:
+    if not isinstance(entry, list) or len(entry) > MOST_SHOWN or len(set(map(str, entry))) < len(entry):
+        raise _HeaderError("show", f"show needs a list of at most {MOST_SHOWN} different columns")
+    for name in entry:
+        if name not in columns:
+            hint = suggest_close("", str(name), columns)
+            raise _HeaderError("show", f"show names {name!r}, which is not a column of the query{hint}")
+    return tuple(entry)
+
+
+def _subject(entry: object, report: Report | None) -> str | None:
+    if entry is None:
+        return None if report is None else report.section
+    if report is not None:
+        raise _HeaderError("subject", "a query with [report] has its section as subject; omit subject")
+    if entry not in SECTION_TITLES:
+        raise _HeaderError("subject", f"subject needs one of {', '.join(SECTION_TITLES)}")
+    return str(entry)
 
 
 def _report(entry: object, columns: Mapping[str, str]) -> Report:

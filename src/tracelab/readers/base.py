@@ -1,14 +1,16 @@
 """The contract of a reader, and the list of all readers."""
 
 import importlib
+import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tracelab.errors import ReaderBugError
-from tracelab.readers.diagnostics import Diagnostic
+from tracelab.readers.diagnostics import COMMON_MESSAGES, GROUPING_MESSAGES, Diagnostic
 
 if TYPE_CHECKING:
     from tracelab.store.writer import Sink
@@ -145,6 +147,22 @@ def iterate_folder_readers() -> Iterator[FolderReader]:
 def list_source_files(path: Path) -> list[Path]:
     """Return the files of a source: itself, or those in its folder, by name."""
     return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+
+
+def diagnostic_codes() -> frozenset[str]:
+    """Return every code that a row of `diagnostics` can have, of all readers and of ingest."""
+    codes = {*COMMON_MESSAGES, *GROUPING_MESSAGES}
+    for entry in READERS:
+        module = _find_messages(f"tracelab.readers.{entry.package}")
+        codes |= {*getattr(module, "MESSAGES", ()), *getattr(module, "CODES_WITHOUT_MESSAGE", ())}
+    return frozenset(codes)
+
+
+def _find_messages(package: str) -> ModuleType:
+    """Return the module of a reader's messages: of a package its `diagnostics`, else the reader itself."""
+    reader = importlib.import_module(package)
+    is_apart = hasattr(reader, "__path__") and importlib.util.find_spec(f"{package}.diagnostics") is not None
+    return importlib.import_module(f"{package}.diagnostics") if is_apart else reader
 
 
 def _import(entry: ReaderEntry) -> Reader:

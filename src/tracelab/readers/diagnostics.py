@@ -50,6 +50,15 @@ COMMON_MESSAGES: Messages = {
 }
 """Codes that files of any format can have."""
 
+GROUPING_MESSAGES: Messages = {
+    "rank_recorded_again": (
+        "warning",
+        "{sample} holds another recording of this rank at the same time; this one is a run of its own.",
+        "Remove the recording that you do not need from the folder.",
+    ),
+}
+"""Codes of ingest itself, which groups files into runs."""
+
 
 @dataclass(frozen=True)
 class Diagnostic:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import shorten
+from tracelab.output.labels import IDENTITY, shorten
 from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
-from tracelab.output.units import Quantity, column_unit, format_scaled
-from tracelab.plot.labels import IDENTITY, LABEL_CELLS, varying_columns
+from tracelab.output.units import Quantity, column_unit, format_percent, format_scaled
+from tracelab.plot.labels import LABEL_CELLS, varying_columns
 from tracelab.query.report_rules import CLAUSE, LEAST_SHARE, PLACEHOLDER, WHERE, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import escape_text, render_prose, render_value
-from tracelab.report.table import format_percent
 from tracelab.report.windows import ensure_windows
 
 SHARE = "\x1bshare "  # no column has this name

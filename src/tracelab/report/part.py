@@ -3,7 +3,7 @@
 import json
 from html import escape
 
-from tracelab.plot.labels import IDENTITY
+from tracelab.output.labels import IDENTITY
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession
 from tracelab.report.charts.chart import build_chart

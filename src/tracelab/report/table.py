@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls, escape_lines
-from tracelab.output.labels import shorten
+from tracelab.output.labels import IDENTITY, shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
-from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit, format_significant
-from tracelab.plot.labels import IDENTITY
+from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.report.html import escape_text
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
@@ -67,11 +66,8 @@ def _render_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> lis
     """Render the cells of a column, without the optional end tags."""
     if is_numeric(field.type):
         unit = _UNITS.get(column_quantity(column_from_title(field.name)), "") or column_unit(field.name) or ""
-        is_ratio = column_quantity(field.name) is Quantity.RATIO
         return [
-            "<td class=u>–"
-            if value is None
-            else _number_cell(format_percent(value) if is_ratio else text, exact_text(value), unit)
+            "<td class=u>–" if value is None else _number_cell(text, exact_text(value), unit)
             for value, text in zip(to_plain(values), format_cells(field, values), strict=True)
         ]
     return [_text_cell(value, text) for value, text in zip(to_plain(values), format_cells(field, values), strict=True)]
@@ -82,11 +78,6 @@ def _number_cell(text: str, exact: str, unit: str) -> str:
     if not is_share and text.split(" ", maxsplit=1)[0].replace(",", "") == exact:
         return f"<td>{text}"
     return f'<td title="{exact} {unit}">{text}' if unit and not is_share else f"<td title={exact}>{text}"
-
-
-def format_percent(ratio: float) -> str:
-    """Format a ratio as a percentage: 24.35 %."""
-    return f"{format_significant(100 * ratio)} %"
 
 
 def _text_cell(value: object, text: str) -> str:

@@ -9,6 +9,11 @@ _PERMISSION = (
 )
 _KERNELS = "Check ncu's filters (--kernel-name, --launch-skip, --profile-from-start) and at --target-processes all."
 
+RULE_CODE = "ncu_rule"
+"""The code of each result of a rule of ncu, which has a message of its own."""
+
+CODES_WITHOUT_MESSAGE = (RULE_CODE,)
+
 MESSAGES: Messages = {
     "cut_off": (
         "error",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tracelab.readers.diagnostics import Diagnostic, DiagnosticCounts
+from tracelab.readers.ncu.diagnostics import RULE_CODE
 from tracelab.readers.ncu.metric_rows import Launch
 
 _MAX_MESSAGES = 10_000  # a report of a whole training run repeats the same advice some hundred thousand times
@@ -36,7 +37,7 @@ class AdviceList:
             self.diagnostics.note("advice_beyond_limit")
             return
         severity = "warning" if advice.kind.upper() in _WARNINGS else "info"
-        self.messages.append(Diagnostic(severity, "ncu_rule", 1, _format_advice(advice)))
+        self.messages.append(Diagnostic(severity, RULE_CODE, 1, _format_advice(advice)))
 
 
 def _format_advice(advice: Advice) -> str:

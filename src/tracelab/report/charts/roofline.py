@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tracelab.plot.labels import IDENTITY, join_values, varying_columns
+from tracelab.output.labels import IDENTITY
+from tracelab.plot.labels import join_values, varying_columns
 from tracelab.plot.roofline import kernel_points
 from tracelab.plot.roofs import Roofs, find_roofs
 from tracelab.query.spec import Chart

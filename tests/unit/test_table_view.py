@@ -1,0 +1,95 @@
+"""Which rows and columns of an answer a table has, and the notes on those it leaves out."""
+
+import pyarrow as pa
+import pytest
+
+from tracelab.errors import UsageError
+from tracelab.output.table_view import Selection, reduce_columns, view_lines
+
+WIDE = pa.table({f"n{at}": [at + 1, at + 2] for at in range(9)} | {"run": ["a", "b"], "rank": [0, 1]})
+OPS = pa.table(
+    {
+        "run": ["a", "a", "a"],
+        "op": ["mm", "add", "copy"],
+        "dur_ns": [2**53 + 1, None, 7],
+        "failed": [0, 0, 0],
+        "stream": pa.array([None, None, None], pa.int64()),
+    }
+)
+
+
+def test_the_columns_of_the_header_are_shown_and_the_others_counted() -> None:
+    table, notes = reduce_columns(WIDE, ("run", "n8", "n0"), "--all shows them")
+    assert table.column_names == ["run", "n8", "n0"]
+    assert notes == ["8 more columns: --all shows them."]
+
+
+def test_without_a_header_identity_and_the_first_others_make_eight() -> None:
+    table, notes = reduce_columns(WIDE, (), "--all shows them")
+    assert table.column_names == ["run", "rank", "n0", "n1", "n2", "n3", "n4", "n5"]
+    assert notes == ["3 more columns: --all shows them."]
+
+
+def test_columns_without_information_move_to_one_note() -> None:
+    table, notes = reduce_columns(OPS, (), "--all shows them")
+    assert table.column_names == ["op", "dur_ns"]
+    assert notes == ["In every row above: run = a, failed = 0, stream = NULL."]
+
+
+def test_a_value_beside_null_and_another_constant_stay() -> None:
+    table = pa.table({"rank": [0, None], "step": [3, 3], "lost": [0, None], "state": ["late", "late"]})
+    assert reduce_columns(table, (), "")[0].column_names == table.column_names
+
+
+@pytest.mark.parametrize("table", [OPS.slice(0, 0), pa.table({"failed": [0, 0]}), pa.table({})])
+def test_a_table_keeps_its_columns_without_rows_and_where_none_would_be_left(table: pa.Table) -> None:
+    assert reduce_columns(table, (), "")[0].column_names == table.column_names
+
+
+def test_notes_follow_the_table() -> None:
+    assert list(view_lines(OPS.slice(2), ("op", "dur_ns", "run"), width=50)) == [
+        "op    dur_ns",
+        "────  ──────",
+        "copy    7 ns",
+        "",
+        "In every row above: run = a.",
+        "2 more columns: --all shows them.",
+    ]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_selection_keeps_values_exact(chunked: bool) -> None:
+    rows = pa.RecordBatchReader.from_batches(OPS.schema, OPS.to_batches(max_chunksize=1)) if chunked else OPS
+    selected, total = Selection(columns=("dur_ns", "op"), sort="-dur_ns", limit=2).apply(rows)
+    assert isinstance(selected, pa.Table)
+    assert (selected.to_pylist(), total) == ([{"dur_ns": 2**53 + 1, "op": "mm"}, {"dur_ns": 7, "op": "copy"}], 3)
+
+
+def test_columns_alone_stay_a_stream_and_a_limit_counts_all_rows() -> None:
+    reader = pa.RecordBatchReader.from_batches(OPS.schema, OPS.to_batches(max_chunksize=1))
+    selected, total = Selection(columns=("op",)).apply(reader)
+    assert isinstance(selected, pa.RecordBatchReader)
+    assert (selected.read_all().to_pydict(), total) == ({"op": ["mm", "add", "copy"]}, None)
+    first, total = Selection(limit=1).apply(
+        pa.RecordBatchReader.from_batches(OPS.schema, OPS.to_batches(max_chunksize=2))
+    )
+    assert isinstance(first, pa.Table)
+    assert (first.column("op").to_pylist(), total) == (["mm"], 3)
+
+
+@pytest.mark.parametrize("order", [("dur_ns", ["copy", "mm", "add"]), ("-dur_ns", ["mm", "copy", "add"])])
+def test_null_is_last_in_both_orders(order: tuple[str, list[str]]) -> None:
+    rows, _ = Selection(sort=order[0]).apply(OPS)
+    assert isinstance(rows, pa.Table)
+    assert rows.column("op").to_pylist() == order[1]
+
+
+@pytest.mark.parametrize("selection", [Selection(columns=("opp",)), Selection(sort="opp"), Selection(sort="-opp")])
+def test_an_unknown_column_is_refused_with_the_list(selection: Selection) -> None:
+    with pytest.raises(UsageError, match=r"no column 'opp' \(did you mean 'op'\?\); the answer has run, op, dur_ns"):
+        selection.apply(OPS)
+
+
+def test_a_column_of_lists_has_no_order() -> None:
+    with pytest.raises(UsageError, match="column 'tags' has no order"):
+        Selection(sort="tags").apply(pa.table({"tags": [["a"], ["b"]]}))
