@@ -72,6 +72,7 @@ def test_what_the_fuzzer_begins_with_raises_nothing(target):
         506000022745,
         507000007437,
         507000008916,
+        509000010244,
     ],
 )
 def test_damaged_traces_that_long_runs_of_the_fuzzer_found_lose_no_event_uncounted(seed: int, tmp_path: Path) -> None:

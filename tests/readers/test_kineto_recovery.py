@@ -89,6 +89,7 @@ def test_a_list_without_end_hides_no_events_behind_it(tmp_path: Path) -> None:
         ('{"ph":"X","name"vents":[', (5, 2, 3)),
         ('{"ph":"X","name":"a"b","args":{"kids":[', (2, 1, 1)),
         ('{"ph":"X","name":"a","vents":[', (4, 1, 3)),
+        ('{"ph":"X","name":"a","ph":"X","args":{"kids":[', (3, 1, 2)),
         ('{"ph":"X" "a" 1,"args":{"sizes":[1,{"b":1}}\n,', (4, 1, 3)),
     ],
 )

@@ -368,7 +368,8 @@ class _Recovery:
                 self._skip_events(at, self._end, "event_too_large")
                 return self._make_lost_border(scan, self._count_phases(at, self._end) - 1)
             if self._find_trailer(at, is_certain=True) is None:
-                self._rows.events_skipped += _count_all_phases(self._text[at:]) if scan.may_hold_events else 1
+                events = _count_all_phases(self._text[at:]) if scan.may_hold_events else max(1, scan.own_phases)
+                self._rows.events_skipped += events
                 self.is_cut_off = True
                 return self._end
         self._waste -= scan.position - at
