@@ -37,7 +37,6 @@
 -- [[report.findings]]
 -- when = "name in ('cudaMalloc', 'cudaFree', 'hipMalloc', 'hipFree') and dur_ns > 0.1 * nullif(api_sum_ns, 0)"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns", topics = ["host"], detail = 2 }
 -- text = "[{where}: ]{name} takes {dur_ns of api_sum_ns} of the time in API calls."
 -- advice = "These are calls of start-up, or of an allocator that runs out: profile steps behind the warm-up."
 -- ///

@@ -1,7 +1,7 @@
 -- Communication between processes on the CPU, by gloo, MPI or UCC, and how much of it no computing hides.
 -- A row is one run, rank and kind of collective; `all` is all of them together. A range whose name begins with gloo:, mpi: or
 -- ucc:, or with MPI_, is communication. A rank computes while an op runs on any of its threads that is neither of c10d nor of
--- the autograd engine; exposed is the rest. The waiting for other ranks is included.
+-- the autograd engine, or a kernel on its GPU; exposed is the rest. The waiting for other ranks is included.
 -- /// query
 -- title = "Communication on the CPU"
 -- needs = ["annotations", "ops"]
@@ -17,7 +17,7 @@
 -- dur_ns = "common"
 -- busy_ns = "Time in which one of them runs."
 -- exposed_ns = "Part of busy_ns in which the rank computes nothing."
--- window_ns = "First start to last end of the ops and communication of the rank."
+-- window_ns = "First start to last end of the ops, kernels and communication of the rank."
 -- of_window_ratio = "busy_ns / window_ns."
 -- exposed_ratio = "exposed_ns / window_ns."
 -- [report]
@@ -30,7 +30,7 @@
 -- [[report.findings]]
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
--- cost = { ns = "exposed_ns", adds = true, topics = ["waiting", "transfer"], detail = 1 }
+-- cost = { ns = "exposed_ns", of = "case when collective = 'all' then window_ns end", adds = true, topics = ["waiting", "transfer"], detail = 1 }
 -- text = "[{where}: ]communication by {backend} takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
 -- advice = "Overlap it with the backward pass (DDP's buckets), send less, or look for the rank that enters last."
 -- ///
@@ -59,6 +59,10 @@ computing as (
     from ops
     where name like '%::%' and name not like 'c10d::%' and name not like 'autograd::engine%'
         and run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, null, start_ns, end_ns
+    from kernels
+    where run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
 ),
 within_all as (
     select run, source, rank, device, start_ns, end_ns, null as part from communication

@@ -39,7 +39,7 @@
 -- cost = { ns = "exposed_ns", adds = true, topics = ["waiting", "transfer"], detail = 1 }
 -- next = "collective_summary"
 -- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
--- advice = "The second figure is what overlapping can gain; see below which collective it is, and how much of it is waiting."
+-- advice = "The second figure is what overlapping can gain; collective_summary has the collectives, and how much of them is waiting."
 -- [[report.findings]]
 -- when = "collective = 'broadcast' and busy_ns > 0.05 * nullif(window_ns, 0)"
 -- by = "busy_ns"

@@ -53,7 +53,7 @@
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
 -- by = "exposed_wait_ns"
--- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 1 }
+-- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 2 }
 -- next = "straggler_causes"
 -- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later."
 -- advice = "Ranks that take turns in being late have uneven work or noise; one that is always late has a cause of its own."

@@ -126,11 +126,10 @@ class Lab:
         runs = [] if run is None else [str(run)]
         return alignment.measure(self.store, runs, memory_limit=self.memory_limit, deadline=deadline)
 
-    def summary(self, run: str | None = None) -> "Summaries":
-        """Summarize the store, or one run of it: five figures, and the findings that could save most of its time."""
+    def summary(self, *runs: str) -> "Summaries":
+        """Summarize the store, or some runs of it: five figures, and the findings that could save most of the time."""
         from tracelab.report.summary import summarize, text
 
-        runs = () if run is None else (run,)
         return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned)))
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":

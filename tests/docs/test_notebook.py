@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from tracelab.errors import TracelabError
 from tracelab.output.result import Result
 from tracelab.report.page import Page
 from tracelab.report.summary.text import Summaries
@@ -48,5 +49,5 @@ def test_each_cell_shows_something_in_a_notebook(shown: list[Any]) -> None:
 def test_a_page_is_saved_once(shown: list[Any], tmp_path: Path) -> None:
     shown[-1].save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text("utf-8") == shown[-1]
-    with pytest.raises(FileExistsError):
+    with pytest.raises(TracelabError, match=r"r\.html exists"):
         shown[-1].save(tmp_path / "r.html")

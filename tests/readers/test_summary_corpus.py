@@ -18,11 +18,11 @@ def found(shared_stores: Path) -> dict[str, RunSummary]:
     return {each.run: each for each in summarize(kineto_corpus(shared_stores))}
 
 
-def test_dlrm_leads_with_late_launches_and_names_the_last_rank(found: dict[str, RunSummary]) -> None:
+def test_dlrm_leads_with_late_launches_and_the_waiting_of_its_ranks(found: dict[str, RunSummary]) -> None:
     leads = found["param_dlrm_8ranks"].leads
-    assert [each.query for each in leads[:2]] == ["idle_causes", "straggler_causes"]
-    assert leads[1].rank == 7
-    assert "Its recording begins later" in leads[1].sentence
+    assert [each.query for each in leads[:3]] == ["idle_causes", "stragglers", "straggler_causes"]
+    assert "is waiting for ranks that enter later" in leads[1].sentence
+    assert (leads[2].rank, "CPU side launches work later" in leads[2].sentence) == (7, True)
 
 
 def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:

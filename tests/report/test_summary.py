@@ -14,7 +14,7 @@ from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
-from tracelab.report.summary.leads import Lead, explain, plain_text
+from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import summary_lines
 
@@ -40,6 +40,13 @@ def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:
     cause, symptom = lead("cause", 0.3, 3, "waiting"), lead("symptom", 0.8, 1, "waiting", "transfer")
     other = lead("other", 0.4, 2, "data")
     assert rests(symptom, cause, other) == [("symptom", 0.5), ("other", 0.4), ("cause", 0.3)]
+
+
+def test_findings_together_cost_no_more_than_the_figure_that_they_are_part_of() -> None:
+    late, sent, idle = lead("late", 0.3, 3, "waiting"), lead("sent", 0.1, 2, "transfer"), lead("idle", 0.2, 1, "host")
+    ceilings = [Ceiling(frozenset({"waiting", "transfer"}), 0.2), Ceiling(frozenset({"host"}), 0.5)]
+    limited = limit(explain([late, sent, idle], LEAST), ceilings, LEAST)
+    assert [(each.sentence, round(each.rest, 6)) for each in limited] == [("idle", 0.2), ("late", 0.15), ("sent", 0.05)]
 
 
 def test_causes_of_one_detail_stand_beside_each_other() -> None:
@@ -131,6 +138,14 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     assert known["exposed communication"][0] == pytest.approx(30 / 200)
     assert [(each.query, each.share) for each in found.leads] == [("cpu_communication", pytest.approx(30 / 200))]
     assert found.work == "Self time of ops: aten::mm 100.0 %"
+
+
+def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
+    metrics = [{"launch": 0, "device": 0, "kernel": "k", "metric": "dram__bytes.sum", "value": 7.0}]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernel_metrics": metrics}))
+    assert (found.figures, found.leads) == ((), ())
+    assert found.note.endswith("tracelab query roofline --run r")
+    assert "no GPU" not in found.description
 
 
 def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:

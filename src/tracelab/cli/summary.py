@@ -24,7 +24,7 @@ Examples:
 @click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED])
 @click.argument("names", nargs=-1, metavar="[RUN]…")
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
-@click.option("--all-findings", is_flag=True, help="Also rank findings that cost less than 1 % of the run.")
+@click.option("--all-findings", is_flag=True, help="List all findings, also those that cost less than 1 % of the run.")
 def command(
     names: tuple[str, ...],
     runs: tuple[str, ...],
@@ -36,8 +36,9 @@ def command(
 ) -> None:
     """Print what matters in each run: five figures, and the three findings that could save most of its time.
 
-    Shares are of the windows of all GPUs of the run, and upper bounds: what would be saved if the cause were gone. A
-    symptom that a listed cause explains is not listed again. Of more than three runs each has two lines.
+    Shares are of the windows of all GPUs of the run (of the steps for waiting for data, of the windows of ranks on a
+    CPU), and upper bounds of what the run saves if the cause is gone. A symptom that a listed cause explains is not
+    listed again. Of more than three runs each has two lines.
 
     """
     if names and runs:
@@ -45,7 +46,7 @@ def command(
     answer = Output.of(output["fmt"], output["output"], force=output["force"], piped="table")
     from tracelab.report.summary.rows import summary_rows
     from tracelab.report.summary.summarize import summarize
-    from tracelab.report.summary.text import summary_lines
+    from tracelab.report.summary.text import MOST_LEADS, summary_lines
     from tracelab.schema import store_path
 
     least_share = 0.0 if all_findings else None
@@ -53,4 +54,5 @@ def command(
     if answer.fmt != "table":
         answer.emit(summary_rows(summaries))
     else:
-        emit_lines(answer, lambda width: summary_lines(summaries, width))
+        most = None if all_findings else MOST_LEADS
+        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most))

@@ -55,6 +55,8 @@ class Comparison:
     """Sentences that a reader must know before the figures."""
     notes: tuple[str, ...]
     """Sentences about what limits the comparison."""
+    is_trimmed: bool = True
+    """Whether the first and last step of each recording are left out."""
 
     @property
     def main(self) -> MetricRow:
@@ -122,6 +124,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     matching = _match(source, unit, base, candidate, keys)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
+    is_trimmed = all(each.is_trimmed for each in every)
     names = _metric_names([*base, *candidate], [*sides[0], *sides[1]], mixed_profilers=notes.mixes_profilers(facts))
     for gate in request.gates:
         metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
@@ -132,6 +135,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         noise_runs=noise_series,
         assumed_floor=request.assumed_floor,
         declared=[gate.metric for gate in request.gates],
+        can_decide=is_trimmed,
     )
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
@@ -144,7 +148,8 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         matching,
         tuple(check_gate(gate, rows) for gate in request.gates),
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
-        tuple(notes.list_notes(unit, matching, facts, sides)),
+        tuple(notes.list_notes(unit, matching, facts, sides, has_intervals=any(row.low is not None for row in rows))),
+        is_trimmed,
     )
 
 

@@ -42,7 +42,9 @@ def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metri
     return warnings
 
 
-def list_notes(unit: str, matching: Matching, facts: Sequence[FactRow], sides: Sides) -> list[str]:
+def list_notes(
+    unit: str, matching: Matching, facts: Sequence[FactRow], sides: Sides, *, has_intervals: bool
+) -> list[str]:
     """Return what is not compared or not known."""
     notes = []
     if unit == RECORDED:
@@ -52,8 +54,12 @@ def list_notes(unit: str, matching: Matching, facts: Sequence[FactRow], sides: S
     if min(map(len, sides)) < LEAST_RECORDINGS:
         notes.append(
             f"Below {LEAST_RECORDINGS} recordings of each side no verdict is possible: how much recordings of one "
-            "version differ is not known. Intervals are those of blocks of steps, so they show what varies within the "
-            "recordings."
+            "version differ is not known."
+            + (
+                " Intervals are those of blocks of steps, so they show what varies within the recordings."
+                if has_intervals
+                else ""
+            )
         )
     if mixes_profilers(facts):
         notes.append(

@@ -14,7 +14,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 RANGES, RECORDED, WHOLE = "ranges", "recorded", "whole"
 """What a value is of: a step that a range marks, a step of a run folder, or the whole recording."""
-_LEAST_TO_TRIM = 3
+LEAST_TO_TRIM = 3
+"""With fewer steps in a recording, the first and last stay in all, and no verdict is possible."""
 _WINDOW_TIMES = {
     "exposed_communication": "exposed_comm_ns",
     "exposed_copies": "exposed_memory_ns",
@@ -37,6 +38,8 @@ class Recording:
     """The places of its steps that count, in the order of time; 0 is the whole recording."""
     families: frozenset[str]
     """Families of metrics that are recorded: a member without a value took no time."""
+    is_trimmed: bool = True
+    """Whether the first and last step are left out; if not, a recording has fewer than LEAST_TO_TRIM."""
 
 
 def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
@@ -48,6 +51,10 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
         unit = RECORDED
     else:
         unit = WHOLE
+    least = least_steps(parts, unit)
+    for part in parts:
+        part.choose_steps(unit, least)
+    is_trimmed = unit == WHOLE or least >= LEAST_TO_TRIM
     recordings = []
     for part in parts:
         series = part.memory | part.series(unit)
@@ -60,8 +67,14 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
         lane = next(iter(part.lanes_of(unit)), None)
         first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
         steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
-        recordings.append(Recording(part.run, steps, series, lane, tuple(first), part.families(unit)))
+        recordings.append(Recording(part.run, steps, series, lane, tuple(first), part.families(unit), is_trimmed))
     return unit, recordings
+
+
+def least_steps(parts: "Sequence[_OneRun]", unit: str) -> int:
+    """Return the number of steps of the recording with the fewest, the first and last included; 0 without steps."""
+    counts = {RANGES: [part.range_count for part in parts], RECORDED: [part.recorded for part in parts], WHOLE: [0]}
+    return min(counts[unit])
 
 
 class _OneRun:
@@ -83,13 +96,31 @@ class _OneRun:
             (int(rank), device) for rank, device in self._gpu_rows.select("rank", "device").unique().sort("*").rows()
         ]
         self.ranges = self._ranges()
-        self.recorded = len(self._recorded_step_times())
+        self.recorded_times = self._recorded_step_times()
         self.memory = _peak_memory(of_run(answers.memory), of_run(answers.memory_peaks))
+
+    @property
+    def range_count(self) -> int:
+        """Return the number of steps that ranges mark."""
+        return len(next(iter(self.ranges.values()), ()))
+
+    @property
+    def recorded(self) -> int:
+        """Return the number of steps that the run folder records."""
+        return len(self.recorded_times)
+
+    def choose_steps(self, unit: str, least: int) -> None:
+        """Leave out the first and the last step, or, if a recording has few, keep the first `least` of each."""
+        if unit == WHOLE:
+            return
+        chosen = slice(1, -1) if least >= LEAST_TO_TRIM else slice(least)
+        self.ranges = {rank: steps[chosen] for rank, steps in self.ranges.items()}
+        self.recorded_times = self.recorded_times[chosen]
 
     def series(self, unit: str) -> dict[str, Array]:
         """Return the values of all metrics in the steps, or in the whole recording."""
         if unit == RECORDED:
-            return {"step_time": self._recorded_step_times()}
+            return {"step_time": self.recorded_times}
         count = len(next(iter(self.ranges.values()))) if unit == RANGES else 1
         headline = self._step_metrics(count) if unit == RANGES else self._window_metrics()
         return headline | self._gpu_sums(unit, count) | self._op_sums(unit, count)
@@ -107,7 +138,7 @@ class _OneRun:
         return [lane for lane in self.lanes if unit != RANGES or lane[0] in self.ranges]
 
     def _ranges(self) -> dict[int, tuple[int, ...]]:
-        """Return for each rank the places of the steps that count: recorded ones on all ranks, not first nor last.
+        """Return for each rank the places of the steps that are recorded on all ranks.
 
         Steps whose kernels were not recorded do not count. Ranks match by the number of the step, where all have one.
         """
@@ -138,10 +169,10 @@ class _OneRun:
         else:
             shortest = min(map(len, numbered))
             places = {rank: tuple(steps)[:shortest] for rank, steps in by_rank.items()}
-        return {rank: _trim(each) for rank, each in places.items()} if all(places.values()) else {}
+        return places if all(places.values()) else {}
 
     def _recorded_step_times(self) -> Array:
-        """Return the step times that the run folder has, averaged over ranks by place, without the first and last."""
+        """Return the step times that the run folder has, averaged over ranks by place."""
         if not self._steps.height:
             return np.zeros(0)
         ranks = self._steps.group_by("rank").len()
@@ -152,7 +183,7 @@ class _OneRun:
             .agg(pl.col("step_ns").mean())
             .sort("place")
         )
-        return np.asarray(_trim(tuple(means["step_ns"].to_list())), dtype=float)
+        return np.asarray(means["step_ns"].to_list(), dtype=float)
 
     def _placed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Add to rows with rank and place the number of the step that counts; leave out other rows."""
@@ -221,11 +252,6 @@ class _OneRun:
         rows = self._placed(self._ops) if unit == RANGES else self._ops.with_columns(at=pl.lit(0))
         ranks = rows["rank"].n_unique()
         return {key: values / ranks for key, values in _sums_by_step(rows, "op:", "op", "self_ns", count).items()}
-
-
-def _trim(steps: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Leave out the first and the last step, which recordings cut off, where others remain."""
-    return steps[1:-1] if len(steps) >= _LEAST_TO_TRIM else steps
 
 
 def _mean_by_step(frame: pl.DataFrame, column: str, count: int) -> Array:

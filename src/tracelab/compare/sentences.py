@@ -8,7 +8,7 @@ from tracelab.compare.comparability import SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW
-from tracelab.compare.recordings import RECORDED, WHOLE
+from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
 from tracelab.output.labels import shorten, strip_signature
 from tracelab.output.units import Quantity, format_scaled
@@ -288,4 +288,10 @@ def step_unit(comparison: Comparison) -> str:
     if comparison.unit == WHOLE:
         return "Values are of whole recordings, per GPU or rank."
     source = "the run folders" if comparison.unit == RECORDED else "each recording"
-    return f"Values are per step and per GPU or rank: medians over the steps of {source}, without the first and last."
+    over = f"Values are per step and per GPU or rank: medians over the steps of {source}"
+    if comparison.is_trimmed:
+        return f"{over}, without the first and last."
+    return (
+        f"{over}, as many of the first as each has: a recording has fewer than {LEAST_TO_TRIM}, so warm-up is among "
+        "them and no verdict is possible. Record 5 steps or more."
+    )

@@ -80,10 +80,14 @@ def judge(
     noise_runs: Sequence[Series] = (),
     assumed_floor: float = noise.ASSUMED_FLOOR,
     declared: Sequence[str] = (),
+    can_decide: bool = True,
 ) -> list[MetricRow]:
-    """Return a row for each metric that a recording has; the names of `declared` are tested with those of the step."""
+    """Return a row for each metric that a recording has; the names of `declared` are tested with those of the step.
+
+    Without `can_decide`, all verdicts are undecided.
+    """
     step_time = _step_time(base)
-    by_recording = min(len(base), len(candidate)) >= LEAST_RECORDINGS
+    by_recording = can_decide and min(len(base), len(candidate)) >= LEAST_RECORDINGS
     measured = []
     for name in names:
         each = _measure(name, base, candidate, noise_runs, assumed_floor, by_recording=by_recording)

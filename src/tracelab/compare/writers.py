@@ -217,7 +217,7 @@ def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[s
         lines.append(f"Only one side records: {', '.join(unknown)}.")
     lines += comparison.notes
     if not everything:
-        lines.append("Details below 1 % of the step are left out; --all lists them.")
+        lines.append("Details that change by less than 1 % of the step are left out; --all lists them.")
     return lines
 
 

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from tracelab import __version__
+from tracelab.errors import TracelabError
 from tracelab.report.answers import Answer, ReportSession
 from tracelab.report.html import Section, escape_text
 
@@ -22,9 +23,12 @@ class Page(str):
     __slots__ = ()
 
     def save(self, path: str | Path) -> None:
-        """Write the page to a file, which must not exist."""
-        with Path(path).open("x", encoding="utf-8") as stream:
-            stream.write(self)
+        """Write the page to a file. Raises TracelabError if the file exists."""
+        try:
+            with Path(path).open("x", encoding="utf-8") as stream:
+                stream.write(self)
+        except FileExistsError as error:
+            raise TracelabError(f"{path} exists; delete it, or choose another name") from error
 
     def _repr_html_(self) -> str:
         return (

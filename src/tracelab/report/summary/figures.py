@@ -67,7 +67,7 @@ def _largest(table: pa.Table | None, run: str, name: str, amount: str) -> str:
     rows = [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
     spent: dict[str, int] = {}
     for row in rows:
-        if row[name] not in (None, "communication") and row[amount]:
+        if row[name] not in (None, "communication") and not row[name].startswith("c10d::") and row[amount]:
             spent[row[name]] = spent.get(row[name], 0) + row[amount]
     first = sorted(spent.items(), key=lambda each: -each[1])[:_CLASSES]
     total = sum(spent.values())
@@ -124,7 +124,9 @@ def _gpu_busy(rows: Rows) -> Figure:
     busy = [1 - row["idle_ns"] / row["window_ns"] for row in rows if row["window_ns"]]
     mean = 1 - sum(row["idle_ns"] for row in rows) / window_ns
     spread = f", {format_share(min(busy))} to {format_share(max(busy))}" if len(busy) > 1 else ""
-    return Figure("GPU busy", mean, format_share(mean), f"of the windows of {_count(len(rows), 'GPU')}{spread}")
+    computing = sum(row["compute_ns"] for row in rows) / window_ns
+    note = f"of the windows of {_count(len(rows), 'GPU')}{spread}; computing {format_share(computing)}"
+    return Figure("GPU busy", mean, format_share(mean), note)
 
 
 def _exposed_communication(rows: Rows) -> Figure:
@@ -132,7 +134,9 @@ def _exposed_communication(rows: Rows) -> Figure:
     if not window_ns:
         return Figure("exposed communication", None, "unknown", "nothing on a GPU took any time that is known")
     if not any(row["comm_ns"] for row in rows):
-        return Figure("exposed communication", 0.0, "none", "no kernel communicates")
+        return Figure(
+            "exposed communication", 0.0, "none", "no kernel communicates; for MPI and gloo: cpu_communication"
+        )
     share = sum(row["exposed_comm_ns"] for row in rows) / window_ns
     all_ns = sum(row["comm_ns"] for row in rows)
     note = f"of the windows, the waiting for other ranks included; all communication {format_share(all_ns / window_ns)}"
@@ -162,4 +166,9 @@ def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         return Figure("MFU", mean, format_share(mean), f"{peak}, by the {known[0]['peak_source']} peak")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
     reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs are counted"
-    return Figure("MFU", None, "unknown", f"{reason}; ingest ncu's counts, or tracelab query mfu --flop-per-step N")
+    return Figure(
+        "MFU",
+        None,
+        "unknown",
+        f"{reason}; ingest ncu's counts, or tracelab query mfu --flop-per-step N --peak-gflop-per-s P",
+    )

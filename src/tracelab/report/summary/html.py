@@ -7,7 +7,7 @@ from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.leads import Lead
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import NOTHING_COSTS
+from tracelab.report.summary.text import MOST_LEADS
 
 
 def render_summaries(summaries: Sequence[RunSummary], *, named: bool) -> str:
@@ -27,14 +27,14 @@ def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
     if not summary.leads:
-        yield f"<p>{render_prose(NOTHING_COSTS)}</p></article>"
+        yield f"<p>{render_prose(summary.note)}</p></article>"
         return
     yield "<ol class=leads>"
-    for lead in summary.leads:
+    for lead in summary.leads[:MOST_LEADS]:
         yield _render_lead(lead, summary.step_ns)
     yield "</ol>"
-    if summary.more:
-        yield f"<p>{summary.more} more of 1 % or more, in the sections below.</p>"
+    if len(summary.leads) > MOST_LEADS:
+        yield f"<p>{len(summary.leads) - MOST_LEADS} more of 1 % or more, in the sections below.</p>"
     yield "</article>"
 
 

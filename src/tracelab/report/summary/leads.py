@@ -22,6 +22,14 @@ _MOST_EXPLAINED = 0.5
 
 
 @dataclass(frozen=True)
+class Ceiling:
+    """The largest share that findings of these topics can recover together."""
+
+    topics: frozenset[str]
+    share: float
+
+
+@dataclass(frozen=True)
 class Lead:
     """A finding about one run with the share of its time that it could recover at most.
 
@@ -44,11 +52,16 @@ class Lead:
 def plain_text(rendered: str) -> str:
     """Return a rendered sentence without its markup."""
     text = html.unescape(re.sub(r"<[^>]+>", "", rendered)).replace("\u00a0", " ")
-    return text[:1].upper() + text[1:]
+    return f"R{text[1:]}" if text.startswith("rank ") else text
 
 
-def find_leads(session: ReportSession, run: str, answers: Mapping[str, tuple[Query, pa.Table]]) -> list[Lead]:
-    """Return the findings about a run that cost at least the session's least share, the largest rest first."""
+def find_leads(
+    session: ReportSession, run: str, answers: Mapping[str, tuple[Query, pa.Table]], ceilings: Sequence[Ceiling] = ()
+) -> list[Lead]:
+    """Return the findings about a run that cost at least the session's least share, the largest rest first.
+
+    `ceilings` bound what findings of some topics cost together: waiting that computing hides costs nothing.
+    """
     found: list[Lead] = []
     for query, table in answers.values():
         if query.report is None or "run" not in table.column_names:
@@ -65,7 +78,20 @@ def find_leads(session: ReportSession, run: str, answers: Mapping[str, tuple[Que
             if finding.cost and finding.cost.topics:
                 found += _leads_of(session, run, query, finding, own)
         session.con.unregister("answer")
-    return explain(found, session.least_share)
+    return limit(explain(found, session.least_share), ceilings, session.least_share)
+
+
+def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
+    """Scale down findings that together cost more than the figure that they are part of."""
+    limited = list(leads)
+    for ceiling in ceilings:
+        inside = [lead for lead in limited if set(_topics(lead)) <= ceiling.topics]
+        total = sum(lead.rest for lead in inside)
+        if total > ceiling.share:
+            limited = [
+                replace(lead, rest=lead.rest * ceiling.share / total) if lead in inside else lead for lead in limited
+            ]
+    return sorted((lead for lead in limited if lead.rest >= least_share), key=lambda lead: -lead.rest)
 
 
 def explain(found: Sequence[Lead], least_share: float) -> list[Lead]:
@@ -106,25 +132,29 @@ def _leads_of(session: ReportSession, run: str, query: Query, finding: Finding, 
     if not rows.num_rows:
         return
     context = build_context(query, table, rows, several=False)
-    listed, seen = rows.to_pylist(), set()
-    for at, row in enumerate(listed):
+    for at, row in enumerate(rows.to_pylist()):
         share = _run_share(session, run, finding, table) if adds else row[COST_SHARE]
-        if share is None or share < session.least_share or row.get("rank") in seen:
+        if share is None or not session.least_share <= share <= 1:  # more than the window is no part of it
             continue
-        seen.add(row.get("rank"))
+        others = row[HELD_ROWS] - 1 if adds else 0
+        rank = None if others else row.get("rank")
         next_query = finding.next_query or query.name
         yield Lead(
             query.name,
             finding,
-            min(share, 1.0),
-            min(share, 1.0),
+            share,
+            share,
             row.get("rank"),
             row.get("step"),
-            fill_sentence(finding.text, context, at),
+            fill_sentence(finding.text, context, at) + _scope(others, query.name),
             fill_sentence(finding.advice, context, at) if finding.advice else "",
             f"`{finding.when}` holds for {row[HELD_ROWS]:,} of {table.num_rows:,} rows of {query.name}",
-            next_command(next_query, run, row.get("rank")),
+            next_command(next_query, run, rank),
         )
+
+
+def _scope(others: int, query: str) -> str:
+    return f" It is the largest of {others + 1:,} such rows of {query}, and the share is that of all." if others else ""
 
 
 def next_command(name: str, run: str, rank: int | None) -> str:

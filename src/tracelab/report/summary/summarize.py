@@ -1,8 +1,10 @@
 """Summarize runs of a store: what they are, five figures, and what costs most."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,11 +12,20 @@ from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import MEASURED_STEPS, Figure, compute_figures, describe_work
-from tracelab.report.summary.leads import Lead, find_leads
+from tracelab.report.summary.leads import Ceiling, Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows
 
-MOST_LEADS = 3
+_LOSSES = ("exposed communication", "host-bound", "waiting for data")
+_EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
+_IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
+_COMMUNICATION_TOPICS = frozenset({"waiting", "transfer"})
+_COUNTERS_ONLY = (
+    "Only counters of single kernels are recorded, and no timeline. Next: tracelab query roofline --run {run}"
+)
+_NOTHING_RECORDED = (
+    "No timeline is recorded. What there is: tracelab query profiler_summary --run {run}, or tracelab query recordings"
+)
 _FIGURES = (
     *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu"),
     *("kernel_class_share", "op_summary", "cpu_communication", "data_loader_wait"),
@@ -23,7 +34,10 @@ _FIGURES = (
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What matters in one run; `leads` are the findings that cost most, and `more` counts the others."""
+    """What matters in one run; `leads` are the findings that cost 1 % or more, the largest first.
+
+    `note` states why there is none, or no figure.
+    """
 
     run: str
     description: str
@@ -31,12 +45,12 @@ class RunSummary:
     work: str
     """The classes of kernels, else the ops, with most of the time, and their shares of it."""
     leads: tuple[Lead, ...]
-    more: int
+    note: str
 
     @property
     def step_ns(self) -> float | None:
         """Return the median step, or None where no step is known."""
-        return self.figures[0].value
+        return self.figures[0].value if self.figures else None
 
 
 def needed_queries() -> list[Query]:
@@ -86,30 +100,62 @@ def _summarize_run(
     missing: Mapping[str, str],
     known: Mapping[str, tuple[Query, pa.Table]],
 ) -> RunSummary:
-    leads = find_leads(session, run, known)
-    return RunSummary(
-        run,
-        describe_run(tables.get("recordings"), run),
-        tuple(compute_figures(tables, missing, run)),
-        describe_work(tables, run),
-        tuple(leads[:MOST_LEADS]),
-        max(0, len(leads) - MOST_LEADS),
-    )
+    figures = compute_figures(tables, missing, run)
+    recorded = _rows(tables.get("recordings"), run)
+    if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
+        counted = any(row["metrics"] for row in recorded)
+        note = _COUNTERS_ONLY if counted else _NOTHING_RECORDED
+        return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)))
+    leads = find_leads(session, run, known, _ceilings(tables, run))
+    work = describe_work(tables, run)
+    note = "" if leads else _no_lead(figures, work, run)
+    return RunSummary(run, describe_run(recorded), tuple(figures), work, tuple(leads), note)
 
 
-def describe_run(recordings: pa.Table | None, run: str) -> str:
-    """Return what the run is in one line: workload, ranks, GPUs, hosts and profiler."""
-    rows = [row for row in recordings.to_pylist() if row["run"] == run] if recordings is not None else []
+def _rows(table: pa.Table | None, run: str) -> list[dict[str, Any]]:
+    return [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
+
+
+def figures_known(figures: Sequence[Figure]) -> bool:
+    """Return whether any figure has a value."""
+    return any(each.value for each in figures)
+
+
+def _no_lead(figures: Sequence[Figure], work: str, run: str) -> str:
+    losses = [each for each in figures if each.name in _LOSSES and each.value]
+    largest = max(losses, key=lambda each: each.value or 0, default=None)
+    known = f" (the largest: {largest.name} {largest.text})" if largest else ""
+    query = "kernel_summary" if work.startswith("Time") else "op_summary"
+    more = f" The rest is work. Next: tracelab query {query} --run {quote(run)}" if work else ""
+    return f"No finding exceeds the threshold of its rule{known}.{more}"
+
+
+def _ceilings(tables: Mapping[str, pa.Table | None], run: str) -> list[Ceiling]:
+    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be recovered."""
+    rows = _rows(tables.get("gpu_breakdown"), run)
+    window_ns = sum(row["window_ns"] for row in rows)
+    if not window_ns:
+        return []
+    idle, exposed = (sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns"))
+    return [Ceiling(_IDLE_TOPICS, idle), Ceiling(_COMMUNICATION_TOPICS, exposed)]
+
+
+def describe_run(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a run is in one line, from its rows of recordings: workload, ranks, GPUs, hosts and profiler."""
     ranks = {row["rank"] for row in rows if row["rank"] is not None}
-    gpus = sum(row["gpus"] or 0 for row in rows)
     parts = [
         *dict.fromkeys(str(row["workload"]) for row in rows if row["workload"]),
         f"{len(ranks):,} rank{'s' * (len(ranks) != 1)}" if ranks else "",
-        " and ".join(dict.fromkeys(str(row["gpu"]) for row in rows if row["gpu"])) or ("" if gpus else "no GPU"),
+        " and ".join(dict.fromkeys(str(row["gpu"]) for row in rows if row["gpu"])) or _unnamed_gpus(rows),
         _hosts([str(row["host"]) for row in rows if row["host"]]),
         " and ".join(dict.fromkeys(str(row["producer"]) for row in rows if row["producer"])),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _unnamed_gpus(rows: Sequence[Mapping[str, Any]]) -> str:
+    on_gpu = any(row["kernels"] or row["copies"] or row["metrics"] or row["gpus"] for row in rows)
+    return "a GPU whose model is not recorded" if on_gpu else "no GPU"
 
 
 def _hosts(names: list[str]) -> str:

@@ -3,6 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from tracelab.foreign_text import escape_controls
 from tracelab.output.result import Result
@@ -12,10 +13,10 @@ from tracelab.report.summary.leads import Lead, plain_text
 from tracelab.report.summary.summarize import RunSummary
 
 MOST_WHOLE = 3
+_NARROWEST_NOTE = 24
 """With more runs, each has two lines."""
-NOTHING_COSTS = (
-    "No rule finds time to recover; what remains is in the kernels and ops: tracelab query kernel_summary, op_summary."
-)
+MOST_LEADS = 3
+"""Findings of a run that are listed unless all are requested."""
 
 
 class Summaries(tuple[RunSummary, ...]):
@@ -37,8 +38,8 @@ class Summaries(tuple[RunSummary, ...]):
         return render_summaries(self, named=True)
 
 
-def summary_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str]:
-    """Yield the lines of the summaries, wrapped to a width."""
+def summary_lines(summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS) -> Iterator[str]:
+    """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings."""
     if len(summaries) > MOST_WHOLE:
         for each in summaries:
             yield from _short_lines(each, width)
@@ -48,42 +49,48 @@ def summary_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str]:
     for at, each in enumerate(summaries):
         if at:
             yield ""
-        yield from _run_lines(each, width)
+        yield from _run_lines(each, width, most_leads)
 
 
 def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
-    figures = ", ".join(f"{each.name} {each.text}" for each in summary.figures[:2])
-    yield f"{escape_controls(summary.run)}: {figures}"
+    figures = [each.text if each.text == "no GPU" else f"{each.name} {each.text}" for each in summary.figures[:2]]
+    yield f"{escape_controls(summary.run)}: {', '.join(figures)}".removesuffix(": ")
     if summary.leads:
         lead = summary.leads[0]
         yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
     else:
-        yield "  nothing costs 1 % or more"
+        yield from _wrap(escape_controls(summary.note), width, "  ")
 
 
-def _run_lines(summary: RunSummary, width: int) -> Iterator[str]:
+def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Iterator[str]:
     yield escape_controls(summary.run)
     yield from _wrap(escape_controls(summary.description), width, "")
     yield ""
-    name_width = max(len(each.name) for each in summary.figures)
-    text_width = max(len(each.text) for each in summary.figures)
+    name_width = max((len(each.name) for each in summary.figures), default=0)
+    text_width = max((len(each.text) for each in summary.figures), default=0)
     for each in summary.figures:
         head = f"  {each.name:<{name_width}}  {each.text:>{text_width}}  "
         yield from textwrap.wrap(
-            each.note, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+            each.note,
+            max(width, len(head) + _NARROWEST_NOTE),
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_on_hyphens=False,
+            break_long_words=False,
         )
     if summary.work:
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
-        yield from _wrap(NOTHING_COSTS, width, "")
+        yield from _wrap(escape_controls(summary.note), width, "")
         return
-    yield "What costs most, at most:"
-    for number, lead in enumerate(summary.leads, 1):
+    yield "Largest possible savings, as shares of the time of all GPUs of the run:"
+    listed = summary.leads[:most_leads]
+    for number, lead in enumerate(listed, 1):
         yield from _lead_lines(number, lead, summary.step_ns, width)
-    if summary.more:
+    if more := len(summary.leads) - len(listed):
         yield ""
-        yield f"{summary.more} more of 1 % or more: tracelab report"
+        yield f"{more} more: tracelab summary --run {quote(summary.run)} --all-findings"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
