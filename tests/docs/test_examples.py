@@ -52,7 +52,8 @@ def test_a_link_leads_somewhere(document: str) -> None:
 def test_the_report_header_of_the_page_is_valid(tmp_path: Path) -> None:
     (query,) = re.findall(r"```sql\n(.*?)```", CONTRIBUTING, re.DOTALL)
     (header,) = re.findall(r"```sql\n(-- \[report\].*?)```", REPORTS, re.DOTALL)
-    (tmp_path / "launch_gaps.sql").write_text(query.replace("-- ///\nwith", f"{header}-- ///\nwith"))
+    without_subject = query.replace('-- subject = "launches"\n', "")
+    (tmp_path / "launch_gaps.sql").write_text(without_subject.replace("-- ///\nwith", f"{header}-- ///\nwith"))
     report = spec.parse(tmp_path / "launch_gaps.sql").report
     assert report is not None
     assert (report.section, [finding.by for finding in report.findings]) == ("launches", ["gap_ns"])
