@@ -22,7 +22,7 @@ _SLOW = (
     *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "collect/test_faults.py", "cli/test_query.py"),
     *("unit/test_matching.py", "unit/test_store.py", "unit/test_like.py", "unit/test_job_simulator.py"),
     *("report/", "readers/test_kineto_cut.py", "readers/test_kineto_damage.py", "unit/test_timeline.py"),
-    *("unit/test_alignment.py", "readers/test_kineto_parser_any.py"),
+    *("unit/test_alignment.py", "readers/test_kineto_parser_any.py", "readers/test_summary_corpus.py"),
     *("unit/test_computed_tables.py", "collect/test_nvidia_train.py", "readers/test_nvprof_database.py"),
     *("cli/test_terminal.py", "collect/test_sweep_settings.py", "unit/test_clocks.py", "unit/test_timeline_bins.py"),
     *("unit/test_doctor.py", "readers/test_timeline_corpus.py", "cli/test_shell.py", "unit/test_generated_trace.py"),
