@@ -27,7 +27,7 @@
 -- highest_c = "Highest temperature of the samples."
 -- mean_w = "Mean power draw of the samples."
 -- busy_ns = "Time in which a kernel ran on the card; NULL where the run's ranks are on several hosts, or recorded no kernel."
--- lost_ns = "busy_ns * (1 - clock_ratio) where a sample is limited: at most so much is lost."
+-- lost_ns = "busy_ns times how far the limited samples are below peak_hz, as a mean over all samples: at most so much is lost."
 -- [report]
 -- section = "time"
 -- order = 6
@@ -70,6 +70,7 @@ cards as (
     select
         run, host, device, count(*) as samples, count(*) filter (len(words) > 0) as limited,
         count(throttle_reasons) as explained, avg(sm_clock_hz) as mean_hz, min(sm_clock_hz) as least_hz,
+        avg(sm_clock_hz) filter (len(words) > 0) as limited_hz,
         max(max(sm_clock_hz)) over (partition by run) as highest_hz, max(temperature_c) as highest_c,
         avg(power_w) as mean_w
     from causes
@@ -91,7 +92,9 @@ select
     c.run, c.host, c.device::bigint as card, c.samples, c.limited, c.explained, c.limited / nullif(c.explained, 0) as limited_ratio, n.reasons,
     c.mean_hz, c.least_hz, coalesce(s.spec_hz, c.highest_hz) as peak_hz, c.mean_hz / peak_hz as clock_ratio, c.highest_c,
     c.mean_w, w.busy_ns,
-    case when c.limited > 0 then as_bigint(round(w.busy_ns * least(1, greatest(0, 1 - clock_ratio)))) end as lost_ns
+    case when c.limited > 0 then as_bigint(
+        round(w.busy_ns * (c.limited / c.samples) * least(1, greatest(0, 1 - c.limited_hz / peak_hz)))
+    ) end as lost_ns
 from cards as c
 left join named as n on c.run = n.run and c.host is not distinct from n.host and c.device = n.device
 left join specified as s on c.run = s.run and c.device = s.device
