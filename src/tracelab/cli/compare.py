@@ -1,14 +1,13 @@
 """`tracelab compare`: compare recordings of two versions, and fail where a regression is proven."""
 
 import shutil
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
 from tracelab.cli import options
-from tracelab.cli.output import check_writable, write_atomically
+from tracelab.cli.output import check_writable, write_text
 from tracelab.errors import UsageError
 from tracelab.foreign_text import print_exact
 
@@ -59,7 +58,7 @@ Examples:
     help="Compare although the sides differ in gpu, gpus, ranks, batch_size, shapes, …; repeatable.",
 )
 @click.option("--step-name", metavar="REGEX", help="A range is a step where this regular expression finds its name.")
-@click.option("--all", "everything", is_flag=True, help="List details below 1 % of the step too.")
+@click.option("--all", "everything", is_flag=True, help="Also list details that change by less than 1 % of the step.")
 @click.option(
     "--format", "fmt", type=click.Choice(FORMATS), help="Output format.  [default: by suffix of -o, else table]"
 )
@@ -108,7 +107,7 @@ def command(  # noqa: PLR0913  one for each option
     ).comparison
     text = _render(comparison, chosen, strict=strict, everything=everything)
     if output is not None:
-        write_atomically(output, partial(_write, text.encode()), force=force)
+        write_text(output, text, force=force)
     else:
         print_exact(text.removesuffix("\n"))
     ctx.exit(comparison.exit_code(strict=strict))
@@ -122,10 +121,6 @@ def _side(name: str | None, patterns: tuple[str, ...], side: str) -> tuple[str, 
     if (name is None) == (not patterns):
         raise UsageError(f"name the {side}: {side.upper()}, or --{side}-runs PATTERN")
     return patterns or (str(name),)
-
-
-def _write(content: bytes, stream: BinaryIO) -> None:
-    stream.write(content)
 
 
 def _format_of(output: Path | None) -> str:

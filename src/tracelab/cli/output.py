@@ -165,11 +165,16 @@ def emit_lines(answer: Output, lines: Callable[[int], Iterable[str]]) -> None:
             click.echo(line)
         return
     text = "".join(f"{line}\n" for line in lines(TEXT_WIDTH_IN_A_PIPE))
-    write_atomically(answer.path, lambda stream: _write_text(stream, text), force=answer.force)
+    write_text(answer.path, text, force=answer.force)
 
 
-def _write_text(stream: BinaryIO, text: str) -> None:
-    stream.write(text.encode())
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a text file atomically, in UTF-8."""
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(text.encode())
+
+    write_atomically(path, write, force=force)
 
 
 def _is_terminal() -> bool:

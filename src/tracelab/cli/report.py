@@ -2,14 +2,12 @@
 
 import sys
 import webbrowser
-from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from tracelab.cli import options
-from tracelab.cli.output import check_writable, write_atomically
+from tracelab.cli.output import check_writable, write_text
 from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
 
@@ -60,15 +58,11 @@ def command(
     from tracelab.report import report
     from tracelab.schema import store_path
 
-    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings).encode()
+    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings)
     if to_stdout:
         sys.stdout.flush()
-        sys.stdout.buffer.write(page)
+        sys.stdout.buffer.write(page.encode())
         return
-    write_atomically(output, partial(_write, page), force=force)
+    write_text(output, page, force=force)
     if open_browser and not webbrowser.open(output.resolve().as_uri()):
         print_lines("No browser could be started; open the file yourself.", err=True)
-
-
-def _write(page: bytes, stream: BinaryIO) -> None:
-    stream.write(page)
