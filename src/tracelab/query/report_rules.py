@@ -36,9 +36,9 @@ WHERE = "where"
 LEAST_SHARE = 0.01
 """A finding that costs a smaller share of the window is not shown unless requested."""
 
-TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "kernels", "clocks")
+TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "clocks")
 """What time can be lost to: waiting for other ranks, communication itself, waiting for data, a late CPU side, gaps
-between kernels, work that waits for other work, copies, kernels that leave the device partly empty, low clocks."""
+between kernels, work that waits for other work, copies, low clocks."""
 
 _LAST = 99
 
