@@ -186,7 +186,7 @@ def parse_check(path: Path) -> Check:
 
 
 def _findings(con: duckdb.DuckDBPyConnection, check: Check, run: str | None) -> Iterator[dict[str, object]]:
-    rows = con.sql(f"from (\n{check.sql}\n) where $run is null or run = $run", params={"run": run}).to_arrow_table()
+    rows = execution.fetch_table(con, f"from (\n{check.sql}\n) where $run is null or run = $run", {"run": run})
     for row in rows.to_pylist():
         severity = row.get("severity")
         yield {

@@ -69,7 +69,7 @@ class Source:
             host_ops=self._own("host_ops"),
             recorded_steps=self._own("recorded_steps"),
             memory=self._library("memory_peak"),
-            memory_peaks=self._run(lambda: self._con.sql(_MEMORY_PEAKS).to_arrow_table()),
+            memory_peaks=self._run(lambda: execution.fetch_table(self._con, _MEMORY_PEAKS)),
         )
 
     def launches(self, run: str, rank: int, device: int | None, place: int) -> pl.DataFrame:
@@ -80,7 +80,7 @@ class Source:
         text = _own_sql(name)
         values = {"step_name": self._step_name, **params}
         bound = {key: value for key, value in values.items() if f"${key}" in text}
-        return self._run(lambda: self._con.sql(text, params=bound).to_arrow_table())
+        return self._run(lambda: execution.fetch_table(self._con, text, bound))
 
     def _library(self, name: str, **params: str | None) -> pl.DataFrame:
         query = library.find(name)

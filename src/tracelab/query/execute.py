@@ -25,12 +25,31 @@ _ERROR_LINE = re.compile(r"^LINE (?P<line>\d+):", re.MULTILINE)
 
 
 def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
-    """Run a query on a session. `values` are those that differ from the defaults, typed or as text."""
-    return start(con, query, values).read_all()
+    """Run a query on a session and return all rows; of many, `start` holds fewer at a time.
+
+    `values` are those that differ from the defaults, typed or as text.
+    """
+    bound, sql = _prepare(con, query, values)
+    table = execution.fetch_table(con, sql, bound)
+    _check_columns(query, table.column_names)
+    if not table.num_rows:
+        _explain_empty(con, query, bound, values)
+    return table
 
 
 def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> execution.Answer:
     """Start a query on a session; its rows are computed when they are read."""
+    bound, sql = _prepare(con, query, values)
+    relation = _bind_sql(con, sql, bound)
+    _check_columns(query, relation.columns)
+    answer = execution.Answer(relation)
+    if answer.is_empty:
+        _explain_empty(con, query, bound, values)
+    return answer
+
+
+def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> tuple[dict[str, Value], str]:
+    """Check that the store can answer a query, compute the tables that it reads, and return its values and SQL."""
     bound = bind(query, values)
     _check_patterns(con, query, bound)
     _check_run_names(con, query, bound)
@@ -40,14 +59,16 @@ def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Val
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, query.sql, bound)
-    relation = _bind_sql(con, query.sql.rstrip(";"), bound)
-    _check_columns(query, relation.columns)
-    answer = execution.Answer(relation)
-    if answer.is_empty:
-        _check_filters(con, query, bound)
-        if SETTING_PARAM in bound and SETTING_PARAM in values:
-            _check_setting(con, str(bound[SETTING_PARAM]))
-    return answer
+    return bound, query.sql.rstrip(";")
+
+
+def _explain_empty(
+    con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value], values: Mapping[str, Value]
+) -> None:
+    """Raise NoDataError if an answer is empty because of a parameter: the run, rank, device or setting has no rows."""
+    _check_filters(con, query, bound)
+    if SETTING_PARAM in bound and SETTING_PARAM in values:
+        _check_setting(con, str(bound[SETTING_PARAM]))
 
 
 @contextlib.contextmanager

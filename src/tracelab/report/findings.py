@@ -17,6 +17,7 @@ from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.windows import ensure_windows
+from tracelab.store import execution
 
 SHARE = "\x1bshare "  # no column has this name
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
@@ -175,9 +176,10 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
     for at, finding in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
-                session.con.sql(
-                    matching_rows_sql(finding, scope, answer.column_names, least_share=session.least_share)
-                ).to_arrow_table()
+                execution.fetch_table(
+                    session.con,
+                    matching_rows_sql(finding, scope, answer.column_names, least_share=session.least_share),
+                )
                 if counts[None].held[at]
                 else None
             )

@@ -14,6 +14,7 @@ from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.findings import COST, COST_SHARE, HELD_ROWS, build_context, fill_sentence, matching_rows_sql
+from tracelab.store import execution
 
 _MOST_ROWS = 8
 """Rows of one finding that may lead: as many ranks may be late."""
@@ -68,7 +69,7 @@ def find_leads(
             continue
         session.con.register("every_run", table)
         session.con.register("wanted", pa.table({"run": pa.array([run], pa.string())}))
-        own = session.con.sql("from every_run where run in (select run from wanted)").to_arrow_table()
+        own = execution.fetch_table(session.con, "from every_run where run in (select run from wanted)")
         session.con.unregister("every_run")
         session.con.unregister("wanted")
         if not own.num_rows:
@@ -126,9 +127,9 @@ def _leads_of(session: ReportSession, run: str, query: Query, finding: Finding, 
     cost = finding.cost
     adds = cost is not None and cost.adds
     every = replace(finding, most=1 if adds else _MOST_ROWS, each=None)
-    rows = session.con.sql(
-        matching_rows_sql(every, "", table.column_names, least_share=0 if adds else session.least_share)
-    ).to_arrow_table()
+    rows = execution.fetch_table(
+        session.con, matching_rows_sql(every, "", table.column_names, least_share=0 if adds else session.least_share)
+    )
     if not rows.num_rows:
         return
     context = build_context(query, table, rows, several=False)
