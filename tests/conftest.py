@@ -5,7 +5,9 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import settings
 
@@ -85,6 +87,19 @@ def _no_flushing() -> Iterator[None]:
     """Write no store of a test through to the disk: that takes longer than to read most of their traces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commit, "_sync_to_disk", lambda path: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Run each DuckDB on one thread: several processes share the cores, and threads of their own cost a fifth more."""
+    connect = duckdb.connect
+
+    def connect_with_one_thread(*args: Any, config: dict[str, Any] | None = None, **options: Any) -> Any:
+        return connect(*args, config={"threads": "1"} | (config or {}), **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", connect_with_one_thread)
         yield
 
 
