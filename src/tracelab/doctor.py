@@ -99,6 +99,11 @@ def examine(con: duckdb.DuckDBPyConnection, run: str | None, codes: Sequence[str
     return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS))
 
 
+def _referenced_sql() -> str:
+    """Return all names that `examine` needs in a session: every table, and what the checks use."""
+    return "\n".join((*schema.BY_NAME, *(check.sql for check in checks())))
+
+
 def examine_store(
     store: Path,
     run: str | None,
@@ -109,7 +114,11 @@ def examine_store(
 ) -> pa.Table:
     """Open a store and examine it. Where its files are missing or damaged, return only findings on these."""
     try:
-        with session.connect(store) as con, integrity.explain_read_errors(store), execution.translate_errors():
+        with (
+            session.connect(store, referenced=_referenced_sql()) as con,
+            integrity.explain_read_errors(store),
+            execution.translate_errors(),
+        ):
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             execution.limit_memory(con, memory_limit)
             return execution.run_interruptible(con, lambda: examine(con, run, codes), deadline)

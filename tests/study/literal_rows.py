@@ -43,7 +43,7 @@ def evaluate(row: str, tables: Tables | None = None, *runs: str, changes: Sequen
 
 def evaluate_example(row: str) -> Answer:
     """Evaluate a row on the runs that it names as its example."""
-    with example.example_store([spec.find(row)]) as store, session.open_session(store) as con:
+    with example.example_store([spec.find(row)]) as store, session.open_session(store, [spec.find(row)]) as con:
         return evaluate_row(con, spec.find(row))
 
 

@@ -16,7 +16,7 @@ from tracelab.study.evaluate import CAPTURE, FIGURES, evaluate_row, missing_run_
 @pytest.fixture(scope="module")
 def con(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a session over the examples of all rows, read into memory: each query opens some 270 files otherwise."""
-    with session.open_session(study_examples(shared_stores)) as opened:
+    with session.open_session(study_examples(shared_stores), spec.rows().values()) as opened:
         read_into_memory(opened)
         yield opened
 

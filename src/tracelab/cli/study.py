@@ -59,8 +59,9 @@ def list_(study: str | None, store: Path | None, fmt: str | None, output: Path |
     from tracelab.study import evaluate, session, spec, text_output
 
     out = Output.of(fmt, output, force=force)
-    with session.open_session(_store(store)) as con:
-        states = evaluate.row_states(con, spec.select_rows(study))
+    rows = spec.select_rows(study)
+    with session.open_session(_store(store), rows) as con:
+        states = evaluate.row_states(con, rows)
     table = text_output.states_table(states)
     out.emit(table.select(["row", "state", "runs", "title"]) if out.fmt == "table" else table)
     print_lines(text_output.summarize_states(states), err=True)
@@ -126,7 +127,7 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
     study_record.record(sweep, out, fixed)
     place = store_path(store)
     study_record.ingest_sweep(out / sweep, place)
-    with session.open_session(place) as con:
+    with session.open_session(place, chosen) as con:
         states = evaluate.row_states(con, chosen)
         for state in states:
             verdict = evaluate.evaluate_row(con, state.row).verdict if state.state != evaluate.CAPTURE else state.state
@@ -141,9 +142,9 @@ def _evaluate(row: Row, store: Path | None, runs: Sequence[str], *, example: boo
     if example and store is not None:
         raise UsageError("--store and --example were given; name one of them")
     if not example:
-        with session.open_session(_store(store)) as con:
+        with session.open_session(_store(store), [row]) as con:
             return evaluate.evaluate_row(con, row, runs)
-    with examples.example_store([row]) as place, session.open_session(place) as con:
+    with examples.example_store([row]) as place, session.open_session(place, [row]) as con:
         answer = evaluate.evaluate_row(con, row, runs)
     print_lines(examples.describe_example(row), err=True)
     return answer

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import duckdb
 import pyarrow as pa
 
-from tracelab import __version__
+from tracelab import __version__, schema
 from tracelab.errors import NoDataError, UsageError
 from tracelab.export.clocks import Clock, Span, arrange_clocks, clock_notes, read_spans
 from tracelab.export.lanes import Lanes
@@ -53,7 +53,11 @@ class ExportResult:
 def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
     """Write the trace. Raises NoDataError before writing if there is nothing to export."""
     clocks_of_ranks = alignment.measure(store, request.runs) if request.aligned else None
-    with session.connect(store, alignment=clocks_of_ranks) as con, integrity.explain_read_errors(store):
+    referenced = _referenced_sql(request)
+    with (
+        session.connect(store, referenced=referenced, alignment=clocks_of_ranks) as con,
+        integrity.explain_read_errors(store),
+    ):
         con.execute("set enable_progress_bar = false; set memory_limit = '2GB'").fetchall()  # more is spilled to disk
         runs = _select_runs(con, request)
         _run_script(con, "00_spans")
@@ -93,6 +97,12 @@ def _select_runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
             f"the store holds {len(known)} runs; name those to export with --run: {execute.list_first(known)}"
         )
     return list(dict.fromkeys(request.runs)) or known
+
+
+def _referenced_sql(request: Request) -> str:
+    """Return all names that an export needs in a session: every table, and what its scripts use."""
+    scripts = (path.read_text(encoding="utf-8") for path in sorted(_SCRIPTS.glob("*.sql")))
+    return "\n".join((*schema.BY_NAME, *scripts, *(["path_rows"] if request.critical_path else [])))
 
 
 def _run_script(con: duckdb.DuckDBPyConnection, name: str) -> None:

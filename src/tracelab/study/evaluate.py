@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError
 from tracelab.query import execute, library
+from tracelab.store import execution
 from tracelab.study.spec import QueryCall, Row
 
 CELLS: dict[str, str] = {
@@ -132,10 +133,10 @@ def _run_query(con: duckdb.DuckDBPyConnection, name: str, call: QueryCall, runs:
     values = dict(call.values)
     if any(param.name == "run" for param in query.params) and len(runs) < 2:  # noqa: PLR2004  only one, or none
         values["run"] = runs[0] if runs else ""
-    result: pa.Table = con.sql(query.sql.rstrip(";"), params=execute.bind(query, values)).to_arrow_table()
+    result = execution.fetch_table(con, query.sql.rstrip(";"), execute.bind(query, values))
     if "run" in result.column_names:
         con.register("unfiltered", result)
-        result = con.sql("from unfiltered where run in (select run from fitting)").to_arrow_table()
+        result = execution.fetch_table(con, "from unfiltered where run in (select run from fitting)")
         con.unregister("unfiltered")
     con.register(name, result)
     return result
@@ -143,11 +144,12 @@ def _run_query(con: duckdb.DuckDBPyConnection, name: str, call: QueryCall, runs:
 
 def _conform_cells(con: duckdb.DuckDBPyConnection, row: Row, sql: str) -> pa.Table:
     """Return the cells in the order and types of `CELLS`."""
-    con.register("selected", con.sql(sql).to_arrow_table())
-    selected = [str(name) for (name, *_) in con.sql("describe selected").fetchall()]
+    rows = execution.fetch_table(con, sql)
+    con.register("selected", rows)
+    selected = rows.column_names
     columns = ", ".join(f"{name if name in selected else 'null'}::{kind} as {name}" for name, kind in CELLS.items())
     if wrong := [name for name in selected if name not in CELLS]:
         raise TracelabError(f"{row.id}: its cells have a column {wrong[0]!r}; they can have {', '.join(CELLS)}")
-    cells: pa.Table = con.sql(f"select {columns} from selected").to_arrow_table()
+    cells = execution.fetch_table(con, f"select {columns} from selected")
     con.unregister("selected")
     return cells

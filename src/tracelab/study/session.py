@@ -1,7 +1,7 @@
 """Open a session over a store, with the published figures and the recorded runs as tables."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab import schema
+from tracelab.query import library
 from tracelab.resources import DATA
 from tracelab.store import execution, integrity, session
+from tracelab.study.spec import Row
 from tracelab.temp_folders import process_folder
 
 FIGURES = DATA / "studies"
@@ -48,21 +50,34 @@ select
     coalesce(d.model, nullif(d.named, '')) as model,
     coalesce(d.batch_size, d.named_batch)::bigint as batch_size,
     coalesce(d.gpu, d.card) as gpu,
-    {tables}
+    {flags}
 from described as d
+left join (select run, list(name) as tables from ({filled}) group by run) as f using (run)
 """
 """A row is a run, with its model and batch size (from its name where not recorded) and a flag per table with rows."""
 
 
 @contextmanager
-def open_session(store: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a session; without a store over an empty one, because some rows need published figures alone."""
+def open_session(store: Path | None, rows: Iterable[Row]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a session to evaluate `rows`; without a store over an empty one, for rows of published figures alone."""
     with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:
         root = store if store is not None else _empty_store(Path(folder))
-        with session.connect(root) as con, integrity.explain_read_errors(root), execution.translate_errors():
+        with (
+            session.connect(root, referenced=_referenced_sql(rows)) as con,
+            integrity.explain_read_errors(root),
+            execution.translate_errors(),
+        ):
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             create_tables(con)
             yield con
+
+
+def _referenced_sql(rows: Iterable[Row]) -> str:
+    """Return all names that these rows need in a session: every table, their SQL, and that of their queries."""
+    listed = list(rows)
+    queries = {call.query for row in listed for call in row.answers.values()}
+    texts = (*(f"{row.fits}\n{row.sql}" for row in listed), *(library.find(name).sql for name in sorted(queries)))
+    return "\n".join((*schema.BY_NAME, "cells", *texts))
 
 
 def format_citation(study: str) -> str:
@@ -82,12 +97,10 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     paths = sorted(FIGURES.glob("S*.csv"))
     con.execute(_csv_table_sql("figures", paths, _FIGURE_COLUMNS))
     con.execute(_csv_table_sql("models", FIGURES / "models.csv", _MODEL_COLUMNS))
-    filled = (
-        f"d.run in (select run from {name}) as {name}"
-        for name in (table.name for table in schema.TABLES)
-        if name != "runs"
-    )
-    con.execute(_RECORDED_SQL.format(tables=",\n    ".join(filled)))
+    names = [table.name for table in schema.TABLES if table.name != "runs"]
+    flags = (f"coalesce(list_contains(f.tables, '{name}'), false) as {name}" for name in names)
+    filled = " union ".join(f"select run, '{name}' as name from {name}" for name in names)
+    con.execute(_RECORDED_SQL.format(flags=",\n    ".join(flags), filled=filled))
 
 
 def _csv_table_sql(name: str, paths: Path | Sequence[Path], columns: dict[str, str]) -> str:
