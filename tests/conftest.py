@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:  # in the background of a script, and child processes inherit it
             signal.signal(number, handler)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of tiny models wait for each other, and waiting takes time
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", properties.USUAL))
 

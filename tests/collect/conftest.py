@@ -21,17 +21,22 @@ def _own_python_first() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _fork_server() -> Iterator[ForkServer | None]:
+    """A process that has imported torch; None where it cannot fork."""
+    server = ForkServer() if sys.platform == "linux" else None
+    yield server
+    if server:
+        server.close()
+
+
 @pytest.fixture(scope="module")
-def _forked_ranks() -> Iterator[None]:
+def _forked_ranks(_fork_server: ForkServer | None) -> Iterator[None]:
     """Start ranks as forks of a process that has imported torch, where Linux can do that."""
-    if sys.platform != "linux":
-        yield
-        return
-    server = ForkServer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "subprocess", SimpleNamespace(Popen=server.popen, STDOUT=subprocess.STDOUT))
+        if _fork_server:
+            patch.setattr(launch, "subprocess", SimpleNamespace(Popen=_fork_server.popen, STDOUT=subprocess.STDOUT))
         yield
-    server.close()
 
 
 @pytest.fixture
