@@ -11,7 +11,7 @@ from tests import corpus
 from tests.peak_memory import run_measured
 from tests.readers.recovery_work import count_work
 from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, op, trace
-from tracelab.readers.kineto import chunker, recovery
+from tracelab.readers.kineto import chunker, recovery, repair
 
 HOSTILE = corpus.ROOT / "hostile"
 QUOTED = '{"ph":"X","cat":"cpu_op","name":"a"b","pid":1,"tid":1,"ts":1}'
@@ -20,6 +20,16 @@ GOOD = QUOTED.replace('a"b', "ab")
 
 def document(*events: str) -> str:
     return f'{{"traceEvents":[{",".join(events)}]}}'
+
+
+@pytest.fixture
+def chunks_of_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide the limits of chunks and events by ten, so that files of a tenth of the size exceed them."""
+    for name in ("CHUNK_BYTES", "MAX_EVENT_BYTES", "_BUFFER_BYTES"):
+        monkeypatch.setattr(chunker, name, getattr(chunker, name) // 10)
+    monkeypatch.setattr(recovery, "MAX_EVENT_BYTES", recovery.MAX_EVENT_BYTES // 10)
+    for name in ("_MAX_PYTHON_BYTES", "_MAX_PYTHON_VALUES"):
+        monkeypatch.setattr(repair, name, getattr(repair, name) // 10)
 
 
 @pytest.fixture
@@ -209,8 +219,9 @@ def write_large_event(kids: int, name: str = '"large"') -> str:
     ("damaged", "code"),
     [("none", None), ("at its end", "event_lost"), ("nan", "event_lost"), ('"a"b"', "event_too_large")],
 )
+@pytest.mark.usefixtures("chunks_of_a_tenth")
 def test_objects_inside_a_large_event_are_not_taken_for_events(tmp_path: Path, damaged: str, code: str | None) -> None:
-    large = write_large_event(300_000, damaged if damaged in ("nan", '"a"b"') else '"large"')
+    large = write_large_event(30_000, damaged if damaged in ("nan", '"a"b"') else '"large"')
     lab = ingest_bytes(tmp_path, document(GOOD, large[:-1] + ',"dur":nan}' if damaged == "at its end" else large, GOOD))
     assert lab.counts == ((3, 2, 1) if code else (3, 3, 0))
     assert lab.rows("other_events") == []
@@ -441,25 +452,31 @@ def test_time_grows_with_the_damage_and_not_with_its_square(tmp_path: Path, dama
         '{"a":[}',
     ],
 )
-def test_two_megabytes_of_any_token_take_at_most_seconds(tmp_path: Path, damaged: str) -> None:
+def test_a_megabyte_of_any_token_takes_at_most_a_second(tmp_path: Path, damaged: str) -> None:
     ingest_bytes(tmp_path / "warm", document(GOOD))
-    assert seconds(tmp_path, document(GOOD, damaged * (2_000_000 // len(damaged)) + GOOD, GOOD)) < 2.5
+    assert seconds(tmp_path, document(GOOD, damaged * (1_000_000 // len(damaged)) + GOOD, GOOD)) < 1.25
 
 
-def test_a_million_keys_before_the_events_cost_little(tmp_path: Path) -> None:
-    text = "{" + ",".join(f'"k{number}":{number}' for number in range(1_000_000)) + f',"traceEvents":[{GOOD}]}}'
+def test_200_000_keys_before_the_events_cost_little(tmp_path: Path) -> None:
+    text = "{" + ",".join(f'"k{number}":{number}' for number in range(200_000)) + f',"traceEvents":[{GOOD}]}}'
     before = time.process_time()
     lab = ingest_bytes(tmp_path, text)
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < 1
     assert (lab.counts, lab.diagnostics()) == ((1, 1, 0), {"keys_unread"})
     assert "More than 10,000 top-level keys" in message(lab, "keys_unread")
     assert "xport" not in message(lab, "keys_unread")
 
 
+SMALL_READER_MB = 280
+"""An interpreter with the libraries takes 190 MB and small chunks 50; the whole file would take 100 and more."""
+
 MEASURED = """
 import sys
 from pathlib import Path
 from tracelab.ingest.pipeline import ingest
+from tracelab.readers.kineto import chunker, recovery
+chunker.CHUNK_BYTES, chunker._BUFFER_BYTES = 2_000_000, 2_100_000
+chunker.MAX_EVENT_BYTES = recovery.MAX_EVENT_BYTES = 8_000_000
 report = ingest([Path(sys.argv[1])], store=Path(sys.argv[2]), run="r")
 (file,) = report.files
 print(file.events_read, file.events_skipped)
@@ -471,25 +488,25 @@ def test_memory_is_bounded_whatever_is_in_the_file(tmp_path: Path, filler: bytes
     path = tmp_path / "large.json.gz"
     with gzip.open(path, "wb", 1) as file:
         file.write(f'{{"traceEvents":[{GOOD},'.encode() + (b'{"ph":"X","name":"' if filler == b"x" else b""))
-        for _ in range(200):
+        for _ in range(40):
             file.write(filler * 1_000_000)
         file.write((b'"}' if filler == b"x" else b"") + f",{GOOD}]}}".encode())
     counts, peak_mb = run_measured("-c", MEASURED, path, tmp_path / "lab")
     assert counts.split() == ["3", "1"]
-    assert peak_mb < 1_000
+    assert peak_mb < SMALL_READER_MB
 
 
 @pytest.mark.parametrize("is_behind", [False, True], ids=["between events", "behind the end"])
-def test_memory_is_bounded_with_100_mb_of_spaces(tmp_path: Path, is_behind: bool) -> None:
+def test_memory_is_bounded_with_many_spaces(tmp_path: Path, is_behind: bool) -> None:
     path = tmp_path / "spaces.json.gz"
     with gzip.open(path, "wb", 1) as file:
         file.write(f'{{"traceEvents":[{GOOD},{GOOD}]}}'.encode() if is_behind else f'{{"traceEvents":[{GOOD},'.encode())
-        for _ in range(100):
+        for _ in range(40):
             file.write(b" " * 1_000_000)
         file.write(b"" if is_behind else f"{GOOD}]}}".encode())
     counts, peak_mb = run_measured("-c", MEASURED, path, tmp_path / "lab")
     assert counts.split() == ["2", "0"]
-    assert peak_mb < 1_000
+    assert peak_mb < SMALL_READER_MB
 
 
 # ---------------------------------------------------------------------------------------------------- the files found
