@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 import duckdb
@@ -15,13 +16,21 @@ STEP = re.compile(r"^(profiler)?step\s*#?\s*\d+$", re.IGNORECASE)
 LOADER = "enumerate(DataLoader)#"
 
 
+UNUSED = {"run", "source", "rank", "args", "input_shapes", "input_types", "registers", "occupancy_ratio", "group_ranks"}
+UNUSED |= {f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz"}
+
+
+@cache
 def rows(db: duckdb.DuckDBPyConnection, table: str, run: str, rank: int) -> list[Row]:
-    """All rows of a run and rank that have a place in time where the table has one, in the order of storage."""
-    columns = [column.name for column in schema.BY_NAME[table].view_columns]
+    """All rows of a run and rank that have a place in time where the table has one, in the order of storage.
+
+    Without the columns that nothing here reads. Each call for them returns the same rows, so nobody may change one.
+    """
+    columns = [column.name for column in schema.BY_NAME[table].view_columns if column.name not in UNUSED]
     quoted = ", ".join(f'"{column}"' for column in columns)
-    found = db.execute(f"select {quoted} from {table} where run = ? and rank = ?", [run, rank])
-    listed = [dict(zip(columns, values, strict=True)) for values in found.fetchall()]
-    return [row for row in listed if "dur_ns" not in row or (row["dur_ns"] is not None and row["dur_ns"] >= 0)]
+    place = " and dur_ns >= 0" if "dur_ns" in columns else ""
+    found = db.execute(f"select {quoted} from {table} where run = ? and rank = ?{place}", [run, rank])
+    return [dict(zip(columns, values, strict=True)) for values in found.fetchall()]
 
 
 class Thread:

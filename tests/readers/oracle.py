@@ -16,6 +16,7 @@ Row = dict[str, object]
 
 INT64 = range(-(2**63), 2**63)
 _EXACT = Context(prec=400)
+_THOUSAND = Decimal(1000)
 SENTINELS = (-1, 4294967295)
 
 ALIASES = {
@@ -100,7 +101,7 @@ def read(path: Path) -> Reading:
 
 def to_ns(value: object) -> int | None:
     """Microseconds, as number or text, to the nearest nanosecond; None where that is no int64."""
-    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+    if value is None or isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:
         decimal = Decimal(value)
@@ -108,7 +109,7 @@ def to_ns(value: object) -> int | None:
         return None
     if not decimal.is_finite() or decimal.adjusted() > 20:
         return None
-    whole = int(_EXACT.multiply(decimal, 1000).to_integral_value(ROUND_HALF_EVEN, _EXACT))
+    whole = int(_EXACT.multiply(decimal, _THOUSAND).to_integral_value(ROUND_HALF_EVEN, _EXACT))
     return whole if whole in INT64 else None
 
 
@@ -329,7 +330,10 @@ def _collective(args: Row, row: Row, on: str) -> Row:
 
 def _collectives_of_ranges(tables: dict[str, list[Row]]) -> list[Row]:
     """What ranges like nccl:all_to_all tell of the kernels launched in them that tell nothing themselves."""
-    ranges = [row for row in tables["annotations"] if row.get("tid") and re.match(r"nccl:", str(row["name"]))]
+    ranges: dict[object, list[Row]] = defaultdict(list)
+    for row in tables["annotations"]:
+        if row.get("tid") and re.match(r"nccl:", str(row["name"])):
+            ranges[row["tid"]].append(row)
     calls: dict[object, Row] = {}
     for call in sorted(tables["api_calls"] if ranges else [], key=lambda row: row["start_ns"], reverse=True):
         calls[call["correlation"]] = call
@@ -339,9 +343,7 @@ def _collectives_of_ranges(tables: dict[str, list[Row]]) -> list[Row]:
         if call is None or "nccl" not in kernel["name"] or "Collective name" in kernel["_args"]:
             continue
         around = [
-            row
-            for row in ranges
-            if row["tid"] == call["tid"] and row["start_ns"] <= call["start_ns"] < row["start_ns"] + row["dur_ns"]
+            row for row in ranges[call["tid"]] if row["start_ns"] <= call["start_ns"] < row["start_ns"] + row["dur_ns"]
         ]
         if around:
             name = str(max(around, key=lambda row: row["start_ns"])["name"]).removeprefix("nccl:")
@@ -367,6 +369,8 @@ def _sizes_through_correlation(tables: dict[str, list[Row]]) -> None:
 
 def _integer(value: object) -> int | None:
     """An int64, also where it is written as text."""
+    if value is None:
+        return None
     if isinstance(value, str) and re.fullmatch(r"-?\d+", value):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value in INT64 else None

@@ -51,7 +51,7 @@ class Lab:
         rows = [
             row
             for path in sorted(self.store.glob(f"{table}/run=*/*.parquet"))
-            for row in pq.read_table(path, partitioning=None).to_pylist()
+            for row in pq.ParquetFile(path).read(use_threads=False).to_pylist()
         ]
         return sorted(rows, key=lambda row: (row.get("start_ns") is None, row.get("start_ns") or 0))
 
