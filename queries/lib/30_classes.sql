@@ -18,28 +18,29 @@ comment on column kernel_classes.class is 'Class; unclassified where no rule mat
 comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not show it.';
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
--- with_named_class(relation, named): the rows of a relation of kernels (run, source, rank, pid, device, stream, name, start_ns, end_ns,
--- dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about this very
--- kernel (`collectives`, origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
+-- with_noted_class(relation, named, notes): the rows of a relation of kernels (run, source, rank, pid, device, stream, name,
+-- start_ns, end_ns, dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about
+-- this very kernel (origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
 -- launched a communication kernel (origin = 'range') names its collective: a kernel called SendRecv may be an all-to-all.
--- `named` is a relation with the same names: where reading it is cheap, the rows need not be computed twice.
-create or replace macro with_named_class(relation, named) as table
+-- `named` is a relation with the same names: where reading it is cheap, the rows need not be computed twice. `notes` are rows of
+-- `collectives` of these two origins, each with a number: of several notes on one kernel `note_id` is the first.
+create or replace macro with_noted_class(relation, named, notes) as table
 with _noted as (
     select
         run, source, pid, device, stream, start_ns, correlation,
-        arg_min(collective, origin) as collective,
-        min(origin) as origin
-    from collectives
-    where origin in ('kernel', 'range')
+        arg_min(collective, place) as collective,
+        min(place) as place,
+        min(note_id) filter (place = 0) as note_id
+    from (select *, case origin when 'kernel' then 0 else 1 end as place from query_table(notes))
     group by run, source, pid, device, stream, start_ns, correlation
 ),
 _joined as (
     select
         k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
-        n.origin,
+        n.note_id,
         n.collective as noted_collective,
         c.collective as named_collective,
-        case when n.origin = 'kernel' then 'communication' else c.class end as class
+        case when n.place = 0 then 'communication' else c.class end as class
     from (select null as part where false union all by name from query_table(relation)) as k
     join classify(named) as c on k.name is not distinct from c.name
     left join hint_small('_noted') as n
@@ -50,8 +51,18 @@ _joined as (
 )
 select
     run, source, rank, device, part, name, start_ns, end_ns, dur_ns, class,
-    case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective
+    case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective,
+    note_id
 from _joined;
+
+-- with_named_class(relation, named): with_noted_class() by all that profilers noted about kernels, without the notes.
+create or replace macro with_named_class(relation, named) as table
+with _kernel_notes as (
+    select null::bigint as note_id, run, source, pid, device, stream, start_ns, correlation, origin, collective
+    from collectives
+    where origin in ('kernel', 'range')
+)
+select * exclude (note_id) from with_noted_class(relation, named, '_kernel_notes');
 
 -- with_class(relation): with_named_class() of the relation's own names.
 create or replace macro with_class(relation) as table

@@ -16,19 +16,8 @@ with _executions as (
         {'pid': pid, 'stream': stream, 'correlation': correlation} as part
     from query_table(executions)
 ),
-_communication as materialized (
-    select
-        row_number() over () as id,
-        run, source, rank, device, collective, start_ns, end_ns,
-        part.pid as pid,
-        part.stream as stream,
-        part.correlation as correlation,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
-    from with_class('_executions')
-    where class = 'communication'
-),
 _runs as (
-    select distinct run from _communication
+    select distinct run from query_table(executions)
 ),
 _described as not materialized (
     select
@@ -42,28 +31,33 @@ _described as not materialized (
         } as note
     from collectives
 ),
-_notes as materialized (  -- of several notes on one kernel the first counts
-    select
-        row_number() over () as note_id,
-        d.run, d.source, d.pid, d.device, d.stream, d.start_ns, d.correlation, d.note
+_unnumbered_notes as materialized (
+    select d.run, d.source, d.pid, d.device, d.stream, d.start_ns, d.correlation, d.origin, d.collective, d.note
     from _described as d
     join hint_small('_runs') as r on d.run = r.run
-    where d.origin = 'kernel'
+    where d.origin in ('kernel', 'range')
 ),
-_noted as materialized (
-    select c.id, min(n.note_id) as note_id
-    from _communication as c
-    join _notes as n
-        on c.run = n.run and c.source = n.source
-        and c.pid is not distinct from n.pid and c.correlation is not distinct from n.correlation
-        and c.device is not distinct from n.device and c.stream is not distinct from n.stream
-        and c.start_ns is not distinct from n.start_ns
-    group by c.id
+_notes as materialized (
+    select row_number() over () as note_id, * from _unnumbered_notes
+),
+_unnumbered as materialized (  -- numbering takes one core, and so would all that it is part of
+    select
+        run, source, rank, device, collective, start_ns, end_ns,
+        part.pid as pid,
+        part.stream as stream,
+        part.correlation as correlation,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
+        note_id
+    from with_noted_class('_executions', '_executions', '_notes')
+    where class = 'communication'
+),
+_communication as materialized (
+    select row_number() over () as id, * from _unnumbered
 ),
 _without_note as materialized (
-    select c.id, c.run, c.source, c.pid, c.correlation
-    from _communication as c
-    anti join _noted as n on c.id = n.id
+    select id, run, source, pid, correlation
+    from _communication
+    where note_id is null
 ),
 _open_runs as (  -- mostly none: then nothing more is read
     select distinct run from _without_note
@@ -167,10 +161,12 @@ _on_ops as (  -- of several kernels of one op none is known to be that collectiv
     qualify count(*) over (partition by i.parent) = 1
 ),
 _found as (
-    select c.*, case when n.note_id is not null then n.note else o.note end as note, o.collective as op_collective
+    select
+        c.* exclude (note_id),
+        case when n.note_id is not null then n.note else o.note end as note,
+        o.collective as op_collective
     from _communication as c
-    left join _noted as k on c.id = k.id
-    left join _notes as n on k.note_id = n.note_id
+    left join _notes as n on c.note_id = n.note_id
     left join _on_ops as o on c.id = o.id
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
