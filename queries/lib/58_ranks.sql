@@ -17,17 +17,26 @@ create or replace macro synchronizes(collective) as
 -- synchronizing collectives differ by more than a millisecond around their median, or there are none. `reason` is why.
 -- Where only some ranks of a run record groups (Kineto and Nsight Systems together), each stream has an order of its own.
 create or replace macro match_ranks(operations) as table
-with _styles as (  -- what names a group on a rank
+with _written as materialized (  -- what names groups: some rows a rank
+    select distinct
+        run, rank,
+        {
+            'name': group_name, 'ranks': group_ranks, 'size': group_size, 'start': group_start, 'stride': group_stride,
+            'comm_id': comm_id
+        } as written
+    from query_table(operations)
+),
+_styles as (  -- what names a group on a rank
     select
         run, rank,
         max(
             case
-                when group_ranks is not null or group_name is not null then 2
-                when comm_id is not null then 1
+                when written.ranks is not null or written.name is not null then 2
+                when written.comm_id is not null then 1
                 else 0
             end
         ) as style
-    from query_table(operations)
+    from _written
     group by run, rank
 ),
 _worlds as (
@@ -36,9 +45,9 @@ _worlds as (
 _names as (  -- names distinguish several groups of the same members
     select run, members, max(names) > 1 as are_several
     from (
-        select run, rank, list_sort(group_ranks) as members, count(distinct group_name) as names
-        from query_table(operations)
-        where group_ranks is not null
+        select run, rank, list_sort(written.ranks) as members, count(distinct written.name) as names
+        from _written
+        where written.ranks is not null
         group by run, rank, members
     )
     group by run, members
@@ -62,15 +71,7 @@ _groups as materialized (  -- a number for each group as it is written, and for 
         end as members,
         w.is_mixed,
         w.is_mixed or coalesce(g.written.ranks::varchar, g.written.comm_id, g.written.name) is null as is_anonymous
-    from (
-        select distinct
-            run,
-            {
-                'name': group_name, 'ranks': group_ranks, 'size': group_size, 'start': group_start, 'stride': group_stride,
-                'comm_id': comm_id
-            } as written
-        from query_table(operations)
-    ) as g
+    from (select distinct run, written from _written) as g
     join _worlds as w on g.run = w.run
     left join _names as n on g.run = n.run and list_sort(g.written.ranks) = n.members
 ),
@@ -238,29 +239,30 @@ _chosen as (
 _refused as (  -- one rank that cannot be matched makes the order of its group unknown
     select team, max(reason) as reason from _chosen group by team having max(reason) is not null
 ),
-_keyed as (
+_placed as materialized (
     select
-        v.id, 0 as queue, m.method,
+        v.run, v.team,
+        0 as queue,
         case  -- the few without an id are on one rank alone
             when m.method = 'comms_id'
                 then coalesce(try_cast(v.comms_id as hugeint), hash(v.comms_id)::hugeint + (1::hugeint << 64), -v.id::hugeint)
             else coalesce(v.seq::hugeint, -v.id::hugeint - (1::hugeint << 64))
-        end as place
-    from _valid as v
-    join _methods as m on v.team = m.team
-    where m.method <> 'order'
-    union all
-    select b.id, b.queue, 'order', (b.place - c.shift)::hugeint
-    from _by_order as b
-    join _chosen as c on b.team = c.team and b.queue = c.queue and b.rank = c.rank
-),
-_placed as materialized (
-    select
-        v.run, v.team, k.queue, k.place, v.rank, k.method, v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
+        end as place,
+        v.rank, m.method, v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
         v.collective, v.kind, v.dtype, v.members, v.in_elements, v.out_elements, v.src_rank, v.dst_rank, v.root, v.is_pair,
         v.is_cut
     from _valid as v
-    join _keyed as k on v.id = k.id
+    join _methods as m on v.team = m.team
+    where m.method <> 'order'
+    union all by name
+    select
+        v.run, v.team, b.queue, (b.place - c.shift)::hugeint as place, v.rank, 'order' as method,
+        v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
+        v.collective, v.kind, v.dtype, v.members, v.in_elements, v.out_elements, v.src_rank, v.dst_rank, v.root, v.is_pair,
+        v.is_cut
+    from _ordered as v
+    join _by_order as b on v.id = b.id
+    join _chosen as c on b.team = c.team and b.queue = c.queue and b.rank = c.rank
 ),
 _repeated as materialized (  -- mostly none: then few rows are grouped
     select team, queue, place, rank, count(*) as kernels
@@ -287,32 +289,38 @@ _joined as materialized (  -- several kernels of one collective on a rank are on
     join _repeated as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
     group by p.run, p.team, p.queue, p.place, p.rank, p.is_pair
 ),
+_gathered as materialized (
+    select
+        run, team, queue, place,
+        count(*) as ranks,
+        max(members) as members,
+        min(start_ns) as first_ns,
+        min(kind) as kind,
+        min(kind) <> max(kind) or min(dtype) <> max(dtype) as is_mismatched,
+        min(elements) <> max(elements) as has_other_sizes,
+        bool_or(is_cut) as is_cut
+    from _joined
+    group by run, team, queue, place
+),
 _crowded as (  -- streams without groups: several groups that look like one
-    select distinct team, queue
-    from (select team, queue, place, count(*) as ranks, max(members) as members from _joined group by team, queue, place)
-    where ranks > members
+    select distinct team, queue from _gathered where ranks > members
 ),
 _whole as (
     select
-        j.run, j.team, j.queue, j.place,
-        row_number() over (partition by j.run order by min(j.start_ns), j.team, j.queue, j.place) as number,
-        count(*) as ranks,
-        max(j.members) as members,
+        g.run, g.team, g.queue, g.place, g.ranks, g.members,
+        row_number() over (partition by g.run order by g.first_ns, g.team, g.queue, g.place) as number,
         case
-            when any_value(f.team) is not null or any_value(c.team) is not null then 'refused'
-            when min(j.kind) <> max(j.kind) or min(j.dtype) <> max(j.dtype) then 'mismatched'
-            when min(j.kind) in ('all_reduce', 'send_recv') and min(j.elements) <> max(j.elements) then 'mismatched'
-            when count(*) < coalesce(max(j.members), 2) then 'partial'
-            when bool_or(j.is_cut) then 'cut'
+            when f.team is not null or c.team is not null then 'refused'
+            when g.is_mismatched then 'mismatched'
+            when g.kind in ('all_reduce', 'send_recv') and g.has_other_sizes then 'mismatched'
+            when g.ranks < coalesce(g.members, 2) then 'partial'
+            when g.is_cut then 'cut'
             else 'matched'
         end as state,
-        coalesce(
-            any_value(f.reason), case when any_value(c.team) is not null then 'found on more ranks than the group has' end
-        ) as refusal
-    from _joined as j
-    left join _refused as f on j.team = f.team and j.queue > 0
-    left join _crowded as c on j.team = c.team and j.queue = c.queue
-    group by j.run, j.team, j.queue, j.place
+        coalesce(f.reason, case when c.team is not null then 'found on more ranks than the group has' end) as refusal
+    from _gathered as g
+    left join _refused as f on g.team = f.team and g.queue > 0
+    left join _crowded as c on g.team = c.team and g.queue = c.queue
 )
 select
     w.run, w.number, j.rank, j.id, j.kernels, j.source, j.device, j.stream, j.start_ns, j.end_ns, j.collective, j.team, w.ranks,
