@@ -152,29 +152,36 @@ cuts as materialized (
         union
         select lane, entry_ns from ways
         union
-        select w.lane, p.last_entry_ns from ways as w join pairs as p on w.id = p.id where w.sign = -1
+        select lane, last_entry_ns from ways where sign = -1
     )
+),
+states_of_cells as not materialized (  -- one number for layer and code, or for the cause of an idle stretch: it groups fast
+    select
+        s.lane, s.cell, s.start_ns, s.end_ns,
+        case
+            when s.layer < 3 then 4096 * s.layer + s.code
+            when s.end_ns <= l.first_ns then 3 * 4096
+            when s.launched_ns is null then 3 * 4096 + 1
+            when s.launched_ns > s.start_ns then 3 * 4096 + 2
+            when s.end_ns - s.start_ns > $min_gap_ns then 3 * 4096 + 3
+            else 3 * 4096 + 4
+        end as state
+    from states('coded', 'cuts') as s
+    join hint_small('lanes') as l on s.lane = l.lane
 ),
 cells as materialized (
     select
-        s.lane, s.cell, s.layer, s.code,
-        case
-            when s.layer < 3 then null
-            when s.end_ns <= l.first_ns then 'start'
-            when s.launched_ns is null then 'unknown'
-            when s.launched_ns > s.start_ns then 'host'
-            when s.end_ns - s.start_ns > $min_gap_ns then 'dependency'
-            else 'overhead'
-        end as idle_cause,
-        sum(s.end_ns - s.start_ns) as dur_ns,
-        min(s.start_ns) as start_ns,
-        max(s.end_ns) as end_ns
-    from states('coded', 'cuts') as s
-    join hint_small('lanes') as l on s.lane = l.lane
-    group by s.lane, s.cell, s.layer, s.code, idle_cause
+        any_value(lane) as lane,
+        cell, state,
+        state // 4096 as layer,
+        sum(end_ns - start_ns) as dur_ns,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns
+    from states_of_cells
+    group by cell, state
 ),
 inherited as materialized (
-    from inherited_waits('pairs', 'ways', 'cells')
+    from inherited_waits('ways', 'cells')
 ),
 inside as materialized (
     from inheritances('ways', 'inherited')
@@ -221,9 +228,7 @@ waiting as materialized (
 charges as (
     select
         w.run, w.last_rank as rank,
-        case when i.cell is null then c.layer else 4 end as layer,
-        case when i.cell is null then c.code end as code,
-        case when i.cell is null then c.idle_cause end as idle_cause,
+        case when i.cell is null then c.state else 4 * 4096 end as state,
         sum(w.weight * c.dur_ns) as cost_ns,
         sum(w.direct_weight * c.dur_ns) as direct_ns
     from (
@@ -236,7 +241,7 @@ charges as (
     group by all
     union all
     select
-        i.run, i.last_rank, 4, null, null,
+        i.run, i.last_rank, 4 * 4096,
         -sum(i.sign * w.carried_weight * i.wait_ns), -sum(i.sign * w.direct_weight * i.wait_ns)
     from inside as i
     join weights as w on i.id = w.id
@@ -248,18 +253,18 @@ window_sums as (
 costs as (
     select
         c.run, c.rank,
-        case c.layer
-            when 0 then 'compute'
-            when 1 then 'communication'
-            when 2 then 'copies'
-            when 3 then c.idle_cause
+        case
+            when c.state < 4096 then 'compute'
+            when c.state < 2 * 4096 then 'communication'
+            when c.state < 3 * 4096 then 'copies'
+            when c.state < 4 * 4096 then ['start', 'unknown', 'host', 'dependency', 'overhead'][c.state - 3 * 4096 + 1]
             else 'wait'
         end as cause,
         k.detail,
         sum(c.cost_ns) as cost_ns,
         sum(c.direct_ns) as direct_ns
     from charges as c
-    left join codes as k on c.code = k.code
+    left join codes as k on c.state < 3 * 4096 and c.state % 4096 = k.code
     group by c.run, c.rank, cause, k.detail
     having sum(c.cost_ns) <> 0 or sum(c.direct_ns) <> 0
 ),

@@ -54,47 +54,49 @@ _waiting as (
 )
 select
     row_number() over () as id,
-    w.run, w.number, w.rank, w.last_rank, w.wait_ns, w.entry_ns, w.last_entry_ns,
+    w.run, w.number, w.rank, w.last_rank, w.source, w.device, w.wait_ns, w.entry_ns, w.last_entry_ns,
     not w.is_p2p as counts,
-    m.number as meeting
+    m.number as meeting,
+    m.at_ns as met_ns
 from _waiting as w
 asof left join _meetings as m on w.circle = m.circle and w.rank = m.rank and w.entry_ns > m.at_ns;
 
 -- approaches(pairs, waits, lanes): what lies between the last meeting of a pair of wait_pairs() and their entries into the
 -- collective, for the last rank with `sign` 1 and for the one that waits with -1: from `begin_ns` to `entry_ns`, by the
--- rank's own clock, on the lane of its kernel. They begin when the last rank entered the meeting; without one, at the first
--- row of either lane. So the two lengths, each times its sign, add up to the wait (where clocks drift, up to the drift).
--- Lanes have lane, run, source, rank, device and first_ns.
+-- rank's own clock, on the lane of its kernel; by the same clock the last rank entered at `last_entry_ns`. They begin when the
+-- last rank entered the meeting; without one, at the first row of either lane. So the two lengths, each times its sign, add
+-- up to the wait (where clocks drift, up to the drift). Lanes have lane, run, source, rank, device and first_ns.
 create or replace macro approaches(pairs, waits, lanes) as table
-with _entries as (
-    select w.run, w.number, w.rank, l.lane, w.start_ns as entry_ns, w.last_start_ns as last_entry_ns, l.first_ns
+with _last_entries as (  -- one row a collective
+    select w.run, w.number, l.lane, w.start_ns as entry_ns, w.last_start_ns as last_entry_ns, l.first_ns
     from query_table(waits) as w
     join hint_small(lanes) as l
         on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
+    where w.rank = w.last_rank
 ),
-_sides as not materialized (  -- of each pair the rank that waits, and the last one
+_sides as materialized (  -- of each pair the rank that waits, and the last one
     select
-        p.id, p.run, p.last_rank, p.rank, p.meeting,
-        w.lane, w.entry_ns, w.last_entry_ns,
+        p.id, p.run, p.last_rank, p.meeting, p.met_ns,
+        w.lane, p.entry_ns, p.last_entry_ns,
         l.lane as last_lane,
         l.entry_ns as last_rank_entry_ns,
         l.last_entry_ns as last_rank_last_entry_ns,
-        greatest(w.last_entry_ns - w.first_ns, l.last_entry_ns - l.first_ns) as recorded_ns
+        greatest(p.last_entry_ns - w.first_ns, l.last_entry_ns - l.first_ns) as recorded_ns
     from query_table(pairs) as p
-    join _entries as w on p.run = w.run and p.number = w.number and p.rank = w.rank
-    join _entries as l on p.run = l.run and p.number = l.number and p.last_rank = l.rank
-),
-_placed as (
-    select id, run, last_rank, rank, -1 as sign, meeting, lane, entry_ns, last_entry_ns - recorded_ns as first_ns from _sides
-    union all
-    select id, run, last_rank, last_rank, 1, meeting, last_lane, last_rank_entry_ns, last_rank_last_entry_ns - recorded_ns
-    from _sides
+    join hint_small(lanes) as w
+        on p.run = w.run and p.source = w.source and p.rank = w.rank and p.device is not distinct from w.device
+    join _last_entries as l on p.run = l.run and p.number = l.number
 )
 select
-    p.id, p.run, p.last_rank, p.sign, p.lane, p.entry_ns,
-    case when p.meeting is null then p.first_ns else m.last_start_ns end as begin_ns
-from _placed as p
-left join query_table(waits) as m on p.run = m.run and p.meeting = m.number and p.rank = m.rank;
+    id, run, last_rank, -1 as sign, lane, entry_ns, last_entry_ns,
+    case when meeting is null then last_entry_ns - recorded_ns else met_ns end as begin_ns
+from _sides
+union all
+select
+    s.id, s.run, s.last_rank, 1, s.last_lane, s.last_rank_entry_ns, s.last_rank_last_entry_ns,
+    case when s.meeting is null then s.last_rank_last_entry_ns - s.recorded_ns else m.last_start_ns end
+from _sides as s
+left join query_table(waits) as m on s.run = m.run and s.meeting = m.number and s.last_rank = m.rank;
 
 -- states(rows, cuts): what each lane does between some instants. Rows have lane, layer (0: compute, 1: communication, 2:
 -- copies), code (a number from 1 to 4095), start_ns, end_ns and launched_ns, the end of the call that launched them (NULL:
@@ -104,8 +106,7 @@ left join query_table(waits) as m on p.run = m.run and p.meeting = m.number and 
 -- counts until it ends, then the next one. An idle stretch has the launched_ns of the row that ends it: of several that
 -- begin together the earliest.
 -- The pieces of a layer that remain follow each other, so one running sum holds the codes of all layers, 12 bits each. The
--- events run backward in time, because an idle stretch takes its cause from the row that ends it: the number of the latest
--- start so far and that row's launched_ns are one number, too.
+-- events run backward in time, because an idle stretch takes its cause from the row that ends it: the latest start so far.
 create or replace macro states(rows, cuts) as table
 with _ordered as (
     select
@@ -146,9 +147,9 @@ _sums as (
         lane, at_ns,
         lead(lane) over () as next_lane,
         lead(at_ns) over () as next_ns,
-        sum(step) over (rows between unbounded preceding and current row) as codes,
+        (sum(step) over (rows between unbounded preceding and current row))::bigint as codes,
         max(cell) over (rows between unbounded preceding and current row) as cell,
-        max((place::hugeint << 64) + launched) over (rows between unbounded preceding and current row) as launched
+        arg_max(launched, place) over (rows between unbounded preceding and current row) as launched
     from (
         select *, row_number() over () as place
         from (select lane, at_ns, step, launched, cell from _events order by lane, at_ns desc, launched desc nulls first)
@@ -165,25 +166,24 @@ select
         else 3
     end as layer,
     case layer when 0 then codes & 4095 when 1 then (codes >> 12) & 4095 when 2 then codes >> 24 end::integer as code,
-    case when layer = 3 then nullif(launched & 18446744073709551615, 0) - 4611686018427387905 end::bigint as launched_ns
+    case when layer = 3 then nullif(launched, 0) - 4611686018427387905 end as launched_ns
 from _sums
 where lane = next_lane and next_ns < at_ns;
 
--- inherited_waits(pairs, approaches, cells): the waits of wait_pairs() that delayed their rank: it did not compute when they
--- ended. Of waits that overlap on a lane, the one that ends last counts. `place` numbers them on their lane. Cells are the
--- rows of states(), with all entries and ends of waits among the cuts; those of one cell and layer may be one row.
-create or replace macro inherited_waits(pairs, approaches, cells) as table
+-- inherited_waits(approaches, cells): the waits of wait_pairs() that delayed their rank: it did not compute when they ended.
+-- Of waits that overlap on a lane, the one that ends last counts. `place` numbers them on their lane. Cells are the rows of
+-- states(), with all entries and ends of waits among the cuts; those of one cell and layer may be one row.
+create or replace macro inherited_waits(approaches, cells) as table
 with _computing as (
     select e.lane, e.end_ns as at_ns
-    from query_table(cells) as e
-    join query_table(cells) as s on e.lane = s.lane and e.end_ns = s.start_ns
-    where e.layer = 0 and s.layer = 0
+    from (from query_table(cells) where layer = 0) as e
+    join (from query_table(cells) where layer = 0) as s on e.lane = s.lane and e.end_ns = s.start_ns
 ),
 _ended as (
-    select p.id, a.lane, p.entry_ns, p.last_entry_ns, p.wait_ns
-    from query_table(pairs) as p
-    join query_table(approaches) as a on p.id = a.id and a.sign = -1
-    anti join _computing as c on a.lane = c.lane and p.last_entry_ns = c.at_ns
+    select a.id, a.lane, a.entry_ns, a.last_entry_ns
+    from query_table(approaches) as a
+    anti join _computing as c on a.lane = c.lane and a.last_entry_ns = c.at_ns
+    where a.sign = -1
 ),
 _followed as (
     select
@@ -193,7 +193,10 @@ _followed as (
         ) as next_entry_ns
     from _ended
 )
-select id, lane, entry_ns, last_entry_ns, wait_ns, row_number() over (partition by lane order by last_entry_ns, id) as place
+select
+    id, lane, entry_ns, last_entry_ns,
+    last_entry_ns - entry_ns as wait_ns,
+    row_number() over (partition by lane order by last_entry_ns, id) as place
 from _followed
 where coalesce(next_entry_ns >= last_entry_ns, true);
 
