@@ -41,7 +41,7 @@ def file_of(store: Path, table: str, run: str = "a") -> Path:
 
 
 def count_kernels(store: Path) -> int:
-    ((count,),) = session.connect(store).execute("select count(*) from kernels").fetchall()
+    ((count,),) = session.connect(store, referenced="kernels sources").execute("select count(*) from kernels").fetchall()
     return int(count)
 
 
@@ -85,7 +85,7 @@ def test_several_damaged_files_are_counted(store: Path) -> None:
     for run in ("a", "b"):
         file_of(store, "kernels", run).unlink()
     with pytest.raises(DamagedStoreError, match=r"is missing, and 1 more files are missing or damaged"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
 
 
 def test_a_file_of_a_trace_in_two_runs_is_repaired_in_its_run(store: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_file_of_a_trace_in_two_runs_is_repaired_in_its_run(store: Path) -> No
     ingest([trace], store, run="again")
     file_of(store, "kernels", "again").unlink()
     with pytest.raises(DamagedStoreError, match=f"tracelab ingest {trace} --store {store} --run again"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
     ingest([trace], store, run="again")
     assert count_kernels(store) == 3 + 4 + 3
 
@@ -158,7 +158,7 @@ def test_a_flipped_bit_in_a_row_is_noticed_at_opening(store: Path) -> None:
     path = file_of(store, "sources")
     flip_bit(path, 8 * path.stat().st_size // 2)
     with pytest.raises(DamagedStoreError, match=r"its SHA-256 differs.*; ingest its trace again"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
 
 
 def test_a_file_that_no_source_committed_is_ignored(store: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> N
 def test_a_path_that_looks_like_a_seal_is_no_seal(tmp_path: Path) -> None:
     path = "tracelab.sha256\x18@" + "0" * 64
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "sources": [{"path": path}]})
-    assert session.connect(store).execute("select path from sources").fetchall() == [(path,)]
+    assert session.connect(store, referenced="kernels sources").execute("select path from sources").fetchall() == [(path,)]
     assert not doctor.verify(store, None)[0].num_rows
 
 
@@ -243,7 +243,7 @@ def test_a_lost_row_is_noticed_and_costs_no_table(store: Path, loss: str) -> Non
     damage, problem = LOST_ROWS[loss]
     damage(row)
     with pytest.raises(DamagedStoreError) as raised:
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
     assert f"{row} {problem}" in str(raised.value) or loss == "all_gone"
     assert f"{row} {problem}." in verified(store)
     assert check_source(store, "a", row.stem).problems[0].trace == str(trace)
@@ -268,7 +268,7 @@ def test_an_added_file_is_noticed_and_removed(store: Path) -> None:
     added.parent.mkdir(parents=True)
     added.write_bytes(file_of(store, "kernels", "b").read_bytes())
     with pytest.raises(DamagedStoreError, match="is unexpected"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
     assert verified(store) == [f"{added} is unexpected (no ingest wrote it)."]
     ingest([store.parent / "a.json"], store)
     assert not added.exists()
@@ -278,7 +278,7 @@ def test_an_added_file_is_noticed_and_removed(store: Path) -> None:
 def test_a_folder_in_place_of_a_table_is_noticed_and_replaced(store: Path) -> None:
     be_a_folder(path := file_of(store, "kernels"))
     with pytest.raises(DamagedStoreError, match="is damaged"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
     assert verified(store) == [f"{path} is damaged (it is not a file)."]
     ingest([store.parent / "a.json"], store)
     assert count_kernels(store) == 7
@@ -290,7 +290,7 @@ def test_swapped_rows_are_noticed_and_repaired(store: Path) -> None:
     for row, content in zip(rows, reversed(contents), strict=True):
         row.write_bytes(content)
     with pytest.raises(DamagedStoreError, match="it is the row of source"):
-        session.connect(store)
+        session.connect(store, referenced="kernels sources")
     for run, row in zip(("a", "b"), rows, strict=True):
         (problem,) = check_source(store, run, row.stem).problems
         assert (problem.path, problem.trace) == (row, str(store.parent / f"{run}.json"))

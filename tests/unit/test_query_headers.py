@@ -19,7 +19,7 @@ from tracelab.query import execute, library, spec
 from tracelab.report import SECTIONS
 from tracelab.report.findings import matching_rows_sql
 from tracelab.report.windows import ensure_windows
-from tracelab.store import computed_tables, session
+from tracelab.store import computed_tables, execution, session
 
 VARIANTS = [each for tools in library.variants().values() for each in tools.values() if " --like " in each.name]
 QUERIES = sorted([*library.library().values(), *VARIANTS], key=lambda each: each.name)
@@ -150,11 +150,11 @@ def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore
     assert answer.column_names == list(query.columns)
     expected = {field.name: _expected_type(field) for field in answer.schema}
     assert {field.name: field.type for field in answer.schema if field.type != expected[field.name]} == {}
-    empty = rows.con.sql(query.sql, params=execute.bind(query, _nothing(query))).to_arrow_table()
+    empty = execution.fetch_table(rows.con, query.sql, execute.bind(query, _nothing(query)))
     assert (empty.num_rows, empty.schema) == (0, answer.schema), "no row matches, and the answer differs in more"
     _check_report_rules(rows.con, query, empty)
     computed_tables.provide(other, query.sql, execute.bind(query, values))
-    rendered = other.sql(execute.render_sql(query, values)).to_arrow_table()
+    rendered = execution.fetch_table(other, execute.render_sql(query, values))
     assert rendered.to_pylist() == answer.to_pylist(), "another client has another answer"
 
 
@@ -170,7 +170,7 @@ def _check_report_rules(con: DuckDBPyConnection, query: spec.Query, empty: pa.Ta
     ]
     if query.report.show_if:
         texts.append(f"select 1 from answer where {query.report.show_if}")
-    assert [con.sql(text).fetchall() for text in texts] == [[] for _ in texts]
+    assert [con.execute(text).fetchall() for text in texts] == [[] for _ in texts]
     con.unregister("answer")
 
 
@@ -488,8 +488,8 @@ def test_values_in_shown_sql_leave_strings_and_comments_alone(tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
-    """A session over rows of the largest and smallest numbers."""
+def extreme() -> MemoryStore:
+    """A store of rows of the largest and smallest numbers."""
     numbers = (-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 2, 2**63 - 1)
     events = [
         {"source": source, "device": 0, "correlation": 1, "start_ns": start_ns, "dur_ns": dur_ns}
@@ -532,14 +532,13 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnec
         {"host": "h", "device": 0, "time_ns": 2**63 - 1, "sm_clock_hz": hz} for hz in (1.7e308, 1.0)
     ]
     tables["memory_peaks"] = [{"device": at, "allocated_bytes": by} for at in (0, 1) for by in (-(2**63), 2**63 - 1)]
-    with session.connect(build_store(tmp_path_factory.mktemp("extreme") / "lab", tables)) as opened:
-        yield opened
+    return MemoryStore().filled(tables)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
-def test_no_value_of_64_bits_makes_a_query_fail(each: spec.Query, extreme: DuckDBPyConnection) -> None:
-    assert execute.run(extreme, each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+def test_no_value_of_64_bits_makes_a_query_fail(each: spec.Query, extreme: MemoryStore) -> None:
+    assert extreme.run_query(each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
 
 
 def test_errors_of_a_file_s_own_sql_name_file_and_line(tmp_path: Path) -> None:
