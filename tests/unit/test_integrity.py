@@ -41,7 +41,9 @@ def file_of(store: Path, table: str, run: str = "a") -> Path:
 
 
 def count_kernels(store: Path) -> int:
-    ((count,),) = session.connect(store, referenced="kernels sources").execute("select count(*) from kernels").fetchall()
+    ((count,),) = (
+        session.connect(store, referenced="kernels sources").execute("select count(*) from kernels").fetchall()
+    )
     return int(count)
 
 
@@ -205,7 +207,9 @@ def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> N
 def test_a_path_that_looks_like_a_seal_is_no_seal(tmp_path: Path) -> None:
     path = "tracelab.sha256\x18@" + "0" * 64
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "sources": [{"path": path}]})
-    assert session.connect(store, referenced="kernels sources").execute("select path from sources").fetchall() == [(path,)]
+    assert session.connect(store, referenced="kernels sources").execute("select path from sources").fetchall() == [
+        (path,)
+    ]
     assert not doctor.verify(store, None)[0].num_rows
 
 

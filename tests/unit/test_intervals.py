@@ -31,14 +31,25 @@ rows = st.fixed_dictionaries(
         "dur_ns": durations,
     }
 )
-relations = st.lists(rows, max_size=8)
-quick = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CASES = 12
+"""Random relations that are checked at once: a query of a few rows takes as long as one of a hundred."""
+
+
+def number_ranks(cases: list[list[Row]]) -> list[Row]:
+    """Return the rows of all cases, each case with two ranks of its own."""
+    return [row | {"rank": 2 * at + row["rank"]} for at, listed in enumerate(cases) for row in listed]
+
+
+relations = st.lists(st.lists(rows, max_size=8), min_size=CASES, max_size=CASES).map(number_ranks)
+quick = examples(16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     store = build_store(tmp_path_factory.mktemp("store") / "lab", {"kernels": [{"name": "k"}]})
-    with session.connect(store) as con:
+    with session.connect(
+        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time"
+    ) as con:
         yield con
 
 
@@ -221,7 +232,9 @@ def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
 def test_measures_hold_at_the_ends_of_time(con, listed):
     """Rows at both ends of the valid range: no lane reaches into another."""
     first, last = -(2**62), 2**62 - 1 - 2 * HORIZON
-    shifted = [row | {"start_ns": row["start_ns"] and row["start_ns"] + (last, first)[row["rank"]]} for row in listed]
+    shifted = [
+        row | {"start_ns": row["start_ns"] and row["start_ns"] + (last, first)[row["rank"] % 2]} for row in listed
+    ]
     kept = [row for row in listed if row["start_ns"]]
     fill(con, a=[row for row in shifted if row["start_ns"]], b=kept)
     for asked in ("busy_ns from busy('{}')", "inside_ns from clip_to('{0}', '{0}')", "alone_ns from solo_time('{}')"):
@@ -269,20 +282,22 @@ def test_depths_of_a_million_rows_at_once_do_not_mix(con):
 
 @pytest.mark.parametrize("order", ["true", "false"])
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: Path, threads: int, order: str) -> None:
+def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(
+    con: duckdb.DuckDBPyConnection, threads: int, order: str
+) -> None:
     """Windows without an order take the events as they come, so the ordered subquery below them must keep its order.
 
     Rows of 7 ranks, each 10 ns long, start every 4 ns: two or three run at once. The second relation covers the
     last 2 ns before each start.
     """
-    each = 60_000
-    store = build_store(tmp_path / "lab", {"kernels": [{"name": "k"}]})
-    with session.connect(store) as con:
+    each = 36_000
+    try:
         con.execute(f"set threads = {threads}")
         con.execute(f"set preserve_insertion_order = {order}")
         for name, start, dur in (("a", 0, 10), ("b", 2, 2)):
             con.execute(
-                f"create temp table {name} as select 'r' as run, 's' as source, (i % 7)::integer as rank, 0 as device, "
+                f"create or replace temp table {name} as "
+                "select 'r' as run, 's' as source, (i % 7)::integer as rank, 0 as device, "
                 f"i // 7 * 4 + {start} as start_ns, start_ns + {dur} as end_ns from range({7 * each}) as rows(i) "
                 "order by hash(i)"
             )
@@ -291,6 +306,9 @@ def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: 
         alone = con.execute("select busy_ns, alone_ns, any_ns, window_ns from solo_time('a')").fetchall()
         parts = con.execute("select window_ns, a_ns, ab_ns, b_ns, idle_ns from regions('a', 'b', 'b')").fetchall()
         inside = con.execute("select busy_ns, inside_ns from clip_to('a', 'b')").fetchall()
+    finally:
+        con.execute("set threads = 1")
+        con.execute("reset preserve_insertion_order")
     last = 4 * (each - 1) + 10
     assert busy == [(last, last - 8, 3)] * 7
     assert united == [(last,)] * 7
@@ -300,22 +318,26 @@ def test_a_sweep_of_many_rows_in_any_order_is_that_of_the_sorted_ones(tmp_path: 
 
 
 kernel_rows = st.lists(
-    st.fixed_dictionaries(
-        {
-            "source": st.sampled_from(["a", "b"]),
-            "rank": st.sampled_from([0, 1]),
-            "device": st.sampled_from([0, 1, None]),
-            "name": st.sampled_from([COMPUTE, COMMUNICATION, "mystery"]),
-            "start_ns": times,
-            "dur_ns": durations,
-        }
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "source": st.sampled_from(["a", "b"]),
+                "rank": st.sampled_from([0, 1]),
+                "device": st.sampled_from([0, 1, None]),
+                "name": st.sampled_from([COMPUTE, COMMUNICATION, "mystery"]),
+                "start_ns": times,
+                "dur_ns": durations,
+            }
+        ),
+        min_size=1,
+        max_size=10,
     ),
-    min_size=1,
-    max_size=10,
-)
+    min_size=CASES,
+    max_size=CASES,
+).map(number_ranks)
 
 
-@examples(15)
+@examples(12)
 @given(kernel_rows, relations, relations)
 def test_queries_agree_with_the_oracle_and_with_each_other(memory, kernels, copies, graphs):
     tables = {
@@ -363,8 +385,10 @@ def test_doubles_would_see_an_overlap_that_whole_nanoseconds_do_not(tmp_path: Pa
         {"name": "a", "device": 0, "start_ns": first, "dur_ns": 150},
         {"name": "b", "device": 0, "start_ns": first + 150, "dur_ns": 200},
     ]
-    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
-        exact = execute.run(con, library.find("kernel_concurrency"), {}).to_pylist()[0]
+    query = library.find("kernel_concurrency")
+    store = build_store(tmp_path / "lab", {"kernels": kernels})
+    with session.connect(store, referenced=execute.referenced_sql(query)) as con:
+        exact = execute.run(con, query, {}).to_pylist()[0]
         in_doubles = con.execute(
             "with rounded as (select run, source, rank, device, start_ns::double::bigint as start_ns, "
             "(start_ns::double + dur_ns::double)::bigint as end_ns from kernels) "

@@ -32,7 +32,9 @@ def command(trace: Path, store: Path, *options: str) -> list[str]:
 
 
 def kernels(store: Path) -> int:
-    count: int = session.connect(store, referenced="kernels sources").execute("select count(*) from kernels").fetchall()[0][0]
+    count: int = (
+        session.connect(store, referenced="kernels sources").execute("select count(*) from kernels").fetchall()[0][0]
+    )
     return count
 
 
@@ -86,7 +88,11 @@ def test_two_ingests_at_once_of_files_of_one_name_are_two_runs(tmp_path: Path) -
         write_trace(tmp_path / folder / "x.json", kernels=30_000 + at)
     both = [subprocess.Popen(command(tmp_path / folder / "x.json", store, "-q")) for folder in ("n1", "n2")]
     assert [process.wait() for process in both] == [0, 0]
-    found = session.connect(store, referenced="kernels sources").execute("select count(*) from kernels group by run order by 1").fetchall()
+    found = (
+        session.connect(store, referenced="kernels sources")
+        .execute("select count(*) from kernels group by run order by 1")
+        .fetchall()
+    )
     assert found == [(30_000,), (30_001,)]
 
 
@@ -192,7 +198,9 @@ def test_an_illegal_run_name_is_refused_with_the_nearest_legal_one(tmp_path: Pat
 def test_a_legal_run_name_is_text_in_every_answer(tmp_path: Path, name: str) -> None:
     store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=1)
     ingest([file], store, run=name)
-    assert session.connect(store, referenced="kernels sources").execute("select run, typeof(run) from kernels").fetchall() == [(name, "VARCHAR")]
+    assert session.connect(store, referenced="kernels sources").execute(
+        "select run, typeof(run) from kernels"
+    ).fetchall() == [(name, "VARCHAR")]
 
 
 def test_runs_are_called_by_the_shortest_end_of_their_path_that_distinguishes_them(tmp_path: Path) -> None:
