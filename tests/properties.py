@@ -13,6 +13,14 @@ for _name, _count in {"quick": 10, USUAL: 25, "nightly": 2000}.items():
     settings.register_profile(_name, settings.default, max_examples=_count, deadline=None)
 
 
+def at_most(count: int) -> int:
+    """Return how many random cases a test draws that draws its own: `count` in `nightly`, else what the profile takes.
+
+    The profile must be loaded: pytest loads it before it imports tests.
+    """
+    return min(count, round(count * settings().max_examples / 100))
+
+
 def examples(count: int, **options: Any) -> settings:
     """Check a property with `count` examples, scaled by the profile, however long one of them takes."""
     share = settings().max_examples / 100

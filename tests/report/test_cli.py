@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.report.few_queries import report_only
 from tests.report.reading import column, read
 from tracelab.cli import main
 
@@ -27,7 +28,8 @@ def test_a_file_that_exists_is_left_alone_without_force(run: Run, tmp_path: Path
 
 def test_only_the_chosen_run_is_in_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("an older one")
-    result = run("--run", "first", "--force")
+    with report_only("gpu_breakdown", "run_difference"):
+        result = run("--run", "first", "--force")
     assert (result.exit_code, result.stderr) == (0, "Wrote report.html\n")
     found = read((tmp_path / "report.html").read_text("utf-8"))
     assert "tracelab query gpu_breakdown --run first --format csv" in found.texts["gpu_breakdown"]

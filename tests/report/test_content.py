@@ -9,6 +9,7 @@ import pytest
 
 from tests.build import build_store
 from tests.report.conftest import GPU, HOSTILE
+from tests.report.few_queries import report_of
 from tests.report.reading import Found, column, read
 from tracelab.errors import NoDataError
 from tracelab.query import spec
@@ -31,7 +32,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Found:
         GPU | {"name": "long", "device": 4, "start_ns": 0, "dur_ns": 2**53 + 1},
         GPU | {"name": "short", "device": 4, "start_ns": 2**53 + 5, "dur_ns": 3},
     ]
-    return read(report(build_store(tmp_path_factory.mktemp("many") / "lab", {"kernels": kernels})))
+    store = build_store(tmp_path_factory.mktemp("many") / "lab", {"kernels": kernels})
+    return read(report_of(("kernel_summary", "gpu_breakdown", "memcpy_throughput", "memory_live"), store))
 
 
 def test_figures_in_the_tables_are_the_answers_to_the_nanosecond(many: Found) -> None:
@@ -62,7 +64,7 @@ def test_each_device_keeps_its_first_rows_where_an_answer_is_cut(many: Found) ->
 
 
 def test_two_runs_are_compared_also_where_the_store_has_more(lab: Path) -> None:
-    found = read(report(lab, ("second", "first")))
+    found = read(report_of(("run_difference", "gpu_breakdown"), lab, ("second", "first")))
     assert set(column(found, "run_difference", "before")) == {"second"}
     assert column(found, "gpu_breakdown", "run") == ["second", "first"]
 
@@ -81,6 +83,10 @@ def test_hostile_names_are_text_and_nothing_else(page: str) -> None:
     shown = column(found, "kernel_summary", "kernel")
     assert {HOSTILE[0], HOSTILE[1], HOSTILE[2]} <= set(shown)
     assert "\x1b" not in page
+
+
+def test_commands_leave_times_as_they_are_recorded(page: str) -> None:
+    assert "--aligned" not in page
 
 
 def test_nothing_is_loaded_from_anywhere(page: str) -> None:
@@ -120,20 +126,21 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_of_chosen_runs_only_their_own_sweeps_are_shown(swept: Path) -> None:
-    assert column(read(report(swept, ("b1", "a2"))), "sweep_status", "sweep") == ["a", "b"]
-    found = read(report(swept, ("b1",)))
+    assert column(read(report_of(("sweep_status",), swept, ("b1", "a2"))), "sweep_status", "sweep") == ["a", "b"]
+    found = read(report_of(("sweep_status",), swept, ("b1",)))
     assert column(found, "sweep_status", "sweep") == ["b"]
     assert "tracelab query sweep_status --sweep b --format csv" in found.texts["sweep_status"]
 
 
 def test_runs_that_are_no_cells_have_no_part_about_sweeps(swept: Path) -> None:
-    found = read(report(swept, ("free",)))
+    found = read(report_of(("sweep_status",), swept, ("free",)))
     assert "sweep_status" not in found.tables
     assert "none of the runs is a cell of a sweep" in found.texts["lacking"]
 
 
 def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:
-    parts = {each["id"]: each.get("data-runs") for tag, each in read(report(swept)).elements if tag == "article"}
+    found = read(report_of(("gpu_breakdown", "sweep_status", "sweep_coverage"), swept))
+    parts = {each["id"]: each.get("data-runs") for tag, each in found.elements if tag == "article"}
     assert parts["gpu_breakdown"] is None  # all of them
     assert (parts["sweep_status"], parts["sweep_coverage"]) == ("0 1 2", "0 1 2")
 

@@ -44,7 +44,7 @@ def both(asking: ReportSession) -> ReportSession:
     return replace(asking, run_names=("a", "b"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def asking(lab: Path) -> Iterator[ReportSession]:
     with open_report_session(lab, ("first",)) as asking:
         yield asking

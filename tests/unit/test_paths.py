@@ -17,6 +17,7 @@ from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.replay import no_change, replay, replays_exactly
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 from tracelab.paths.walk import whole_window
+from tracelab.store import execution
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -138,7 +139,7 @@ def read_graph(memory: MemoryStore) -> Graph:
     for name, sql in computation.relations.items():
         params = computation.params | {"run": "r"}
         used = {param: value for param, value in params.items() if param in re.findall(r"\$(\w+)", sql)}
-        relations[name] = memory.con.sql(sql, params=used).to_arrow_table()
+        relations[name] = execution.fetch_table(memory.con, sql, used)
     return build_graph(relations, lambda: None)
 
 

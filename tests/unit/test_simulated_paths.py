@@ -13,6 +13,7 @@ from tracelab import schema
 from tracelab.paths.recording import Relations
 from tracelab.paths.tables import compute_paths
 from tracelab.paths.what_if import compute_what_if
+from tracelab.store import execution
 
 JOBS = 10
 CHANGES_PER_JOB = 10
@@ -52,9 +53,9 @@ def relations(jobs: dict[int, Simulation]) -> dict[int, Relations]:
         memory.filled(stored_tables(simulation))
         values = {"run": simulation.job.name, "step_name": "none"}
         read[seed] = {
-            name: memory.con.sql(
-                sql, params={key: value for key, value in values.items() if f"${key}" in sql}
-            ).to_arrow_table()
+            name: execution.fetch_table(
+                memory.con, sql, {key: value for key, value in values.items() if f"${key}" in sql}
+            )
             for name, sql in schema.COMPUTATIONS[0].relations.items()
         }
     return read

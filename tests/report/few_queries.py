@@ -1,0 +1,26 @@
+"""Reports of a few queries: those of the library take seconds together, and most tests are about one part."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracelab import report as reports
+
+
+@contextmanager
+def report_only(*names: str) -> Iterator[None]:
+    """Give reports the parts of these queries alone, beside the summary, the health and the timeline."""
+    entering = {each.name: each for each in reports._report_queries()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reports, "_report_queries", lambda: [entering[name] for name in entering if name in names])
+        assert set(names) <= set(entering)
+        yield
+
+
+def report_of(names: tuple[str, ...], store: Path, runs: tuple[str, ...] = (), **options: Any) -> str:
+    """Return a report with the parts of these queries alone."""
+    with report_only(*names):
+        return reports.report(store, runs, **options)
