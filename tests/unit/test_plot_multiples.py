@@ -82,8 +82,10 @@ def test_a_grid_writes_what_a_cell_holds_and_leaves_free_what_there_is_not() -> 
 
 def test_a_grid_too_wide_for_numbers_has_a_color_bar() -> None:
     rows = [cell(size, float(size)) | {"layout": size % 2} for size in range(1, 51)]
-    axes, bar = drawn(rows, "grid", "samples_per_s").axes
+    figure = drawn(rows, "grid", "samples_per_s")
+    axes, bar = figure.axes
     (image,) = axes.images
+    assert "white: no value" in figure.get_suptitle()
     values = image.get_array()
     assert values.shape == (2, 50)
     assert [values[1, 0], values[0, 1], values[1, 48], values[0, 49]] == [1, 2, 49, 50]

@@ -112,6 +112,8 @@ def _draw_dense(
         for across, column in enumerate(columns):
             if values := cells.get((column, line)):
                 means[down, across] = fmean(values)
+    if np.isnan(means).any():
+        notes += ["white: no value"]
     figure = Figure(figsize=(_DENSE_INCHES, _CELL_INCHES[1] * len(lines) + 3 * _HEAD_INCHES), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(means, aspect="auto", cmap=_MAP, interpolation="nearest", vmin=min(0.0, np.nanmin(means)))
