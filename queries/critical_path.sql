@@ -86,7 +86,7 @@ select
             then concat(
                 format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),
                 format('; {:.0f} % are before the recording of rank {}', 100 * r.late_ns / r.window_ns, r.late_rank)
-                    || format(', which begins {:.3f} ms later than others: a later step has no such part', r.late_ns / 1e6)
+                    || format(', which begins {:.3f} ms later than others: a later step (--step), if the recording has one, has no such part', r.late_ns / 1e6)
             )
         else left_out_reason(r.ranks_left_out)
     end as reason

@@ -161,7 +161,7 @@ sums as (
         mode(
             case
                 when reason is not null then reason
-                when is_p2p or not synchronizes(collective) then 'a rank can leave it before all have entered'
+                when is_p2p or not synchronizes(collective) then 'a rank can leave collectives of this kind, such as broadcasts and sends, before all have entered'
                 else 'the clocks of its ranks are not known'
             end
         ) filter (wait_ns is null) as reason
