@@ -1,6 +1,6 @@
 // Loads a JSON trace into Perfetto's trace_processor (the wasm of its user interface) under node, and says what it holds.
 //
-//     node trace_processor.mjs WEB_DIST/vNN TRACE [SQL]
+//     node trace_processor.mjs WEB_DIST/vNN TRACE [SQL…]
 //
 // The engine's bundle is written for a browser's worker, so it is given one: a `self`, an XMLHttpRequest that
 // reads the file beside it, and a port. The messages are perfetto's TraceProcessorRpcStream (protos/perfetto/trace_processor).
@@ -12,14 +12,14 @@ const APPEND = 1, FINALIZE = 2, QUERY = 3; // TraceProcessorMethod
 const REQUEST = 2, APPEND_ARGS = 101, QUERY_ARGS = 103, FATAL = 5, APPEND_RESULT = 201, QUERY_RESULT = 203, FINALIZE_RESULT = 212;
 const SLICES = "select count(*) as slices, sum(dur) as dur_ns, min(ts) as first_ns, max(ts + dur) as last_ns from slice";
 
-const [folder, trace, sql = SLICES] = process.argv.slice(2);
+const [folder, trace, ...queries] = process.argv.slice(2);
 const port = await engine(folder);
 const started = performance.now();
 load(trace);
 const loaded = performance.now();
-const answer = query(sql);
+const answers = (queries.length ? queries : [SLICES]).map(query);
 const lost = query("select name, value from stats where severity in ('error', 'data_loss') and value > 0");
-console.log(JSON.stringify({ load_s: (loaded - started) / 1000, query_s: (performance.now() - loaded) / 1000, answer, lost }));
+console.log(JSON.stringify({ load_s: (loaded - started) / 1000, query_s: (performance.now() - loaded) / 1000, answers, lost }));
 
 /** Start the engine in a pretended worker; its port takes one request at a time and answers before it returns. */
 async function engine(folder) {

@@ -38,6 +38,12 @@ def second_kineto_corpus(folder: Path) -> Path:
     return shared_store(folder, "kineto2", lambda store: pipeline.ingest([corpus.ROOT / "kineto2"], store))
 
 
+def four_ranks(folder: Path) -> Path:
+    """Return the store of the generated job of four ranks."""
+    job = Path(__file__).parents[1] / "data" / "generated" / "generated-4rank-ddp"
+    return shared_store(folder, "four_ranks", lambda store: pipeline.ingest([job], store))
+
+
 def eight_ranks(folder: Path) -> Path:
     """Return the store of the generated job of eight ranks."""
     job = Path(__file__).parents[1] / "data" / "generated" / "generated-8rank-pipeline"
