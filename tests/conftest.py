@@ -3,8 +3,11 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -12,7 +15,9 @@ import pytest
 from hypothesis import settings
 
 from tests import properties, rights
+from tests.fork_server import ForkServer
 from tests.memory import MemoryStore
+from tracelab.collect.process import launch
 from tracelab.store import commit
 
 _SLOW = (
@@ -126,3 +131,21 @@ def memory() -> Iterator[MemoryStore]:
     store = MemoryStore()
     yield store
     store.con.close()
+
+
+@pytest.fixture(scope="session")
+def _fork_server() -> Iterator[ForkServer | None]:
+    """A process that has imported torch; None where it cannot fork."""
+    server = ForkServer() if sys.platform == "linux" else None
+    yield server
+    if server:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def _forked_ranks(_fork_server: ForkServer | None) -> Iterator[None]:
+    """Start ranks as forks of a process that has imported torch, where Linux can do that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _fork_server:
+            patch.setattr(launch, "subprocess", SimpleNamespace(Popen=_fork_server.popen, STDOUT=subprocess.STDOUT))
+        yield

@@ -5,13 +5,13 @@ import io
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.needs import needs_torch
+from tracelab.cli import main
 
 pytestmark = needs_torch
 
@@ -20,17 +20,19 @@ COMMANDS = re.findall(r"^    (tracelab .*)$", (CHECKOUT / "docs" / "tutorial" / 
 
 
 @pytest.fixture(scope="module")
-def followed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def followed(tmp_path_factory: pytest.TempPathFactory, _forked_ranks: None) -> dict[str, str]:
     """What each command printed, in a folder that had nothing in it."""
     folder = tmp_path_factory.mktemp("tutorial")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAB")}
-    environment["PYTHONPATH"] = str(CHECKOUT / "src")
     printed = {}
-    for command in COMMANDS:
-        words = [sys.executable, "-m", "tracelab", *shlex.split(command)[1:]]
-        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, check=False, text=True)
-        assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
-        printed[command] = done.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("TRACELAB"):
+                patch.delenv(name)
+        patch.chdir(folder)
+        for command in COMMANDS:
+            result = CliRunner().invoke(main, shlex.split(command)[1:])
+            assert result.exit_code == 0, f"{command}:\n{result.output}{result.exception}"
+            printed[command] = result.stdout
     printed["ls"] = " ".join(sorted(path.name for path in folder.iterdir()))
     return printed
 

@@ -56,7 +56,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-m", "tests.collect.fork_server", str(theirs.fileno())]
+            command = [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())]
             self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()])
 
     def close(self) -> None:
