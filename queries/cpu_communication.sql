@@ -47,7 +47,7 @@ communication as materialized (
         lower(regexp_extract(name, '^(gloo|mpi|ucc):|^(MPI)_', 0)) as prefix,
         lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', '')) as collective
     from spans
-    where regexp_matches(name, '^(gloo|mpi|ucc):|^MPI_[A-Z]')
+    where is_cpu_communication(name)
 ),
 parts as materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns, prefix, collective as part from communication

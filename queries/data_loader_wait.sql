@@ -10,8 +10,7 @@
 -- show = ["run", "rank", "device", "step", "wait_ns", "step_ns", "of_step_ratio", "gpu_idle_ns"]
 -- chart = { kind = "bars", x = "step", y = ["wait_ns", "gpu_idle_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank", "step_name"]
--- loader_name = { default = "^enumerate\\(DataLoader\\)#", about = "a range waits for data where this regular expression finds its name" }
+-- common = ["run", "rank", "step_name", "loader_name"]
 -- [columns]
 -- common = ["run", "rank", "device"]
 -- step = "Number of the step; NULL: outside all steps."

@@ -1,4 +1,8 @@
--- Communication kernels with what the profiler noted about their collectives.
+-- Communication kernels with what the profiler noted about their collectives, and communication on the CPU.
+
+-- is_cpu_communication(name): whether a range or op of this name communicates between processes on the CPU: by gloo, MPI or
+-- UCC.
+create or replace macro is_cpu_communication(name) as regexp_matches(name, '^(gloo|mpi|ucc):|^MPI_[A-Z]');
 
 -- collective_kernels(executions): the communication kernels of a relation of `kernels` (run, source, rank, pid, device,
 -- stream, name, start_ns, end_ns, dur_ns, correlation), each with what the profiler noted about its collective: size_bytes,
