@@ -98,16 +98,10 @@ select
 from _sides as s
 left join query_table(waits) as m on s.run = m.run and s.meeting = m.number and s.last_rank = m.rank;
 
--- states(rows, cuts): what each lane does between some instants. Rows have lane, layer (0: compute, 1: communication, 2:
--- copies), code (a number from 1 to 4095), start_ns, end_ns and launched_ns, the end of the call that launched them (NULL:
--- not recorded). Cuts have lane, at_ns and cell, a number from 1 that grows with the lane and falls with the time; a cell is
--- the time from the cut before. A row is one stretch of time of a lane and cell in which nothing changes: `layer` is the
--- lowest of a row that runs, 3 where none does, `code` that row's. Of several rows of one layer the one that began first
--- counts until it ends, then the next one. An idle stretch has the launched_ns of the row that ends it: of several that
--- begin together the earliest.
+-- lane_states(rows, cuts): states() in one pass over all events, which takes one core.
 -- The pieces of a layer that remain follow each other, so one running sum holds the codes of all layers, 12 bits each. The
 -- events run backward in time, because an idle stretch takes its cause from the row that ends it: the latest start so far.
-create or replace macro states(rows, cuts) as table
+create or replace macro lane_states(rows, cuts) as table
 with _ordered as (
     select
         lane, layer, code, start_ns, end_ns, launched_ns,
@@ -170,8 +164,28 @@ select
 from _sums
 where lane = next_lane and next_ns < at_ns;
 
+-- states(rows, cuts): what each lane does between some instants. Rows have lane, layer (0: compute, 1: communication, 2:
+-- copies), code (a number from 1 to 4095), start_ns, end_ns and launched_ns, the end of the call that launched them (NULL:
+-- not recorded). Cuts have lane, at_ns and cell, a number from 1 that grows with the lane and falls with the time; a cell is
+-- the time from the cut before. A row is one stretch of time of a lane and cell in which nothing changes: `layer` is the
+-- lowest of a row that runs, 3 where none does, `code` that row's. Of several rows of one layer the one that began first
+-- counts until it ends, then the next one. An idle stretch has the launched_ns of the row that ends it: of several that
+-- begin together the earliest.
+-- Two passes, each over half of the lanes, use two cores.
+create or replace macro states(rows, cuts) as table
+with _rows as materialized (
+    select lane, layer, code, start_ns, end_ns, launched_ns from query_table(rows)
+),
+_even_rows as (from _rows where lane % 2 = 0),
+_odd_rows as (from _rows where lane % 2 = 1),
+_even_cuts as (from query_table(cuts) where lane % 2 = 0),
+_odd_cuts as (from query_table(cuts) where lane % 2 = 1)
+from lane_states('_even_rows', '_even_cuts')
+union all
+from lane_states('_odd_rows', '_odd_cuts');
+
 -- inherited_waits(approaches, cells): the waits of wait_pairs() that delayed their rank: it did not compute when they ended.
--- Of waits that overlap on a lane, the one that ends last counts. `place` numbers them on their lane. Cells are the rows of
+-- Of waits that overlap on a lane, the one that ends last counts. `place` grows with time on their lane. Cells are the rows of
 -- states(), with all entries and ends of waits among the cuts; those of one cell and layer may be one row.
 create or replace macro inherited_waits(approaches, cells) as table
 with _computing as (
@@ -185,35 +199,35 @@ _ended as (
     anti join _computing as c on a.lane = c.lane and a.last_entry_ns = c.at_ns
     where a.sign = -1
 ),
-_followed as (
+_followed as (  -- one pass, back in time
     select
         *,
-        min(entry_ns) over (
-            partition by lane order by last_entry_ns, entry_ns, id rows between 1 following and unbounded following
-        ) as next_entry_ns
+        min(entry_ns) over (back rows between unbounded preceding and 1 preceding) as next_entry_ns,
+        -row_number() over back as place
     from _ended
+    window back as (partition by lane order by last_entry_ns desc, entry_ns desc, id desc)
 )
-select
-    id, lane, entry_ns, last_entry_ns,
-    last_entry_ns - entry_ns as wait_ns,
-    row_number() over (partition by lane order by last_entry_ns, id) as place
+select id, lane, entry_ns, last_entry_ns, last_entry_ns - entry_ns as wait_ns, place
 from _followed
 where coalesce(next_entry_ns >= last_entry_ns, true);
 
 -- inheritances(approaches, inherited): which inherited waits lie wholly in which approaches of their rank. A row is `id` and
 -- sign of an approach, and the id of the pair that waited, `from_id`, with its wait_ns.
 create or replace macro inheritances(approaches, inherited) as table
-with _reach as (
-    select a.id, a.sign, a.last_rank, a.run, a.lane, f.place as first_place, l.place as last_place
+with _holding as (  -- if the first wait that begins in an approach does not end in it, none does
+    select a.id, a.sign, a.last_rank, a.run, a.lane, a.entry_ns, f.place as first_place
     from query_table(approaches) as a
     asof join query_table(inherited) as f on a.lane = f.lane and a.begin_ns <= f.entry_ns
+    where f.last_entry_ns <= a.entry_ns
+),
+_reach as (
+    select a.id, a.sign, a.last_rank, a.run, a.lane, a.first_place, l.place as last_place
+    from _holding as a
     asof join query_table(inherited) as l on a.lane = l.lane and a.entry_ns >= l.last_entry_ns
 )
 select r.id, r.sign, r.run, r.last_rank, i.id as from_id, i.wait_ns
 from (
-    select id, sign, run, last_rank, lane, unnest(range(first_place, last_place + 1)) as place
-    from _reach
-    where first_place <= last_place
+    select id, sign, run, last_rank, lane, unnest(range(first_place, last_place + 1)) as place from _reach
 ) as r
 join query_table(inherited) as i on r.lane = i.lane and r.place = i.place;
 
