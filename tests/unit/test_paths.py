@@ -13,6 +13,7 @@ from tests.properties import examples
 from tests.ranks import kernel, note
 from tracelab import schema
 from tracelab.errors import UsageError
+from tracelab.paths.columns import small_pages
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.replay import no_change, replay, replays_exactly
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
@@ -265,3 +266,11 @@ def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memo
     answer = memory.query("what_if", change="scale", factor=0.5).to_pylist()
     assert {row["time_before_ns"] for row in answer} == {2_035_000}
     assert {row["time_after_ns"] for row in answer} == {1_086_500}
+
+
+def test_small_pages_end_with_their_block() -> None:
+    advise = np._core.multiarray._set_madvise_hugepage  # type: ignore[attr-defined]  # returns the setting that it replaces
+    was_advised = advise(True)
+    with small_pages():
+        inside = advise(False)
+    assert (inside, advise(was_advised)) == (False, True)

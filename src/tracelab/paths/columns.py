@@ -1,6 +1,7 @@
 """Columns of Arrow tables as arrays of whole numbers."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,23 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 NONE = -(2**62)
 """NULL in arrays of 64 bits: no id, and no time of a valid row."""
+
+
+@contextlib.contextmanager
+def small_pages() -> Iterator[None]:
+    """Allocate arrays in small pages. numpy advises huge ones for arrays of 4 MB or more, by default.
+
+    A graph of a million kernels makes hundreds of such arrays, each used for some milliseconds. Where the kernel has no
+    huge page free, or the memory of a virtual machine is not backed yet, each one stalls: half of the time of a replay.
+    """
+    advise = getattr(getattr(np, "_core", None), "multiarray", None)
+    advise = getattr(advise, "_set_madvise_hugepage", None)
+    was_advised = advise(False) if advise else None  # noqa: FBT003
+    try:
+        yield
+    finally:
+        if advise:
+            advise(was_advised)
 
 
 def numbers(table: pa.Table, name: str) -> Array:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError
-from tracelab.paths.columns import NONE, Array
+from tracelab.paths.columns import NONE, Array, small_pages
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
@@ -26,6 +26,7 @@ TRANSFERS = ("communication",)
 NOT_COMPUTE = ("communication", "copy", "memset")
 
 
+@small_pages()
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)
