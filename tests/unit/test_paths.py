@@ -15,7 +15,7 @@ from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.paths.columns import small_pages
 from tracelab.paths.graph import Graph, build_graph
-from tracelab.paths.replay import no_change, replay, replays_exactly
+from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 from tracelab.paths.walk import whole_window
 from tracelab.store import execution
@@ -150,7 +150,7 @@ def test_a_replay_that_is_taken_to_be_exact_gives_the_recorded_times(memory: Mem
     memory.filled(rows)
     graph = read_graph(memory)
     replayed = replay(graph, no_change(graph), lambda: None)
-    if replays_exactly(graph):
+    if Replay(graph).is_exact():
         rows_of_gpus = slice(graph.gpu_from, None)
         assert replayed.start[rows_of_gpus].tolist() == graph.start[rows_of_gpus].tolist()
         assert replayed.end[rows_of_gpus].tolist() == graph.end[rows_of_gpus].tolist()
@@ -170,7 +170,7 @@ def test_a_replay_is_not_exact_where_rows_of_a_stream_overlap(
             "api_calls": [call | {"correlation": each, "start_ns": 10 * each} for each in starts],
         }
     )
-    assert replays_exactly(read_graph(memory)) == is_exact
+    assert Replay(read_graph(memory)).is_exact() == is_exact
 
 
 def test_offsets_of_clocks_move_rows_onto_one_clock(memory: MemoryStore) -> None:

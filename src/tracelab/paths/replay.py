@@ -5,6 +5,7 @@ A collective ends on each rank when the last one has entered, plus that rank's t
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,26 +66,38 @@ class _Threads:
 
 def replay(graph: Graph, change: Change, check: Callable[[], None]) -> Graph:
     """Return the graph with the times that a change gives, and for each node what it then waits for last."""
-    return _Replay(graph, change).run(check)
+    return Replay(graph).with_change(change).run(check)
 
 
-def replays_exactly(graph: Graph) -> bool:
-    """Return whether a replay without a change certainly gives the recorded times: it then need not run."""
-    return _Replay(graph, no_change(graph)).is_exact()
+class Replay:
+    """A replay of a graph without a change; `with_change` returns others of the same graph, which share its arrays.
 
+    All arrays of rows are in the order of the graph's rows of GPUs.
+    """
 
-class _Replay:
-    """Times of one replay; all arrays of rows are in the order of the graph's rows of GPUs."""
-
-    def __init__(self, graph: Graph, change: Change) -> None:
-        self.graph, self.change = graph, change
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.change = graph, no_change(graph)
         first = graph.gpu_from
         self.start, self.end = graph.start[first:], _clip_ends(graph)
         self.meeting, self.meetings = _number_meetings(graph)
-        self.threads = _thread_progress(graph, change)
+        self.threads = _thread_progress(graph, self.change)
         self.duration = self._durations()
+        self._find_launches()
         self._place_launches()
         self._set_lags()
+
+    def with_change(self, change: Change) -> "Replay":
+        """Return the replay of a change."""
+        changed, first = copy(self), self.graph.gpu_from
+        changed.change = change
+        if (change.factor[:first] != 1).any() or (change.duration[:first] != NONE).any():
+            changed.threads = _thread_progress(self.graph, change)
+            changed._place_launches()
+        changed.duration = changed._durations()
+        unlagged = change.unlagged[first:]
+        changed.launch_lag = np.where(unlagged, 0, self.launch_lag)
+        changed.rest = np.where(unlagged & self.is_launched_late, 0, self.rest)
+        return changed
 
     def _durations(self) -> Array:
         """Return the own time of each row: of a collective the transfer."""
@@ -94,29 +107,40 @@ class _Replay:
         new = self.change.duration[first:]
         return np.where(new == NONE, scaled, new)
 
-    def _place_launches(self) -> None:
-        """Find for each launch the last wait of its thread before, and the thread's work since."""
-        graph, launches, segments, threads = self.graph, self.graph.launches, self.graph.segments, self.threads
-        known = launches.thread >= 0
-        self.launch_wait = np.full(len(self.start), -1)
-        self.launch_work = np.zeros(len(self.start), dtype=np.int64)
-        self.launch_before = np.full(len(self.start), -1)
+    def _find_launches(self) -> None:
+        """Find for each launch the segment of its thread, and the one before it."""
+        graph, launches, segments = self.graph, self.graph.launches, self.graph.segments
+        self.launch_segment = self.launch_before = np.full(len(self.start), -1)
         if not len(segments.start):
             return
+        known = launches.thread >= 0
         time = np.where(known, np.minimum(launches.time, self.start), 0)
+        before = segments.before(launches.thread, time)
         segment = segments.at(launches.thread, time)
-        outside = known & (segment < 0)  # at the end of the thread
-        segment = np.where(outside, segments.before(launches.thread, time), segment)
+        segment = np.where(known & (segment < 0), before, segment)  # at the end of the thread
         known &= segment >= 0
-        self.launch_before = np.where(known, segments.before(launches.thread, time), -1)
-        inside = np.clip(time - graph.since[segment], 0, None)
-        part = np.rint(inside * self.change.factor[segment]).astype(np.int64)
+        self.launch_segment = np.where(known, segment, -1)
+        self.launch_before = np.where(known, before, -1)
+        self.launch_inside = np.clip(time - graph.since[segment], 0, None)
+        base = self.threads.base[segment]
+        self.launch_in_wait = (
+            self.threads.is_wait[base] & (self.threads.wait[base] == segment) & (time < graph.since[segment])
+        )
+
+    def _place_launches(self) -> None:
+        """Find for each launch the last wait of its thread before, and the thread's work since."""
+        threads, segment = self.threads, self.launch_segment
+        known = segment >= 0
+        self.launch_wait = np.full(len(self.start), -1)
+        self.launch_work = np.zeros(len(self.start), dtype=np.int64)
+        if not len(self.graph.segments.start):
+            return
+        part = np.rint(self.launch_inside * self.change.factor[segment]).astype(np.int64)
         base = threads.base[segment]
         since_wait = threads.progress[segment] - threads.progress[threads.wait[base]] + part
-        waits = threads.is_wait[base] & (threads.wait[base] == segment) & (time < graph.since[segment])
         base, since_wait = (
-            np.where(waits, threads.own_wait[base], base),
-            np.where(waits, threads.own_work[base], since_wait),
+            np.where(self.launch_in_wait, threads.own_wait[base], base),
+            np.where(self.launch_in_wait, threads.own_work[base], since_wait),
         )
         self.launch_wait = np.where(known, base, -1)
         self.launch_work = np.where(known, since_wait, 0)
@@ -146,15 +170,15 @@ class _Replay:
         launched = self.launch_wait >= 0
         moment = np.minimum(graph.launches.time, self.start)
         self.launch_lag = np.where(launched, np.clip(typical["launch"], 0, np.maximum(self.start - moment, 0)), 0)
-        is_late = launched & (moment + self.launch_lag > latest)
+        self.is_launched_late = launched & (moment + self.launch_lag > latest)
         latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
         self.rest = np.where(latest == NONE, 0, self.start - latest)
-        unlagged = self.change.unlagged[first:]
-        self.launch_lag = np.where(unlagged, 0, self.launch_lag)
-        self.rest = np.where(unlagged & is_late, 0, self.rest)
 
     def is_exact(self) -> bool:
-        """Return whether each moment follows as recorded from those that it depends on, so that all do."""
+        """Return whether a replay without a change certainly gives the recorded times: it then need not run.
+
+        Each moment follows as recorded from those that it depends on, so that all do.
+        """
         graph, threads = self.graph, self.threads
         if (self.end != graph.end[graph.gpu_from :]).any():
             return False

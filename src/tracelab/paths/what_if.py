@@ -14,7 +14,7 @@ from tracelab.paths.columns import NONE, Array, small_pages
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
-from tracelab.paths.replay import Change, no_change, replay, replays_exactly
+from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Window, class_names, classify, node_classes, walk_back, whole_window
 
@@ -40,14 +40,15 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     chosen = choose_nodes(graph, relations, params)
     if step is not None:
         chosen &= (graph.start >= window.start) & (graph.start < window.end)
-    replayed = window if replays_exactly(graph) else find_window(replay(graph, no_change(graph), check))
+    unchanged = Replay(graph)
+    replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
     replayed_ns = replayed.end - replayed.start
     reason = _refuse(params, relations, chosen, window_ns, replayed_ns)
     before = path_totals(graph, window, check)
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
-        changed = replay(graph, plan_change(graph, params, chosen), check)
+        changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
         after_ns = moved.end - moved.start
         after = path_totals(changed, moved, check)
