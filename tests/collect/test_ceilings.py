@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.needs import needs_torch
 from tests.readers.small import ingest_paths
+from tracelab.cli import main
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.run import at_work
 from tracelab.collect.ceilings.sizes import SIZES, Sizes
@@ -132,9 +134,8 @@ def test_what_roofline_requests_is_what_is_measured(tmp_path: Path) -> None:
 @needs_torch
 def test_ceilings_of_a_processor_end_in_a_run_folder_that_ingests(tmp_path: Path) -> None:
     words = ["collect", "ceilings", "--device", "cpu", "--quick", "--only", "gemm", "--only", "collectives"]
-    command = [sys.executable, "-m", "tracelab", *words, "--out", str(tmp_path / "runs"), "--run", "c"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, "9 figures" in done.stderr or done.stderr) == (0, done.stderr)
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "runs"), "--run", "c"])
+    assert (done.exit_code, "9 figures" in done.stderr or done.stderr) == (0, True)
     lab = ingest_paths(tmp_path, [tmp_path / "runs"], run=None)
     con = session.connect(lab.store)
     assert con.sql("select workload, status, gpus from runs").fetchall() == [("ceilings", "ok", 0)]
@@ -175,18 +176,8 @@ def test_real_runs_of_a_sweep_ingest_with_what_was_varied(tmp_path: Path) -> Non
     (tmp_path / "S.toml").write_text(
         "workload = 'gemm'\ntimeout_s = 200\n[fixed]\ndevice = 'cpu'\nsteps = 2\nwarmup = 0\n[axes]\nseed = [0, 1]\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "tracelab",
-        "collect",
-        "sweep",
-        str(tmp_path / "S.toml"),
-        "--out",
-        str(tmp_path / "o"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "2 cells: 2 ok")
+    done = CliRunner().invoke(main, ["collect", "sweep", str(tmp_path / "S.toml"), "--out", str(tmp_path / "o")])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (0, "2 cells: 2 ok")
     record = json.loads((tmp_path / "o" / "S" / "sweep.json").read_text())
     assert [cell["run"] for cell in record["cells"]] == ["S-seed0", "S-seed1"]
     con = session.connect(ingest_paths(tmp_path, [tmp_path / "o"], run=None).store)

@@ -5,7 +5,6 @@ import gzip
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -23,17 +22,6 @@ pytestmark = corpus.needs_traces
 
 KINETO = corpus.ROOT / "kineto"
 NVPROF = corpus.ROOT / "nvprof"
-STEPPED = {
-    "control": "hta/trace_diff",
-    "rank-0": "hta/ns_resolution_trace",
-    "rank0": "hta/negative_queue_length_values_check",
-    "nccl_data": "hta/nccl_data.json.gz",
-    "df_index_resolver": "hta/df_index_resolver.json.gz",
-    "kineto_tb_plugin": "kineto_tb_plugin",
-    "google_owlv2": "tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz",
-}
-"""Files by how the name of their run begins."""
-
 HTA = [
     ("control", {}, (62119, 234760, 86525, 383404, 16.2, 61.23, 22.57), 47.03),
     ("control", {"include_last_profiler_step": True}, (76007, 281336, 107251, 464594, 16.36, 60.56, 23.08), 46.24),
@@ -144,26 +132,32 @@ RECOMPUTING = "mi300/resnet_act_checkpoint_recompute_perf_report_csvs"
 DOUBLES_MS = 5e-5
 """TraceLens adds up thousands of differences of doubles that are 0.5 ns apart."""
 
-Of = Callable[[str], tuple[Lab, str]]
 
+class Answers:
+    """Rows of queries on the stores of both sets of traces; those of all runs come from one query."""
 
-@pytest.fixture(scope="module")
-def of(tmp_path_factory: pytest.TempPathFactory) -> Of:
-    """The store of a file, and its run; each file is ingested once, when it is first asked for."""
-    stores: dict[str, tuple[Lab, str]] = {}
+    def __init__(self, labs: dict[str, Lab]) -> None:
+        self.labs = labs
+        self._rows: dict[str, list[dict[str, Any]]] = {}
 
-    def found(name: str) -> tuple[Lab, str]:
-        if name not in stores:
-            lab = ingest_paths(tmp_path_factory.mktemp("like"), [KINETO / STEPPED[name]], run=None)
-            stores[name] = Lab(lab.store), str(lab.source["run"])
-        return stores[name]
-
-    return found
+    def rows(self, traces: str, query: str, like: str, run: str, **params: object) -> list[dict[str, Any]]:
+        """The rows of the run whose name begins so."""
+        key = repr((traces, query, like, sorted(params.items())))
+        if key not in self._rows:
+            self._rows[key] = self.labs[traces].query(query, like=like, **params).to_pylist()
+        return [
+            row for row in self._rows[key] if row["run"] == run or f"{row['run']}".startswith((f"{run}.", f"{run}-"))
+        ]
 
 
 @pytest.fixture(scope="module")
 def sets(shared_stores: Path) -> dict[str, Lab]:
     return {"first": Lab(kineto_corpus(shared_stores)), "second": Lab(second_kineto_corpus(shared_stores))}
+
+
+@pytest.fixture(scope="module")
+def answers(sets: dict[str, Lab]) -> Answers:
+    return Answers(sets)
 
 
 def tracelens_report(name: str) -> list[dict[str, float]]:
@@ -184,26 +178,25 @@ def temporal(row: dict[str, object]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("name", "params", "printed", "overlap"), HTA)
-def test_hta_prints_the_same(of: Of, name: str, params: dict, printed: tuple, overlap: float | None) -> None:
-    lab, run = of(name)
-    (row,) = lab.query("gpu_breakdown", like="hta", run=run, **params).to_pylist()
-    (share,) = lab.query("nccl_share", like="hta", run=run, **params).to_pylist()
+def test_hta_prints_the_same(answers: Answers, name: str, params: dict, printed: tuple, overlap: float | None) -> None:
+    (row,) = answers.rows("first", "gpu_breakdown", "hta", name, **params)
+    (share,) = answers.rows("first", "nccl_share", "hta", name, **params)
     assert (temporal(row), share["comp_comm_overlap_percent"]) == (printed, overlap)
 
 
 @pytest.mark.parametrize(("traces", "run", "printed", "overlap"), HTA_OF_STORES)
 def test_hta_prints_the_same_of_a_run_in_a_store(
-    sets: dict[str, Lab], traces: str, run: str, printed: tuple, overlap: float | None
+    answers: Answers, traces: str, run: str, printed: tuple, overlap: float | None
 ) -> None:
-    (row,) = sets[traces].query("gpu_breakdown", like="hta", run=run).to_pylist()
-    (share,) = sets[traces].query("nccl_share", like="hta", run=run).to_pylist()
+    (row,) = answers.rows(traces, "gpu_breakdown", "hta", run)
+    (share,) = answers.rows(traces, "nccl_share", "hta", run)
     assert (temporal(row), share["comp_comm_overlap_percent"]) == (printed, overlap)
 
 
-def test_hta_prints_the_same_of_eight_ranks(tmp_path: Path) -> None:
-    lab = Lab(ingest_paths(tmp_path, [KINETO / "param_dlrm_8ranks"], run=None).store)
-    found = {row["rank"]: temporal(row) for row in lab.query("gpu_breakdown", like="hta").to_pylist()}
-    shares = lab.query("nccl_share", like="hta").to_pylist()
+def test_hta_prints_the_same_of_eight_ranks(answers: Answers) -> None:
+    breakdown = answers.rows("first", "gpu_breakdown", "hta", "param_dlrm_8ranks")
+    found = {row["rank"]: temporal(row) for row in breakdown}
+    shares = answers.rows("first", "nccl_share", "hta", "param_dlrm_8ranks")
     assert found == HTA_RANKS
     assert {row["rank"]: row["comp_comm_overlap_percent"] for row in shares} == HTA_OVERLAPS
 
@@ -250,24 +243,23 @@ def _as_event(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "params", "printed"), TRACELENS)
-def test_tracelens_prints_the_same(of: Of, name: str, params: dict, printed: str) -> None:
-    lab, run = of(name)
-    (row,) = lab.query("gpu_breakdown", like="tracelens", run=run, **params).to_pylist()
+def test_tracelens_prints_the_same(answers: Answers, name: str, params: dict, printed: str) -> None:
+    (row,) = answers.rows("first", "gpu_breakdown", "tracelens", name, **params)
     parts = ("total", "computation", "exposed_comm", "exposed_memcpy", "idle", "total_comm")
     assert " ".join(f"{row[f'{part}_ns'] / 1e6:.3f}" for part in parts) == printed
 
 
 @pytest.mark.parametrize("report", TRACELENS_REPORTS)
-def test_tracelens_reports_the_same(sets: dict[str, Lab], report: str) -> None:
+def test_tracelens_reports_the_same(answers: Answers, report: str) -> None:
     traces, run = TRACELENS_REPORTS[report]
-    (row,) = sets[traces].query("gpu_breakdown", like="tracelens", run=run).to_pylist()
+    (row,) = answers.rows(traces, "gpu_breakdown", "tracelens", run)
     (expected,) = tracelens_report(report)
     assert len(expected) == 8
     assert {part: row[part] / 1e6 for part in expected} == pytest.approx(expected, abs=DOUBLES_MS)
 
 
-def test_tracelens_leaves_out_what_was_launched_before_the_recording(sets: dict[str, Lab]) -> None:
-    (row,) = sets["second"].query("gpu_breakdown", like="tracelens", run="resnet_act_checkpoint").to_pylist()
+def test_tracelens_leaves_out_what_was_launched_before_the_recording(answers: Answers) -> None:
+    (row,) = answers.rows("second", "gpu_breakdown", "tracelens", "resnet_act_checkpoint")
     first, again = tracelens_report(RECOMPUTING)
     same = ("total_ns", "total_comm_ns", "total_memcpy_ns", "exposed_memcpy_ns")
     expected = {part: first[part] for part in same} | {
@@ -283,9 +275,8 @@ def test_tracelens_counts_what_was_launched_before_the_recording_on_request(sets
     assert round(row["total_comm_ns"] / 1e6, 3) == 71.517
 
 
-def test_exact_times_give_another_idle_time_than_tracelens_prints(of: Of) -> None:
-    lab, run = of("rank-0")
-    (row,) = lab.query("gpu_breakdown", like="tracelens", run=run).to_pylist()
+def test_exact_times_give_another_idle_time_than_tracelens_prints(answers: Answers) -> None:
+    (row,) = answers.rows("first", "gpu_breakdown", "tracelens", "rank-0")
     assert (row["idle_ns"], row["total_ns"], row["busy_ns"]) == (7_574_738, 480_029_179, 472_454_441)
 
 
@@ -301,9 +292,8 @@ def test_collectives_take_as_long_as_tracelens_reports(sets: dict[str, Lab]) -> 
     assert {row["in_elements"]: (row["count"], row["total_comm_latency_ns"]) for row in rows} == expected
 
 
-def test_collectives_have_the_bandwidth_of_tracelens_formulas(of: Of) -> None:
-    lab, run = of("nccl_data")
-    events = json.loads(gzip.decompress((KINETO / STEPPED["nccl_data"]).read_bytes()))["traceEvents"]
+def test_collectives_have_the_bandwidth_of_tracelens_formulas(answers: Answers) -> None:
+    events = json.loads(gzip.decompress((KINETO / "hta" / "nccl_data.json.gz").read_bytes()))["traceEvents"]
     groups = defaultdict(list)
     for event in events:
         noted = event.get("args", {})
@@ -314,7 +304,7 @@ def test_collectives_have_the_bandwidth_of_tracelens_formulas(of: Of) -> None:
         key: (len(calls), mean(gib / s for s, gib, _ in calls), mean(gib / s * 2 * (n - 1) / n for s, gib, n in calls))
         for key, calls in groups.items()
     }
-    rows = lab.query("collective_summary", like="tracelens", run=run).to_pylist()
+    rows = answers.rows("first", "collective_summary", "tracelens", "nccl_data")
     found = {
         (row["dtype"], row["in_elements"]): (row["count"], row["algo_bw_mean_gib_per_s"], row["bus_bw_mean_gib_per_s"])
         for row in rows
@@ -376,7 +366,6 @@ def test_gpu_activities_are_those_of_nvprofs_database(tmp_path: Path) -> None:
     assert sum(row["time_percent"] for row in rows) == pytest.approx(100, abs=1e-5)
 
 
-def test_kernels_run_at_once_as_nvvp_would_print_it(of: Of) -> None:
-    lab, run = of("control")
-    (row,) = lab.query("kernel_concurrency", like="nvprof", run=run).to_pylist()
+def test_kernels_run_at_once_as_nvvp_would_print_it(answers: Answers) -> None:
+    (row,) = answers.rows("first", "kernel_concurrency", "nvprof", "control")
     assert (row["concurrent_ns"], row["kernel_ns"], row["concurrency_percent"]) == (77_556_000, 369_257_000, 21.0)
