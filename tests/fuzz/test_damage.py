@@ -6,9 +6,10 @@ Longer runs: `make fuzz`.
 import pytest
 
 from tests.fuzz import damage, healthy
+from tests.properties import at_most
 
-INPUTS = 120
-KINETO_INPUTS = 50
+INPUTS = at_most(240)
+KINETO_INPUTS = at_most(100)
 """Fewer, since `test_fuzz` damages traces, too."""
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from tests.fuzz import damage
 from tests.fuzz.healthy_databases import DATABASES
+from tests.properties import at_most
 
-INPUTS = 50
+INPUTS = at_most(100)
 """A database takes some hundredths of a second to open and read."""
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from tests.fuzz import kineto_damage
 from tests.fuzz.targets import TARGETS
+from tests.properties import at_most
 
-RUNS = 3000
+RUNS = at_most(6000)
+TRACES = at_most(2000)
 ROOT = Path(__file__).resolve().parents[2]
 
 needs_atheris = pytest.mark.skipif(
@@ -80,4 +82,4 @@ def test_damaged_traces_that_long_runs_of_the_fuzzer_found_lose_no_event_uncount
 
 
 def test_no_damaged_trace_loses_an_event_uncounted_or_takes_long():
-    assert kineto_damage.run(range(1000), 120) == 1000
+    assert kineto_damage.run(range(TRACES), 120) == TRACES
