@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab import schema
@@ -64,9 +65,18 @@ class Lab:
         return {str(row["code"]) for row in self.rows("diagnostics")} - {"rank_assumed"}
 
     def texts(self) -> str:
-        """Every text that was stored, on one heap."""
-        tables = [table.name for table in schema.TABLES]
-        return json.dumps([[list(row.values()) for row in self.rows(table)] for table in tables], default=str)
+        """Every text that was stored, each once, on one heap."""
+        texts: set[str] = set()
+        for path in self.store.glob("*/run=*/*.parquet"):
+            for column in pq.ParquetFile(path).read(use_threads=False).columns:
+                if not pa.types.is_primitive(column.type):
+                    texts.update(map(str, _distinct(column)))
+        return "\n".join(texts)
+
+
+def _distinct(column: pa.ChunkedArray) -> list[object]:
+    """The values of a column, each once where it holds texts."""
+    return (column.unique() if pa.types.is_string(column.type) else column).to_pylist()
 
 
 def ingest_bytes(folder: Path, content: bytes | str, name: str = "trace.json") -> Lab:

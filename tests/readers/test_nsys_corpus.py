@@ -139,10 +139,11 @@ def test_memsets_and_synchronizations_match_the_file(lab: Lab, raw: Raw) -> None
 def test_calls_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
     names = dict(raw.rows("StringIds", "id, value"))
     shift = raw.shift_ns
+    rows = lab.rows("api_calls")
+    kept = [row for row in rows if row["api"] in ("runtime", "driver")]
     stored = Counter(
         (row["pid"], row["tid"], row["start_ns"], row["dur_ns"], row["correlation"], row["return_value"])
-        for row in lab.rows("api_calls")
-        if row["api"] in ("runtime", "driver")
+        for row in kept
     )
     columns = "globalTid, start, end, correlationId, returnValue, nameId, eventClass"
     every = raw.rows(PREFIX + "RUNTIME", columns)
@@ -153,8 +154,8 @@ def test_calls_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
     )
     assert same(stored, expected)
     cut = {name.rsplit("_v", 1)[0] if name[-4:].isdigit() else name for name in (names[call[5]] for call in calls)}
-    assert {row["name"] for row in lab.rows("api_calls") if row["api"] in ("runtime", "driver")} == cut
-    assert sum(row["api"] == "osrt" for row in lab.rows("api_calls")) == len(raw.rows("OSRT_API", "start"))
+    assert {row["name"] for row in kept} == cut
+    assert sum(row["api"] == "osrt" for row in rows) == len(raw.rows("OSRT_API", "start"))
 
 
 def test_annotations_are_the_ranges_of_the_file(lab: Lab, raw: Raw) -> None:
