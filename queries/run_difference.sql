@@ -16,7 +16,7 @@
 -- title = "Run comparison"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- show = ["section", "name", "verdict", "difference_ns", "change_ratio", "before_each_ns", "after_each_ns"]
--- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section" }
+-- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section", signed = true }
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }

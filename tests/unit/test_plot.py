@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from tracelab import plot
@@ -154,14 +155,35 @@ def test_each_process_has_its_panel() -> None:
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["rank 0", "rank 1"]
 
 
-def test_panels_of_one_scale_share_an_axis_and_others_have_their_own() -> None:
-    def limits(*durations: int) -> list[float]:
-        rows = [kernel("k", dur_ns, rank=rank) for rank, dur_ns in enumerate(durations)]
+@pytest.mark.parametrize(
+    ("of", "durations", "expected"),
+    [("rank", (100, 300), [300, 300]), ("rank", (100, 5_000), [5, 5]), ("run", (100, 5_000), [100, 5])],
+)
+def test_ranks_share_an_axis_and_runs_of_other_sizes_have_their_own(
+    of: str, durations: tuple[int, int], expected: list[float]
+) -> None:
+    def limits() -> list[float]:
+        rows = [kernel("k", dur_ns) | {of: each} for each, dur_ns in zip("01", durations, strict=True)]
         drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
         return [round(axes.get_xlim()[1] / 1.12, 6) for axes in drawn.axes]
 
-    assert limits(100, 300) == [300, 300]
-    assert limits(100, 5_000) == [100, 5]
+    assert limits() == expected
+
+
+def test_losses_and_gains_of_a_signed_chart_differ_by_color_hatch_and_sign() -> None:
+    query = question("bars", "kernel", "dur_ns")
+    assert query.chart is not None
+    signed = replace(query, chart=replace(query.chart, signed=True))
+    drawn = plot.figure(
+        pa.Table.from_pylist([kernel("slower", 300), kernel("faster", -200), kernel("same", 0)]), signed
+    )
+    bars = {
+        name: (patch.get_facecolor(), patch.get_hatch())
+        for name, patch in zip(labels(drawn), drawn.axes[0].patches, strict=True)
+    }
+    assert bars["slower"] == (to_rgba("#D55E00"), "////")
+    assert bars["faster"] == (to_rgba("#0072B2"), None)
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["▲ 300", "▼ -200", "0"]
 
 
 def test_a_panel_of_zeros_is_left_out_and_counted() -> None:

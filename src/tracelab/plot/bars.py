@@ -37,7 +37,10 @@ _LEAST_PLACES = 2
 _BAR_INCHES, _HEAD_INCHES = 0.24, 0.8
 _LEAST_BARS = 5
 _ROOM_FOR_A_SHARE = 0.059
-_ALIKE = 4  # panels whose longest bars differ by more have an axis each
+_ALIKE = 4  # runs whose longest bars differ by more have an axis each; panels of one run are compared on one
+_SIGNS = {True: ("▲ ", "#D55E00", "////"), False: ("▼ ", "#0072B2", None)}
+"""Of a signed chart sign, color and hatch of values above 0, and of those below."""
+_SIGNED = ["▲, hatched: more than before", "▼: less"]
 _LABEL = "\0label"  # no column has such a name
 _IS_REST = "\0rest"
 
@@ -47,6 +50,7 @@ class _Panel:
     """The bars of one process, and the number of bars including omitted ones."""
 
     title: str
+    run: object
     bars: list[Row]
     of: int
 
@@ -70,7 +74,7 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
     panels = panels[: count_fitting(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
     heights = tall[: len(panels)]
     colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
-    own = any(_need_own_axes(panels, names, stacked=stacked) for names in groups)
+    own = not chart.signed and any(_need_own_axes(panels, names, stacked=stacked) for names in groups)
     inches = _BAR_INCHES * sum(heights) + (_HEAD_INCHES if own else 0.5) * len(panels) + 0.9
     figure = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")
     grid = figure.subplots(
@@ -81,8 +85,8 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
         own_axes = own and _need_own_axes(panels, names, stacked=stacked)
         for panel, axes in zip(panels, grid[:, column], strict=True):
             bars = panel.bars
-            axis = fit_axis(names, bars, stacked=stacked) if own_axes else shared
-            _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked)
+            axis = fit_axis(names, _bars_of(panels, panel.run), stacked=stacked) if own_axes else shared
+            _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked, signed=chart.signed)
             texts = [drawable(bar[_LABEL]) if column == 0 else "" for bar in bars]
             axes.set_yticks(range(len(bars)), texts)
             axes.set_title(drawable(panel.title) if column == 0 else "")
@@ -94,19 +98,26 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
     of = sum(panel.of for panel in panels)
     noun = "bar" if chart.x in IDENTITY and len(panels) > 1 else column_words(chart.x)  # each panel has the same ranks
     notes += omission_note(len(panels), several, "panel") + omission_note(of - missing, of, noun)
-    return figure, [*notes, *(["each panel has its own axis"] if own else [])]
+    return figure, [*notes, *(["each run has its own axis"] if own else []), *(_SIGNED if chart.signed else [])]
+
+
+def _bars_of(panels: Sequence[_Panel], run: object) -> list[Row]:
+    return [bar for panel in panels if panel.run == run for bar in panel.bars]
 
 
 def _need_own_axes(panels: Sequence[_Panel], names: Sequence[str], *, stacked: bool) -> bool:
-    """Return whether a panel's bars would be unreadably short on another panel's axis; shares always use one axis."""
+    """Return whether a run's bars would be unreadably short on another run's axis; shares always use one axis."""
     if column_quantity(names[0]) is Quantity.RATIO:
         return False
-    axes = [fit_axis(names, bars, stacked=stacked) for bars in (panel.bars for panel in panels)]
+    runs = list(dict.fromkeys(panel.run for panel in panels))
+    axes = [fit_axis(names, _bars_of(panels, run), stacked=stacked) for run in runs]
     longest = [axis.width * axis.size for axis in axes]
     return max(longest) > _ALIKE * min(longest)
 
 
-def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Axis, *, stacked: bool) -> None:
+def _draw_bars(
+    axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Axis, *, stacked: bool, signed: bool
+) -> None:
     thickness = 0.72 if stacked else 0.8 / len(colors)
     starts = [0.0] * len(bars)
     totals = [sum(axis.scaled(bar[name]) for name in colors) for bar in bars]
@@ -115,12 +126,16 @@ def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Ax
         shift = 0.0 if stacked else (index - (len(colors) - 1) / 2) * thickness
         shades = [REST if bar.get(_IS_REST) and not stacked else shade for bar in bars]
         places = [place + shift for place in range(len(bars))]
-        axes.barh(places, lengths, thickness, left=starts if stacked else None, color=shades, linewidth=0)
+        drawn = axes.barh(places, lengths, thickness, left=starts if stacked else None, color=shades, linewidth=0)
+        if signed:
+            for patch, length in zip(drawn, lengths, strict=True):
+                _, face, hatch = _SIGNS[length > 0]
+                patch.set(facecolor=face, hatch=hatch, edgecolor="white")
         if stacked:
             _write_shares(axes, starts, lengths, totals, shade, room=_ROOM_FOR_A_SHARE * axis.limit)
             starts = [start + length for start, length in zip(starts, lengths, strict=True)]
         else:
-            _write_values(axes, places, lengths, [bar[name] for bar in bars], axis)
+            _write_values(axes, places, lengths, [bar[name] for bar in bars], axis, signed=signed)
     margin = 0.6 + max(0, _LEAST_PLACES - len(bars)) / 2
     axes.set_ylim(len(bars) - 1 + margin, -margin)  # the first bar on top
     axes.set_xlim(axis.least, axis.limit)
@@ -133,11 +148,13 @@ def _draw_bars(axes: Axes, bars: Sequence[Row], colors: dict[str, str], axis: Ax
 
 
 def _write_values(
-    axes: Axes, places: Sequence[float], lengths: Sequence[float], values: Sequence[object], axis: Axis
+    axes: Axes, places: Sequence[float], lengths: Sequence[float], values: Sequence[object], axis: Axis, *, signed: bool
 ) -> None:
     for place, length, value in zip(places, lengths, values, strict=True):
         is_integer = isinstance(value, int) and axis.size == 1
         text = "no value" if value is None else f"{value:,}" if is_integer else format_significant(length, digits=3)
+        if signed and length:
+            text = _SIGNS[length > 0][0] + text
         gap, side = (-0.008, "right") if length < 0 else (0.008, "left")
         axes.text(length + axis.width * gap, place, text, va="center", ha=side, fontsize=7, color="#333333")
 
@@ -199,5 +216,6 @@ def _group_into_panels(rows: list[Row], chart: Chart) -> tuple[list[_Panel], int
             title = f"others ({pluralize(len(rest), column_words(chart.x))})"
             bars.append({_LABEL: title, _IS_REST: True} | {name: sum_known(rest, name) for name in chart.y})
             of = len(bars)
-        panels.append(_Panel(join_values(by, key), bars, of))
+        run = key[by.index("run")] if "run" in by else None
+        panels.append(_Panel(join_values(by, key), run, bars, of))
     return panels, len(nonzero), notes

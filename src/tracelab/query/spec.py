@@ -70,7 +70,8 @@ class Chart:
     each time bin, stacked, from x on for `bin_ns`. With `host` a device of NULL is the host, else it is unknown.
     `labels` replaces the names of x and y columns that do not explain themselves; in a label the clause
     `[: {column}]` is the value of a column that has the same value in all rows. The header lists the labels of y, or
-    names columns in a table. Bars use `panel` to separate panels, too.
+    names columns in a table. Bars use `panel` to separate panels, too. With `signed`, bars above 0 are losses and those
+    below are gains: they differ by color, hatch and sign, and all panels have one scale.
     """
 
     kind: ChartKind
@@ -80,6 +81,7 @@ class Chart:
     host: bool = False
     panel: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,8 @@ def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
     for name in (x, *y, *(() if by is None else (by,)), *panel):
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is not a column of the query")
-    return Chart(entry["kind"], str(x), tuple(y), by, entry.get("host") is True, tuple(panel), by_column)
+    flags = {name: entry.get(name) is True for name in ("host", "signed")}
+    return Chart(entry["kind"], str(x), tuple(y), by, panel=tuple(panel), labels=by_column, **flags)
 
 
 def _like(entry: object) -> dict[str, str]:

@@ -102,6 +102,7 @@
     more.addEventListener("click", () => draw(Infinity));
     draw(spec.panels.length <= FIRST_PANELS + 2 ? Infinity : FIRST_PANELS);
     figure.append(more);
+    if (spec.signed) figure.append(tracelab.element("p", "▲, hatched: more than before. ▼: less. All panels have one scale.", { class: "cut" }));
     if (spec.note) figure.append(tracelab.element("p", spec.note, { class: "cut" }));
     holder.classList.toggle("single", spec.panels.length === 1);
     tracelab.onRun((run) => {

@@ -70,13 +70,13 @@ tracelab.drawings = (() => {
     const values = bars.flatMap(({ row }, bar) => columns.map((column) => stacked ? totals[bar] : read.number(row, column.at) ?? 0));
     const axis = shared
       ? valueAxis({ unit: "%" }, [1], "each bar as a whole")
-      : valueAxis(columns[0], limit.y ? [limit.y.most] : values, axisName(columns, values));
+      : valueAxis(columns[0], limit.y ? [limit.y.most, limit.y.least] : values, axisName(columns, values));
     const many = bars.length > BARS_AT_ONCE;
     const [names, top] = legend(columns.map((column) => column.name), width);
     return {
       grid: { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
       legend: names,
-      xAxis: { ...axis, max: shared ? 1 : limit.y?.most },
+      xAxis: { ...axis, min: shared ? 0 : limit.y?.least, max: shared ? 1 : limit.y?.most },
       yAxis: {
         type: "category", inverse: true, data: bars.map(({ label }) => label), axisTick: { show: false },
         axisLine: { lineStyle: { color: tracelab.color("line") } },
@@ -97,15 +97,23 @@ tracelab.drawings = (() => {
         color: ink(column, panel.y[index]), cursor: "default",
         data: bars.map(({ row }, bar) => {
           const value = read.number(row, column.at), length = shared && value !== null ? value / (totals[bar] || 1) : value;
+          if (spec.signed && length) return { value: length, itemStyle: SIGNED[length > 0 ? "more" : "less"]() };
           return row === panel.others && !stacked ? { value: length, itemStyle: { color: tracelab.color("idle") } } : length;
         }),
         label: {
           show: !stacked, position: "right", color: tracelab.color("faint"), fontSize: 11,
-          formatter: ({ dataIndex }) => read.text(bars[dataIndex].row, column.at),
+          formatter: ({ dataIndex }) => signOf(spec, read.number(bars[dataIndex].row, column.at)) + read.text(bars[dataIndex].row, column.at),
         },
       })),
     };
   }
+
+  // More than before is hatched, and both differ by the sign beside the bar, so that they differ without color, too.
+  const SIGNED = {
+    more: () => ({ color: tracelab.color(5), decal: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [2, 4], rotation: -Math.PI / 4, color: tracelab.color("paper") } }),
+    less: () => ({ color: tracelab.color(0) }),
+  };
+  const signOf = (spec, value) => !spec.signed || !value ? "" : value > 0 ? "▲ " : "▼ ";
 
   function barHeight(spec, panel, count) {
     const each = spec.kind === "stacked" ? 28 : 12 + 15 * panel.y.length;

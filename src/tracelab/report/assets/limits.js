@@ -1,4 +1,4 @@
-// Axis limits that panels of a figure share, if none of them becomes too small to read.
+// Axis limits that panels of a figure share: those of one run always, those of several if none becomes too small to read.
 "use strict";
 tracelab.limits = (() => {
   const MOST_RATIO = 4, STEPS = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
@@ -8,11 +8,12 @@ tracelab.limits = (() => {
     return power * STEPS.find((step) => step * power >= value * (1 - 1e-9));
   }
 
-  // Return the largest value of all panels; undefined if their largest values differ too much.
-  function shared(values, unit) {
-    const most = values.map((each) => Math.max(0, ...each)).filter((each) => each > 0);
-    const isAlike = unit === "%" || Math.max(...most) <= MOST_RATIO * Math.min(...most);
-    return most.length && isAlike && !values.flat().some((value) => value < 0) ? Math.max(...most) : undefined;
+  const farthest = (values) => Math.max(0, ...values.map(Math.abs));
+  // Return the value farthest from 0 of all panels; undefined if those of the panels differ too much to compare.
+  function shared(values, unit, compared) {
+    const most = values.map(farthest).filter((each) => each > 0);
+    const isAlike = compared || unit === "%" || Math.max(...most) <= MOST_RATIO * Math.min(...most);
+    return most.length && isAlike ? Math.max(...most) : undefined;
   }
 
   function lengthsOf(spec, panel, read) {
@@ -33,16 +34,18 @@ tracelab.limits = (() => {
 
   // Compute the limits of an axis that some panels share, or undefined.
   const ENDS = {
-    y: (spec, panels, read) => {
+    y: (spec, panels, read, compared) => {
       if (panels.some((panel) => panel.log?.[1])) return undefined;
       const values = panels.map((panel) => (panel.rows ? lengthsOf : upsOf)(spec, panel, read));
-      const most = shared(values, spec.y[panels[0].y[0]].unit);
-      return most === undefined ? undefined : { most: rounded(most) };
+      const most = shared(values, spec.y[panels[0].y[0]].unit, compared);
+      if (most === undefined) return undefined;
+      const least = Math.min(0, ...values.flat());
+      return { most: values.flat().some((value) => value > 0) ? rounded(Math.max(...values.flat())) : 0, least: least && -rounded(-least) };
     },
-    x: (spec, panels, read) => {
+    x: (spec, panels, read, compared) => {
       if (panels.some((panel) => panel.rows || panel.log[0] !== panels[0].log[0])) return undefined;
       const values = panels.map((panel) => acrossOf(spec, panel, read));
-      const most = panels[0].log[0] ? Math.max(...values.flat()) : shared(values, spec.x.unit);
+      const most = panels[0].log[0] ? Math.max(...values.flat()) : shared(values, spec.x.unit, compared);
       return most === undefined ? undefined : { least: Math.min(...values.flat()), most };
     },
   };
@@ -58,13 +61,13 @@ tracelab.limits = (() => {
     const limits = new Map(spec.panels.map((panel) => [panel, {}]));
     if (["pairs", "roofline", "grid"].includes(spec.kind)) return limits;
     for (const axis of ["x", "y"]) {
-      const share = (panels) => {
-        const ends = panels.length > 1 ? ENDS[axis](spec, panels, read) : undefined;
+      const share = (panels, compared) => {
+        const ends = panels.length > 1 ? ENDS[axis](spec, panels, read, compared) : undefined;
         for (const panel of panels) limits.get(panel)[axis] = ends;
         return ends !== undefined;
       };
       for (const group of groupBy(spec.panels, (panel) => panel.y.join(" "))) {
-        if (!share(group)) groupBy(group, (panel) => panel.run).forEach(share);
+        if (!share(group, spec.signed)) groupBy(group, (panel) => panel.run).forEach((panels) => share(panels, axis === "y"));
       }
     }
     return limits;

@@ -58,8 +58,9 @@ def build_chart(query: Query, answer: pa.Table, table_rows: Sequence[int], *, se
         for name in (chart.x, *chart.y)
     }
     data = {"kind": chart.kind, "x": columns[chart.x], "y": [columns[name] for name in chart.y], "panels": panels}
+    signed = {"signed": True} if chart.signed else {}
     note = {"note": f"{left_out:,} of {len(rows):,} rows not drawn"} if left_out else {}
-    return data | note | extra_rows(panels, rows, table_size, chart)
+    return data | signed | note | extra_rows(panels, rows, table_size, chart)
 
 
 def _describe_column(index: int, name: str, label: str) -> dict[str, Any]:
