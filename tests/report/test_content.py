@@ -15,6 +15,7 @@ from tracelab.errors import NoDataError
 from tracelab.query import spec
 from tracelab.query.library import library
 from tracelab.report import report
+from tracelab.report.health import render_checks
 from tracelab.report.page import SCRIPTS, json_in_html
 
 ENTERING = [each for each in library().values() if each.report is not None]
@@ -103,13 +104,33 @@ def test_the_policy_names_exactly_the_scripts_of_the_page(page: str) -> None:
     assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
 
 
+def test_the_report_of_two_runs_begins_with_the_verdict_on_them(page: str) -> None:
+    assert re.findall(r'<section id="(\w+)"', page)[:2] == ["comparison", "summary"]
+    article = page[page.index("<article id=verdict") : page.index('id="run_difference"')]
+    assert "first → second" in article
+    assert "tracelab compare first second" in article
+
+
+def test_a_check_that_finds_something_in_several_runs_is_one_item() -> None:
+    found = {"severity": "warning", "rank": None, "count": 1, "how_to_fix": "Record <again>."}
+    rows = [found | {"code": "late", "run": run, "message": f"{run} is late"} for run in ("a", "<b>")]
+    rows += [found | {"code": "cut", "run": "a", "rank": rank, "message": "cut"} for rank in (0, 1)]
+    late, cut = render_checks(rows)
+    assert late.count("<li") == 3
+    assert "2 runs, such as: a is late" in late
+    assert late.count("Record &lt;again&gt;.") == 1
+    assert '<li data-run="&lt;b&gt;">' in late
+    assert cut.count("<li") == 1
+    assert "a · rank 0 · and 1 more<br>cut" in cut
+
+
 def test_json_for_scripts_cannot_end_its_element() -> None:
     assert json_in_html({"name": "</script>&<!--"}) == r'{"name":"\u003c/script\u003e\u0026\u003c!--"}'
 
 
 def test_every_part_has_a_heading_a_definition_and_sql(page: str) -> None:
     found = read(page)
-    for name in found.tables:
+    for name in found.tables.keys() - {"verdict"}:
         text = found.texts[name]
         assert library()[name].title in text
         assert "Definition" in text

@@ -38,7 +38,8 @@ from tracelab.report.part import render_missing, render_query
 from tracelab.report.summary.html import render_summaries
 from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
-from tracelab.report.timeline import render_timeline
+from tracelab.report.timeline import drawn_runs, render_timeline
+from tracelab.report.verdict import render_verdict
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
@@ -48,7 +49,7 @@ SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": rend
 _UNFOLDED = ("time", "comparison")
 """Sections whose first query is shown whole; of others a reader unfolds what the findings lead to."""
 _COMPARED = 2
-_MOST_SUMMARIES = 12
+_MOST_SUMMARIES = 200
 """With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
 
 
@@ -78,7 +79,9 @@ def _sections(session: ReportSession) -> Iterator[Section]:
     summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
     for part, title in _ordered_sections(session):
         if part == "summary":
-            yield Section(part, title, render_summaries(summaries[:_MOST_SUMMARIES], named=session.several))
+            drawn = frozenset(drawn_runs(session))
+            listed = summaries[:_MOST_SUMMARIES]
+            yield Section(part, title, render_summaries(listed, named=session.several, drawn=drawn))
             continue
         if part in SECTIONS:
             if (section := SECTIONS[part](session)) is not None:
@@ -89,17 +92,19 @@ def _sections(session: ReportSession) -> Iterator[Section]:
         body = "\n".join(
             render_query(session, answer, is_unfolded=at == 0 and part in _UNFOLDED) for at, answer in enumerate(filled)
         )
+        if part == "comparison" and len(session.run_names) == _COMPARED:
+            body = f"{render_verdict(session)}\n{body}"
         missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
         if answers:
             yield Section(part, title, body, missing=missing)
 
 
 def _ordered_sections(session: ReportSession) -> list[tuple[str, str]]:
-    """Return name and title of the sections in their order; of two runs, the comparison follows the summary."""
+    """Return name and title of the sections in their order; of two runs, the comparison comes first."""
     names = list(SECTION_TITLES)
     if len(session.run_names) == _COMPARED:
         names.remove("comparison")
-        names.insert(names.index("summary") + 1, "comparison")
+        names.insert(0, "comparison")
     return [(name, SECTION_TITLES[name]) for name in names]
 
 

@@ -1,7 +1,5 @@
 """Render the health section: the doctor's findings, worst first."""
 
-import itertools
-
 import pyarrow as pa
 
 from tracelab import doctor
@@ -18,7 +16,7 @@ def render_health(session: ReportSession) -> Section:
     rows = pa.concat_tables(tables).to_pylist()
     rows = [row for row in rows if row["code"] not in doctor.BUILT_IN_CHECKS]
     items = {
-        severity: "".join(_render_items([row for row in rows if row["severity"] == severity]))
+        severity: "".join(render_checks([row for row in rows if row["severity"] == severity]))
         for severity in doctor.SEVERITIES
     }
     first = "".join(items[severity] for severity in _OPEN)
@@ -48,28 +46,37 @@ def _count_note(rows: list[dict[str, object]]) -> str:
     return f"{note}." if note else "Every check passed: no findings."
 
 
-def _render_items(rows: list[dict[str, object]]) -> list[str]:
-    """Render one item per kind of finding and run; several ranks with the same finding share one."""
-    items = []
-    for (severity, code, run), group in itertools.groupby(rows, lambda row: (row["severity"], row["code"], row["run"])):
-        first, *others = group
-        place = " · ".join(
-            escape_text(part)
-            for part in (
-                run,
-                None if first["rank"] is None else f"rank {first['rank']}",
-                _other_ranks_note(len(others)),
-            )
-            if part
-        )
-        fix = f"<br><span class=advice>{render_prose(str(first['how_to_fix']))}</span>" if first["how_to_fix"] else ""
-        run_of = f' data-run="{escape_text(run)}"' if run else ""
-        items.append(
-            f"<li class={severity}{run_of}><b><span aria-hidden=true>{_SIGNS[str(severity)]}</span> {severity}</b> "
-            f"<code>{code}</code> {place}<br>{render_prose(str(first['message']))}{fix}"
-        )
-    return items
+def render_checks(rows: list[dict[str, object]]) -> list[str]:
+    """Render one item per check: what it found of several runs is folded, with one line each."""
+    by_check: dict[tuple[str, str], dict[str | None, list[dict[str, object]]]] = {}
+    for row in rows:
+        run = None if row["run"] is None else str(row["run"])
+        by_check.setdefault((str(row["severity"]), str(row["code"])), {}).setdefault(run, []).append(row)
+    return [_render_check(severity, code, of_runs) for (severity, code), of_runs in by_check.items()]
 
 
-def _other_ranks_note(count: int) -> str:
-    return f"and {count:,} more" if count else ""
+def _render_check(severity: str, code: str, of_runs: dict[str | None, list[dict[str, object]]]) -> str:
+    """Render the findings of a check; several ranks of a run share one line."""
+    head = f"<b><span aria-hidden=true>{_SIGNS[severity]}</span> {severity}</b> <code>{code}</code>"
+    lines = {run: f"{_place(run, found)}<br>{render_prose(str(found[0]['message']))}" for run, found in of_runs.items()}
+    fixes = list(dict.fromkeys(str(found[0]["how_to_fix"] or "") for found in of_runs.values()))
+    advice = "".join(f"<br><span class=advice>{render_prose(fix)}</span>" for fix in fixes if fix)
+    if len(lines) == 1:
+        ((run, line),) = lines.items()
+        return f"<li class={severity}{_run_attribute(run)}>{head} {line}{advice}"
+    each = "".join(f"<li{_run_attribute(run)}>{line}" for run, line in lines.items())
+    example = render_prose(str(next(iter(of_runs.values()))[0]["message"]))
+    return (
+        f'<li class="{severity} check">{head} <span data-all>{len(lines):,} runs, such as: {example}</span>{advice}'
+        f"<details><summary>Each run</summary><ul>{each}</ul></details>"
+    )
+
+
+def _place(run: str | None, found: list[dict[str, object]]) -> str:
+    rank = None if found[0]["rank"] is None else f"rank {found[0]['rank']}"
+    more = f"and {len(found) - 1:,} more" if len(found) > 1 else None
+    return " · ".join(escape_text(part) for part in (run, rank, more) if part)
+
+
+def _run_attribute(run: str | None) -> str:
+    return f' data-run="{escape_text(run)}"' if run else ""

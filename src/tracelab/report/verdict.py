@@ -1,0 +1,67 @@
+"""Render the verdict on two runs, which a report of two runs begins with."""
+
+from collections.abc import Iterator, Sequence
+from shlex import quote
+
+from tracelab.compare import comparison, fetch, sentences, writers
+from tracelab.compare.comparability import NotComparableError
+from tracelab.compare.verdicts import FASTER, SLOWER, MetricRow
+from tracelab.errors import NoDataError, UsageError
+from tracelab.query import execute
+from tracelab.report.answers import ReportSession
+from tracelab.report.html import escape_text, render_prose
+
+_SIGNS = {SLOWER: "▲", FASTER: "▼"}
+"""Slower and faster differ by sign and color."""
+
+
+def render_verdict(session: ReportSession) -> str:
+    """Render the comparison of the session's two runs, or why there is none; the first name is the base."""
+    base, candidate = session.run_names
+    request = comparison.Request((base,), (candidate,))
+    command = f"tracelab compare {quote(base)} {quote(candidate)}"
+    try:
+        if len(execute.stored_runs(session.con)) == len(session.run_names):
+            compared = comparison.compare_source(fetch.Source(session.con), request)
+        else:
+            compared = comparison.compare_runs(session.store, request)
+    except (NotComparableError, NoDataError, UsageError) as error:
+        body = f"<p>{render_prose(str(error))}</p>"
+    else:
+        body = "".join(_render(compared))
+    heading = f"<h3>{escape_text(base)} → {escape_text(candidate)}</h3>"
+    return f"<article id=verdict data-all>{heading}{body}<p class=cut><code>{escape_text(command)}</code></p></article>"
+
+
+def _render(compared: comparison.Comparison) -> Iterator[str]:
+    """Yield the verdict, what explains it, and tables, the details folded."""
+    verdict = escape_text(_signed(compared.main).capitalize())
+    sentence = escape_text(sentences.verdict_sentence(compared))
+    yield f'<p class="verdict {compared.verdict}"><b>{verdict}:</b> {sentence}</p>'
+    for line in writers.opening_lines(compared):
+        yield f"<p>{render_prose(line)}</p>"
+    yield _table("Metrics of a step", sentences.headline_rows(compared))
+    for details in sentences.list_details(compared):
+        yield f"<details><summary>{escape_text(details.title)}</summary>{_table(details.title, details.rows)}</details>"
+    notes = "".join(f"<li>{render_prose(line)}" for line in writers.closing_lines(compared))
+    yield f"<details><summary>What the verdict rests on</summary><ul>{notes}</ul></details>"
+
+
+def _table(caption: str, rows: Sequence[MetricRow]) -> str:
+    heads = "".join(f"<th>{escape_text(name)}" for name in sentences.HEADINGS)
+    lines = []
+    for row in rows:
+        *cells, _ = sentences.table_cells(row)
+        values = "".join(f"<td>{escape_text(cell)}" for cell in cells)
+        lines.append(f'<tr class="{row.verdict}">{values}<td class=verdict>{escape_text(_signed(row))}')
+    return (
+        f'<div class=scroll tabindex=0 role=region aria-label="{escape_text(caption)}"><table class=verdicts>'
+        f"<caption>{escape_text(caption)}</caption><thead><tr>{heads}</thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _signed(row: MetricRow) -> str:
+    """Return a verdict with the sign of slower and faster."""
+    text = sentences.format_verdict(row)
+    sign = next((sign for verdict, sign in _SIGNS.items() if verdict in text), "")
+    return f"{sign} {text}".strip()
