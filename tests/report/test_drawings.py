@@ -35,9 +35,17 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         | {"address": time_ns, "size_bytes": 64, "allocated_bytes": allocated}
         for rank, time_ns, allocated in ((0, 0, 1_000), (0, 100, 2_000), (1, 0, 5_000), (1, 60, 6_000), (1, 100, 7_000))
     ]
-    other = [GPU | {"run": "other", "source": "other", "name": "gemm", "start_ns": 0, "dur_ns": 5}]
+    steps = [
+        {"run": LONG, "rank": rank, "scope": "cpu", "name": f"ProfilerStep#{step}", "start_ns": at, "dur_ns": 1_000_000}
+        for rank in (0, 1)
+        for step, at in ((0, 0), (1, 1_000_000))
+    ]
+    new = GPU | {"run": "other", "source": "other", "start_ns": 0, "dur_ns": 5}
+    other = [new | {"name": "gemm"}]
+    copies = [new | {"direction": "HtoD", "size_bytes": 8}]
     folder = tmp_path_factory.mktemp("drawings")
-    page = report(build_store(folder / "lab", {"kernels": [*kernels, *other], "memory_events": events}))
+    tables = {"kernels": [*kernels, *other], "memcpys": copies, "memory_events": events, "annotations": steps}
+    page = report(build_store(folder / "lab", tables))
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder / "report.html"
 
@@ -66,6 +74,29 @@ def test_devices_of_a_run_stand_on_one_axis(chromium: Page, path: Path) -> None:
     chromium.open(path, height=3000)
     see(chromium, "kernel_summary")
     assert option(chromium, "kernel_summary", "option.xAxis[0].max ?? null") == [100_000, 100_000, None]
+
+
+def test_losses_and_gains_have_one_scale_and_differ_by_hatch_and_sign(chromium: Page, path: Path) -> None:
+    chromium.open(path, height=3000)
+    see(chromium, "run_difference")
+    assert len(set(map(tuple, option(chromium, "run_difference", "[option.xAxis[0].min, option.xAxis[0].max]")))) == 1
+    drawn = "option.series[0].data.filter(each => each.value).map(each => [each.value > 0, !!each.itemStyle.decal])"
+    signs = [bar for panel in option(chromium, "run_difference", drawn) for bar in panel]
+    assert [True, True] in signs
+    assert [False, False] in signs
+    assert {tuple(each) for each in signs} == {(True, True), (False, False)}
+    text = chromium.run("document.getElementById('run_difference').textContent")
+    assert "▲" in text
+    assert "▼" in text
+
+
+def test_a_finding_leads_to_its_step_in_the_timeline(chromium: Page, path: Path) -> None:
+    chromium.open(path, height=3000)
+    link = "Object.assign(document.createElement('a'), { href: '#timeline', id: 'link' })"
+    chromium.run(f"document.getElementById('summary').append({link})")
+    chromium.run(f"Object.assign(document.getElementById('link').dataset, {{ place: '{LONG}', step: '1', rank: '1' }})")
+    chromium.run("document.getElementById('link').click()")
+    chromium.until("document.querySelector('.timeline-status')?.textContent.startsWith('1.5 ms shown')")
 
 
 def test_the_sum_of_the_others_is_grey_and_names_itself(chromium: Page, path: Path) -> None:

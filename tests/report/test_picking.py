@@ -69,7 +69,7 @@ def test_of_more_than_forty_runs_the_sentences_are_those_of_the_one_that_is_pick
     assert page.run(SAID.format("gpu_breakdown")) == [
         "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. At stake: at most 40.00 % of the window. "
         "See the causes of idle time below: a late host, waiting for other work, or overhead. "
-        "Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows."
+        "Why? Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows."
     ]
     pick(page, "busy08")
     assert page.run(SAID.format("gpu_breakdown")) == [

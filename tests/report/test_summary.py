@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
+from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import summary_lines
@@ -150,6 +152,22 @@ def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Pa
     assert (found.figures, found.leads) == ((), ())
     assert found.note.endswith("tracelab query roofline --run r")
     assert "no GPU" not in found.description
+
+
+def test_many_runs_are_a_table_and_the_one_that_is_selected(first: RunSummary) -> None:
+    runs = [replace(first, run=f"run {at}") for at in range(MOST_WHOLE + 1)]
+    page = render_summaries(runs, named=True, drawn={"run 1"})
+    assert page.count("<tr>") == 1 + len(runs)
+    assert "<th scope=row>run 3<td>" in page
+    assert 'id="summary-3" data-only="3" hidden' in page
+    assert "<table" not in render_summaries(runs[:MOST_WHOLE], named=True)
+
+
+def test_a_finding_links_to_its_rank_and_step_in_a_timeline_that_is_drawn(first: RunSummary) -> None:
+    run = replace(first, leads=(replace(lead("late", 0.5, 1, "waiting"), rank=2, step=7),))
+    place = f'<a href="#timeline" data-place="{first.run}" data-step="7" data-rank="2">Timeline</a>'
+    assert place in render_summaries([run], named=False, drawn={first.run})
+    assert "#timeline" not in render_summaries([run], named=False)
 
 
 def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:

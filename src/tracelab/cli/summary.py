@@ -55,4 +55,5 @@ def command(
         answer.emit(summary_rows(summaries))
     else:
         most = None if all_findings else MOST_LEADS
-        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most))
+        named = None if store is None else str(store)
+        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most, store=named))

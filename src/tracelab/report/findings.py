@@ -257,7 +257,10 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     cost = render_cost(rows.exact[COST_SHARE][row], rows.exact[STEP][row])
     advice = f"{cost}{advice}"
     if is_whole:
-        rule = f"<small>Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>.</small>"
+        rule = (
+            "<details class=why><summary>Why?</summary> "
+            f"Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>.</details>"
+        )
         return f"<li data-finding={at}>{sentence}{advice} {rule}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'

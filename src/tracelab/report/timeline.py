@@ -91,6 +91,11 @@ def _devices(session: ReportSession) -> list[_Key]:
     return [(run, rank, device) for run, rank, device in rows]
 
 
+def drawn_runs(session: ReportSession) -> list[str]:
+    """Return the runs that the section draws."""
+    return list(dict.fromkeys(run for run, _, _ in _devices(session)[:MOST_DEVICES]))
+
+
 def _max_bins(devices: int) -> int:
     """Return a power of two, so that bins merge in pairs when zooming out."""
     bins = MOST_BINS

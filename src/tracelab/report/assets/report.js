@@ -157,6 +157,8 @@ const tracelab = (() => {
     each("[data-only]", (item) => !isOf(item.dataset.only));
     each("[data-all]", () => !all);
     each("[data-picked]", () => all);
+    each("li.check", (check) => !check.querySelector("li:not([hidden])"));
+    if (!all) document.querySelectorAll("li.check:not([hidden]) > details").forEach((details) => { details.open = true; });
     each(".findings, details:has(> .findings)", (list) => !list.querySelector("li:not([hidden])"));
     each("article.part", (part) => {
       if (all) return false;
@@ -173,9 +175,9 @@ const tracelab = (() => {
   // Complete a run's finding with the advice and the rule, which only the finding of all runs contains.
   function complete(item) {
     const whole = item.closest("article").querySelector(`[data-all] [data-finding="${item.dataset.finding}"]`);
-    if (!whole || item.querySelector("small")) return;
+    if (!whole || item.querySelector(".why")) return;
     const advice = item.querySelector(".advice") ? null : whole.querySelector(".advice");
-    const rule = whole.querySelector("small").cloneNode(true);
+    const rule = whole.querySelector(".why").cloneNode(true);
     rule.querySelector("span").textContent = item.dataset.count;
     for (const part of [advice?.cloneNode(true), rule]) if (part) item.append(" ", part);
   }

@@ -14,6 +14,7 @@
     { name: "allocated memory", of: "max_allocated_bytes", unit: "B", ink: 3, mean: false },
   ];
   const FAINT = 0.35;
+  const shown = new Map(), wanted = new Map(); // by run: what shows a place of it, and the place that a link asked for
 
   for (const run of runs) {
     run.edges = accumulate(run.edges);
@@ -119,7 +120,24 @@
     new ResizeObserver(redraw).observe(target);
     tracelab.onTheme(paint);
     paint();
+    shown.set(run.run, (step, rank) => {
+      const [, start, length] = run.steps.find(([number]) => String(number) === step) ?? [];
+      if (start !== undefined) show(start - length / 4, start + length * 1.25);
+      const place = bands.findIndex(({ device }) => String(device.rank) === rank);
+      (bands[place] ?? bands[0])?.canvas.scrollIntoView({ block: "center" });
+    });
+    wanted.get(run.run)?.();
   }
+
+  // A link to a place of the timeline: its run, step and rank, the latter two where they are known.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[data-place]");
+    if (!link) return;
+    const { place, step, rank } = link.dataset;
+    const go = () => { wanted.delete(place); shown.get(place)(step, rank); };
+    if (shown.has(place)) setTimeout(go); // the browser first scrolls to the section
+    else wanted.set(place, go);
+  });
 
   function band(target, device) {
     const tracks = TRACKS.filter((track) => device.columns[track.of]);

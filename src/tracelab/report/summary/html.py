@@ -1,6 +1,6 @@
 """Render summaries as HTML: the head of the report, and the answer of `Lab.summary` in a notebook."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
@@ -9,15 +9,44 @@ from tracelab.report.summary.leads import Lead
 from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import MOST_LEADS
 
-
-def render_summaries(summaries: Sequence[RunSummary], *, named: bool) -> str:
-    """Render the summaries one after another, with the names of the runs if `named`."""
-    return "".join(part for at, each in enumerate(summaries) for part in _render_run(at, each, named=named))
+MOST_WHOLE = 4
+"""Of more runs there is one table, and the summary of the run that is selected."""
 
 
-def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[str]:
+def render_summaries(summaries: Sequence[RunSummary], *, named: bool, drawn: Collection[str] = ()) -> str:
+    """Render the summaries one after another, of many runs as a table; with the names of the runs if `named`.
+
+    `drawn` are the runs that have a timeline on the page, to which their findings link.
+    """
+    is_table = len(summaries) > MOST_WHOLE
+    runs = "".join(
+        part
+        for at, each in enumerate(summaries)
+        for part in _render_run(at, each, named=named, is_hidden=is_table, is_drawn=each.run in drawn)
+    )
+    return (_render_table(summaries) if is_table else "") + runs
+
+
+def _render_table(summaries: Sequence[RunSummary]) -> str:
+    """Render a row for each run: its figures, and the finding that could save most."""
+    found = dict.fromkeys(figure.name for each in summaries for figure in each.figures)
+    names = sorted(found, key=lambda name: name == "MFU")  # the figures of GPUs and of CPUs, then what both have
+    heads = "".join(f"<th>{escape_text(name)}" for name in ("run", *names, "largest possible saving"))
+    rows = []
+    for each in summaries:
+        figures = {figure.name: figure for figure in each.figures}
+        cells = "".join(f"<td>{escape_text(figures[name].text) if name in figures else ''}" for name in names)
+        lead = f"<b>{format_share(each.leads[0].rest)}</b> {each.leads[0].sentence}" if each.leads else ""
+        rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{lead}")
+    return (
+        '<div class=scroll tabindex=0 role=region aria-label="Summary of each run" data-all><table class=runs>'
+        f"<caption>Summary of each run</caption><thead><tr>{heads}</thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: bool, is_drawn: bool) -> Iterator[str]:
     heading = f"<h3>{escape_text(summary.run)}</h3>" if named else ""
-    of_run = f' data-runs="{position}"' if named else ""
+    of_run = f' data-only="{position}" hidden' if is_hidden else f' data-runs="{position}"' if named else ""
     yield f'<article class=summary id="summary-{position}"{of_run}>{heading}<p>{escape_text(summary.description)}</p>'
     yield "<dl class=figures>"
     for each in summary.figures:
@@ -31,18 +60,28 @@ def _render_run(position: int, summary: RunSummary, *, named: bool) -> Iterator[
         return
     yield "<ol class=leads>"
     for lead in summary.leads[:MOST_LEADS]:
-        yield _render_lead(lead, summary.step_ns)
+        yield _render_lead(lead, summary.step_ns, summary.run if is_drawn else None)
     yield "</ol>"
     if len(summary.leads) > MOST_LEADS:
         yield f"<p>{len(summary.leads) - MOST_LEADS} more of 1 % or more, in the sections below.</p>"
     yield "</article>"
 
 
-def _render_lead(lead: Lead, step_ns: float | None) -> str:
+def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> str:
     per_step = "" if step_ns is None else f" · {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     return (
         f"<li><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
-        f'<small><a href="#{lead.query}">Evidence</a>: {render_prose(lead.evidence)}. '
-        f"Next: <code>{escape_text(lead.next_command)}</code></small>"
+        f'<small>Next: <code>{escape_text(lead.next_command)}</code> <a href="#{lead.query}">Evidence</a>'
+        f"{_timeline_link(lead, drawn_run)}</small>"
+        f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}.</details>"
     )
+
+
+def _timeline_link(lead: Lead, run: str | None) -> str:
+    """Render a link to the rank and step of a finding in the timeline of its run."""
+    if run is None:
+        return ""
+    values = {"place": run, "step": lead.step, "rank": lead.rank}
+    data = "".join(f' data-{name}="{escape_text(value)}"' for name, value in values.items() if value is not None)
+    return f' <a href="#timeline"{data}>Timeline</a>'

@@ -1,5 +1,6 @@
 """Write summaries for people: a screen for one run, a line each for many."""
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from tracelab.report.summary.summarize import RunSummary
 MOST_WHOLE = 3
 _NARROWEST_NOTE = 24
 """With more runs, each has two lines."""
+_COMMAND_LAST = re.compile(r"(Next|more|whole): tracelab [^,]*$")
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -38,8 +40,22 @@ class Summaries(tuple[RunSummary, ...]):
         return render_summaries(self, named=True)
 
 
-def summary_lines(summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS) -> Iterator[str]:
-    """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings."""
+def summary_lines(
+    summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS, store: str | None = None
+) -> Iterator[str]:
+    """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings.
+
+    With `store`, the commands that they name read that store.
+    """
+    lines = _lines(summaries, width, most_leads)
+    if store is None:
+        yield from lines
+        return
+    for line in lines:
+        yield f"{line} --store {quote(store)}" if _COMMAND_LAST.search(line) else line
+
+
+def _lines(summaries: Sequence[RunSummary], width: int, most_leads: int | None) -> Iterator[str]:
     if len(summaries) > MOST_WHOLE:
         for each in summaries:
             yield from _short_lines(each, width)
