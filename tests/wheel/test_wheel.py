@@ -40,8 +40,9 @@ FIGURES = {
 @pytest.fixture(scope="module")
 def answered(installed: Run) -> Run:
     generated = RUN.parent
-    sweeps = [generated / "sweeps" / name for name in ("generated-scaling", "generated-training")]
-    installed("ingest", RUN, CHECKOUT / "data" / "cpu", generated / "ncu-forward", generated / "nvprof", *sweeps)
+    recorded = CHECKOUT / "data" / "cpu" / "alexnet-batch8.pt.trace.json.gz"
+    sweep = generated / "sweeps" / "generated-training"
+    installed("ingest", RUN, recorded, generated / "ncu-forward", generated / "nvprof", sweep)
     return installed
 
 
