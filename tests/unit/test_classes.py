@@ -275,7 +275,7 @@ def test_a_sequence_of_rules_decides_like_its_rules_one_by_one(tmp_path: Path) -
 def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [{"name": "volta_sgemm"}, {"name": "mine"}, {"name": "what"}]})
     (store / "classes.csv").write_text("pattern,class,collective\n^mine$,communication,all_gather\nsgemm,hot,\n")
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernel_classes") as con:
         found = con.execute("select name, class, collective, rule from kernel_classes order by name").fetchall()
     assert found == [
         ("mine", "communication", "all_gather", "^mine$"),

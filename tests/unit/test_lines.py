@@ -11,7 +11,7 @@ RUN = {"sweep": "s", "model": "net", "gpus": 1, "world_size": 1, "batch_size": 8
 
 def rows_of(tmp_path: Path, runs: dict[str, dict[str, object]], sql: str) -> list[tuple[Any, ...]]:
     store = build_store(tmp_path / "lab", {"runs": [RUN | {"run": name} | run for name, run in runs.items()]})
-    with session.connect(store) as con:
+    with session.connect(store, referenced=sql) as con:
         return con.execute(sql).fetchall()
 
 

@@ -14,8 +14,10 @@ CALL = {"run": "events", "api": "runtime", "name": "cudaMalloc", "start_ns": 0, 
 
 
 def refused(store: Path, name: str, **values: spec.Value) -> str:
-    with session.connect(store) as con, pytest.raises(NoDataError) as error:
-        execute.run(con, library.find(name), values)
+    query = library.find(name)
+    opened = session.connect(store, referenced=execute.referenced_sql(query))
+    with opened as con, pytest.raises(NoDataError) as error:
+        execute.run(con, query, values)
     return str(error.value)
 
 

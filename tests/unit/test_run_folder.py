@@ -28,7 +28,8 @@ def sweep(out: Path, machine: str, *, hour: int, dur_ns: int = 1_000_000, steps:
 def steps(store: Path) -> list[tuple[str, str, int]]:
     """Every run with its machine and its steps."""
     count = "(select count(*) from steps as s where s.run = r.run)"
-    return session.connect(store).sql(f"select run, tags['machine'], {count} from runs as r order by run").fetchall()
+    sql = f"select run, tags['machine'], {count} from runs as r order by run"
+    return session.connect(store, referenced=sql).execute(sql).fetchall()
 
 
 TWO = [("runsB-two-n32", "B", 2), ("runsB-two-n64", "B", 2), ("two-n32", "A", 2), ("two-n64", "A", 2)]
@@ -55,7 +56,9 @@ def test_machines_of_one_sweep_compare(tmp_path: Path) -> None:
     a = sweep(tmp_path / "runsA", "A", hour=3)
     b = sweep(tmp_path / "runsB", "B", hour=5, dur_ns=500_000)
     ingest([a, b], tmp_path / "lab")
-    answer = execute.run(session.connect(tmp_path / "lab"), library.library()["machine_comparison"], {"sweep": "two"})
+    query = library.find("machine_comparison")
+    con = session.connect(tmp_path / "lab", referenced=execute.referenced_sql(query))
+    answer = execute.run(con, query, {"sweep": "two"})
     columns = ("base_run", "this_run", "base_ns", "this_ns", "speedup_factor")
     assert [tuple(row[name] for name in columns) for row in answer.to_pylist()] == [
         ("two-n32", "runsB-two-n32", 1_000_000, 500_000, 2.0),

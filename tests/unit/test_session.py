@@ -62,27 +62,27 @@ def _short(kind: str) -> str:
 
 def test_end_is_start_plus_duration_and_null_beyond_64_bits(tmp_path: Path) -> None:
     kernels = [KERNEL, KERNEL | {"dur_ns": None}, KERNEL | {"start_ns": 2**63 - 1}]
-    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels})) as con:
+    with session.connect(build_store(tmp_path / "lab", {"kernels": kernels}), referenced="kernels") as con:
         assert con.execute("select end_ns from kernels order by end_ns").fetchall() == [(15,), (None,), (None,)]
 
 
 def test_rows_without_a_committed_source_are_not_shown(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"source": "b", "name": "left over"}]})
     uncommit(store / f"sources/run=r/{source_id('b')}.parquet")
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         assert con.execute("select name from kernels").fetchall() == [("k",)]
 
 
 def test_one_source_in_two_runs_is_shown_where_it_is_committed(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"run": "s"}]})
     uncommit(store / f"sources/run=r/{source_id('a')}.parquet")
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         assert con.execute("select run from kernels").fetchall() == [("s",)]
 
 
 def test_a_later_commit_shows_up_in_an_open_session(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         build_store(store, {"kernels": [KERNEL | {"source": "b", "name": "new"}]})
         assert con.execute("select name from kernels order by name").fetchall() == [("k",), ("new",)]
 
@@ -95,20 +95,20 @@ def test_older_files_lack_columns_and_show_null(tmp_path: Path) -> None:
     mark_of(sources).unlink()
     row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "2.-1"}
     pq.write_table(schema.BY_NAME["sources"].rows([row]), sources)
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         assert con.execute("select registers from kernels order by registers").fetchall() == [(7,), (None,)]
 
 
 @pytest.mark.parametrize("name", ["a*b", "q?", "[x]", "it's", "sources/run=x", "blank in", "ü\N{GRINNING FACE}"])
 def test_any_store_path_works(name: str, tmp_path: Path) -> None:
     store = build_store(tmp_path / name / "lab", {"kernels": [KERNEL]})
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
 
 
 def test_run_names_stay_text(tmp_path: Path) -> None:
     rows = [KERNEL | {"run": name} for name in ("2024-01-05", "012", "1e3")]
-    with session.connect(build_store(tmp_path / "lab", {"kernels": rows})) as con:
+    with session.connect(build_store(tmp_path / "lab", {"kernels": rows}), referenced="kernels") as con:
         assert con.execute("select run from kernels order by run").fetchall() == [("012",), ("1e3",), ("2024-01-05",)]
 
 
@@ -120,7 +120,7 @@ def test_runs_has_exactly_one_row_a_run(tmp_path: Path) -> None:
             {"run": "collected", "source": "b", "gpus": 2, "tags": None},
         ],
     }
-    with session.connect(build_store(tmp_path / "lab", tables)) as con:
+    with session.connect(build_store(tmp_path / "lab", tables), referenced="runs") as con:
         rows = con.execute("select run, model, gpus, tags from runs order by run").fetchall()
     assert rows == [("collected", "resnet18", 2, {"k": "v"}), ("traced", None, None, None)]
 
@@ -165,7 +165,7 @@ def _run(con: duckdb.DuckDBPyConnection, each: spec.Query) -> tuple[list[str], s
 
 def test_the_box_can_read_the_views(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
-    with session.connect(store) as con:
+    with session.connect(store, referenced="kernels") as con:
         con.execute(f"set allowed_directories = ['{store.as_posix()}']")
         con.execute("set enable_external_access = false")
         assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
@@ -181,7 +181,7 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
     asked = execute.render_sql(library.find("op_kernels"), {"run": "a"}).rstrip().rstrip(";")
     outside = duckdb.connect()
     outside.execute(session.init_sql(store))
-    for con in (session.connect(store), outside):
+    for con in (session.connect(store, referenced=asked), outside):
         plan = str(con.execute(f"explain (format json) {asked}").fetchall())
         assert "ASOF_JOIN" in plan
         assert "NESTED_LOOP_JOIN" not in plan
