@@ -154,6 +154,15 @@ def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Pa
     assert "no GPU" not in found.description
 
 
+def test_waiting_that_one_rank_cannot_tell_is_stated_with_what_to_record(tmp_path: Path) -> None:
+    collective = KERNEL | {"name": "ncclDevKernel_AllReduce_Sum_f32", "rank": 0, "start_ns": 500, "dur_ns": 100}
+    kernels = [KERNEL | {"rank": 0, "start_ns": 0, "dur_ns": 400}, collective | {"stream": 8}]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    note = {each.name: each.note for each in found.figures}["exposed communication"]
+    assert note.startswith("of the windows, the waiting for other ranks included; all communication 16.7 %; how much")
+    assert note.endswith("ingest the traces of all ranks as one run")
+
+
 def test_many_runs_are_a_table_and_the_one_that_is_selected(first: RunSummary) -> None:
     runs = [replace(first, run=f"run {at}") for at in range(MOST_WHOLE + 1)]
     page = render_summaries(runs, named=True, drawn={"run 1"})

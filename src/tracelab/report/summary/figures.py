@@ -23,6 +23,13 @@ class Figure:
 MEASURED_STEPS = "measured steps"
 """Key of the steps that `tracelab collect` timed, among the answers."""
 _CLASSES = 4
+_NO_LOADER = (
+    "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
+    "around another one and name it: tracelab query data_loader_wait --loader-name"
+)
+_NO_TIMES = (
+    "nothing on a GPU took any time that is known; record its kernels (activities=[CPU, CUDA], nsys --trace=cuda)"
+)
 Rows = list[dict[str, Any]]
 
 
@@ -48,7 +55,7 @@ def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str,
     return [
         step_time,
         _gpu_busy(breakdown),
-        _exposed_communication(breakdown),
+        _exposed_communication(breakdown, rows("stragglers")),
         _host_bound(rows("idle_causes")),
         mfu,
     ]
@@ -112,7 +119,7 @@ def _exposed_on_cpu(rows: Rows) -> Figure:
 def _data_wait(rows: Rows) -> Figure:
     known = [row for row in rows if row["wait_ns"] is not None and row["step_ns"]]
     if not known:
-        return Figure("waiting for data", None, "unknown", "no step waits for a marked data loader")
+        return Figure("waiting for data", None, "unknown", _NO_LOADER)
     share = sum(row["wait_ns"] for row in known) / sum(row["step_ns"] for row in known)
     return Figure("waiting for data", share, format_share(share), f"of {_count(len(known), 'step')}")
 
@@ -120,7 +127,7 @@ def _data_wait(rows: Rows) -> Figure:
 def _gpu_busy(rows: Rows) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
-        return Figure("GPU busy", None, "unknown", "nothing on a GPU took any time that is known")
+        return Figure("GPU busy", None, "unknown", _NO_TIMES)
     busy = [1 - row["idle_ns"] / row["window_ns"] for row in rows if row["window_ns"]]
     mean = 1 - sum(row["idle_ns"] for row in rows) / window_ns
     spread = f", {format_share(min(busy))} to {format_share(max(busy))}" if len(busy) > 1 else ""
@@ -129,10 +136,10 @@ def _gpu_busy(rows: Rows) -> Figure:
     return Figure("GPU busy", mean, format_share(mean), note)
 
 
-def _exposed_communication(rows: Rows) -> Figure:
+def _exposed_communication(rows: Rows, waits: Rows) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
-        return Figure("exposed communication", None, "unknown", "nothing on a GPU took any time that is known")
+        return Figure("exposed communication", None, "unknown", _NO_TIMES)
     if not any(row["comm_ns"] for row in rows):
         return Figure(
             "exposed communication", 0.0, "none", "no kernel communicates; for MPI and gloo: cpu_communication"
@@ -140,6 +147,8 @@ def _exposed_communication(rows: Rows) -> Figure:
     share = sum(row["exposed_comm_ns"] for row in rows) / window_ns
     all_ns = sum(row["comm_ns"] for row in rows)
     note = f"of the windows, the waiting for other ranks included; all communication {format_share(all_ns / window_ns)}"
+    if all(row["wait_ns"] is None for row in waits):
+        note += "; how much of it is waiting is not known: ingest the traces of all ranks as one run"
     return Figure("exposed communication", share, format_share(share), note)
 
 
@@ -153,7 +162,11 @@ def _host_bound(rows: Rows) -> Figure:
     if idle_ns and unknown_ns == idle_ns:
         note = "no launch is recorded; record CPU and CUDA activities together"
         return Figure("host-bound", None, "unknown", note)
-    unknown = f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes" if unknown_ns else ""
+    unknown = (
+        f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record the CPU side, too"
+        if unknown_ns
+        else ""
+    )
     share = host_ns / window_ns
     return Figure("host-bound", share, format_share(share), f"of the windows idle until the CPU launches work{unknown}")
 
