@@ -79,8 +79,9 @@ class Lab:
                 with integrity.explain_read_errors(self.store):
                     yield con
             return
+        comments = sandbox.reads_catalog(query.sql)
         with (
-            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=alignment) as con,
+            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=alignment, comments=comments) as con,
             execute.locate_errors(query),
         ):
             sandbox.check(con, query.sql)
