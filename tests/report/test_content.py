@@ -15,8 +15,10 @@ from tracelab.errors import NoDataError
 from tracelab.query import spec
 from tracelab.query.library import library
 from tracelab.report import report
+from tracelab.report.answers import open_report_session
 from tracelab.report.health import render_checks
 from tracelab.report.page import SCRIPTS, json_in_html
+from tracelab.report.verdict import render_verdict
 
 ENTERING = [each for each in library().values() if each.report is not None]
 
@@ -109,6 +111,11 @@ def test_the_report_of_two_runs_begins_with_the_verdict_on_them(page: str) -> No
     article = page[page.index("<article id=verdict") : page.index('id="run_difference"')]
     assert "first → second" in article
     assert "tracelab compare first second" in article
+
+
+def test_the_run_that_is_named_first_is_the_base(lab: Path) -> None:
+    with open_report_session(lab, ("second", "first")) as session:
+        assert "second → first" in render_verdict(session)
 
 
 def test_a_check_that_finds_something_in_several_runs_is_one_item() -> None:

@@ -16,8 +16,11 @@ _SIGNS = {SLOWER: "▲", FASTER: "▼"}
 
 
 def render_verdict(session: ReportSession) -> str:
-    """Render the comparison of the session's two runs, or why there is none; the first name is the base."""
-    base, candidate = session.run_names
+    """Render the comparison of the session's two runs, or why there is none.
+
+    The base is the run that was named first, else the first in order.
+    """
+    base, candidate = session.runs or session.run_names
     request = comparison.Request((base,), (candidate,))
     command = f"tracelab compare {quote(base)} {quote(candidate)}"
     try:
