@@ -15,6 +15,7 @@ from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
+from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
@@ -184,6 +185,14 @@ def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:
         summarize(lab, ("thrid",))
 
 
+@pytest.fixture
+def no_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the queries of the figures alone: those that may lead take several times as long."""
+    figures = [library()[name] for name in summarize_module._FIGURES]
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: figures)
+
+
+@pytest.mark.usefixtures("no_leads")
 def test_the_command_prints_text_also_in_a_pipe_and_rows_on_request(lab: Path) -> None:
     run = CliRunner().invoke
     text = run(main, ["summary", "--store", str(lab), "--run", "first"], catch_exceptions=False).stdout
@@ -197,6 +206,7 @@ def test_the_command_prints_text_also_in_a_pipe_and_rows_on_request(lab: Path) -
     assert both.exit_code == 2
 
 
+@pytest.mark.usefixtures("no_leads")
 def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     found = tracelab.open(lab).summary("first")
     assert repr(found).startswith("first\n")
