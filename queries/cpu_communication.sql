@@ -45,7 +45,7 @@ communication as materialized (
     select
         run, source, rank, null::int as device, start_ns, end_ns, dur_ns,
         lower(regexp_extract(name, '^(gloo|mpi|ucc):|^(MPI)_', 0)) as prefix,
-        lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', '')) as collective
+        cpu_collective(name) as collective
     from spans
     where is_cpu_communication(name)
 ),
@@ -57,7 +57,7 @@ parts as materialized (
 computing as (
     select run, source, rank, null::int as device, start_ns, end_ns
     from ops
-    where name like '%::%' and name not like 'c10d::%' and name not like 'autograd::engine%'
+    where is_computing_op(name)
         and run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
     union all
     select run, source, rank, null, start_ns, end_ns

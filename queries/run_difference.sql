@@ -3,6 +3,10 @@
 -- `window` and `breakdown` are those of gpu_breakdown; `kernels`, `memcpys` (memsets among them), `collectives` and
 -- `annotations` (ranges of threads, numbers in their texts as #) add up durations. Of a long section those with the
 -- largest difference_ns have rows of their own, the rest is `others`.
+-- Where neither run used a GPU, the CPU is compared: `ops` add up each op's own time, without the ops inside it, and
+-- `collectives` communication by gloo, MPI or UCC. Window and breakdown are then of ranks: waiting for data, else compute (an
+-- op runs, neither of c10d nor of the autograd engine), else communication, else idle; with steps they reach from the first
+-- step to the end of the last.
 -- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps: ranges
 -- that step_name finds, of them those that launched a kernel which was recorded; of the first and the last, where they
 -- have fewer kernels, only the part that was recorded, by the time of their kernels (3.50 of 4: ±12.5 %, as what was
@@ -14,27 +18,28 @@
 -- name. Two runs of the same program differ, too.
 -- /// query
 -- title = "Run comparison"
--- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "annotations"]
 -- show = ["section", "name", "verdict", "difference_ns", "change_ratio", "before_each_ns", "after_each_ns"]
 -- chart = { kind = "bars", x = "name", y = ["difference_ns"], by = "section", signed = true }
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }
--- step_name = "common"
+-- common = ["step_name", "loader_name"]
 -- step_kernel = { type = "text", about = "count the steps of the GPU by kernels with names in which this regular expression finds something, so many to a step" }
 -- same_ratio = { default = 0.05, about = "a change_ratio up to this, up or down, is the same" }
 -- short_names = { default = false, about = "compare kernels by their own names alone, whatever recorded them" }
 -- top_rows = { default = 10, about = "that many rows of a section are not merged into `others`, those with the largest difference_ns" }
--- common = ["rank", "device"]
+-- rank = "common"
+-- device = "common"
 -- [columns]
--- section = "comparability, window, breakdown, kernels, memcpys, collectives or annotations."
+-- section = "comparability, window, breakdown, kernels, ops, memcpys, collectives or annotations."
 -- name = "What is compared; `others` adds up what is not listed."
 -- verdict = "added, removed, slower (takes more time), faster (less) or same; of comparability same, different or unknown."
 -- difference_ns = "after_each_ns - before_each_ns."
 -- change_ratio = "difference_ns / before_each_ns."
--- before_each_ns = "before_ns per device (annotations: per rank) and, where both runs have steps, per step."
--- after_each_ns = "after_ns per device (annotations: per rank) and, where both runs have steps, per step."
--- before_count = "How often it occurs in the first run; of the window the devices."
+-- before_each_ns = "before_ns per device (annotations, and runs without a GPU: per rank) and, where both runs have steps, per step."
+-- after_each_ns = "after_ns per device (annotations, and runs without a GPU: per rank) and, where both runs have steps, per step."
+-- before_count = "How often it occurs in the first run; of the window the devices, or the ranks of runs without a GPU."
 -- after_count = "How often it occurs in the second run."
 -- before_ns = "Its time in the first run, added up over ranks and devices."
 -- after_ns = "Its time in the second run, added up over ranks and devices."
@@ -45,12 +50,17 @@
 -- [report]
 -- section = "comparison"
 -- order = 1
--- unknown = "How the kernels of the two runs differ is not known: no kernel of theirs was compared."
+-- unknown = "How the work of the two runs differs is not known: no kernel of theirs was compared, and no op."
 -- [[report.findings]]
 -- when = "case when section = 'kernels' then difference_ns <> 0 end"
 -- by = "abs(difference_ns)"
 -- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns}[, from {before_each_ns}][ to {after_each_ns}]."
 -- advice = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both."
+-- [[report.findings]]
+-- when = "case when section = 'ops' then difference_ns <> 0 end"
+-- by = "abs(difference_ns)"
+-- text = "The largest difference between the ops of the two runs is {name}: {difference_ns}[, from {before_each_ns}][ to {after_each_ns}], without the ops inside it."
+-- advice = "See first whether the runs are comparable (section `comparability`); then compare that op's calls in op_summary of both."
 -- ///
 with chosen as materialized (
     select
@@ -94,15 +104,125 @@ cards as (
     where run in (from selected) and matches(rank, $rank) and matches(device, $device)
     group by run
 ),
-lanes_seen as (
-    select run, count(distinct rank) as ranks, count(*) as devices
-    from (select distinct run, rank, device from activity)
-    group by run
-),
 step_ranges as (
     select run, source, rank, coalesce(pid, -1) as process, start_ns, end_ns
     from ranges
     where regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns)
+),
+cpu_runs as materialized (  -- both runs, where neither used a GPU; else none
+    select run from selected where $device is null and not exists (from activity)
+),
+cpu_ops as materialized (
+    select run, source, rank, pid, tid, name, start_ns, end_ns
+    from ops
+    where run in (from cpu_runs) and matches(rank, $rank)
+),
+op_kinds as materialized (  -- a million calls have some hundred
+    select row_number() over () as kind, run, source, rank, pid, tid, name
+    from (select distinct run, source, rank, pid, tid, name from cpu_ops)
+),
+op_calls as materialized (  -- the last 31 bits of a call's id are its kind
+    select (o.place << 31) + k.kind as id, o.run, o.source, o.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns
+    from (select *, row_number() over () as place from cpu_ops) as o
+    join hint_small('op_kinds') as k
+        on o.run = k.run and o.source = k.source and o.rank = k.rank and o.pid is not distinct from k.pid
+        and o.tid is not distinct from k.tid and o.name is not distinct from k.name
+),
+op_nest as materialized (
+    select id, end_ns - start_ns as dur_ns, parent from nesting('op_calls')
+),
+op_sums as materialized (  -- an op's own time is its duration less those of the ops directly inside
+    select k.run, k.name, sum(s.calls) as listed, sum(s.self_ns) as dur_ns
+    from (
+        select id & 2147483647 as kind, count(*) as calls, null as self_ns from op_calls group by kind
+        union all
+        select id & 2147483647 as kind, 0, sum(dur_ns) from op_nest group by kind
+        union all
+        select parent & 2147483647 as kind, 0, -sum(dur_ns) from op_nest where parent is not null group by kind
+    ) as s
+    join op_kinds as k using (kind)
+    group by k.run, k.name
+),
+cpu_spans as not materialized (
+    select run, source, rank, name, false as is_op, start_ns, end_ns from ranges where run in (from cpu_runs)
+    union all
+    select run, source, rank, name, true, start_ns, end_ns from op_calls
+),
+cpu_names as (  -- the expressions look at each distinct name once
+    select
+        name, is_op,
+        case
+            when is_cpu_communication(name) then 'communication'
+            when regexp_matches(name, $loader_name) then 'data_wait'
+            when is_op and is_computing_op(name) then 'compute'
+        end as part
+    from (
+        select distinct name, true as is_op from op_kinds
+        union all
+        select distinct name, false from ranges where run in (from cpu_runs)
+    )
+),
+cpu_activity as materialized (
+    select s.run, s.source, s.rank, s.name, n.part, s.start_ns, s.end_ns
+    from cpu_spans as s
+    join hint_small('cpu_names') as n on s.name is not distinct from n.name and s.is_op = n.is_op
+),
+cpu_windows as (  -- of a rank in a source: from its first step to the end of the last, where both runs have steps; else all
+    select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns
+    from (
+        select run, source, rank, start_ns, end_ns, true as is_step from step_ranges where run in (from cpu_runs)
+        union all
+        select run, source, rank, start_ns, end_ns, false from cpu_activity where has_valid_interval(start_ns, end_ns)
+    )
+    where is_step = ((select count(distinct run) from step_ranges) = (select count(*) from selected))
+    group by run, source, rank
+),
+cpu_clipped as materialized (
+    select
+        a.run, a.source, a.rank, null::integer as device, a.part,
+        greatest(a.start_ns, w.start_ns) as start_ns,
+        least(a.end_ns, w.end_ns) as end_ns
+    from cpu_activity as a
+    join cpu_windows as w on a.run = w.run and a.source = w.source and a.rank = w.rank
+    where a.part is not null and has_valid_interval(a.start_ns, a.end_ns) and a.start_ns < w.end_ns and a.end_ns > w.start_ns
+),
+loading as (
+    from cpu_clipped where part = 'data_wait'
+),
+computing as (
+    from cpu_clipped where part = 'compute'
+),
+communicating as (
+    from cpu_clipped where part = 'communication'
+),
+cpu_breakdown as (
+    select
+        run,
+        sum(a_ns + ab_ns + ac_ns + abc_ns) as data_wait_ns,
+        sum(b_ns + bc_ns) as compute_ns,
+        sum(c_ns) as exposed_comm_ns,
+        sum(c_ns + ac_ns + bc_ns + abc_ns) as comm_ns
+    from regions('loading', 'computing', 'communicating')
+    group by run
+),
+cpu_times as (
+    select
+        w.run, w.window_ns,
+        coalesce(b.compute_ns, 0) as compute_ns,
+        coalesce(b.exposed_comm_ns, 0) as exposed_comm_ns,
+        coalesce(b.data_wait_ns, 0) as data_wait_ns,
+        coalesce(b.comm_ns, 0) as comm_ns
+    from (select run, sum(end_ns - start_ns) as window_ns from cpu_windows group by run) as w
+    left join cpu_breakdown as b using (run)
+),
+lanes_seen as (
+    select run, count(distinct rank) as ranks, count(*) as devices
+    from (
+        select distinct run, rank, device from activity
+        union all
+        select distinct run, rank, null from cpu_activity
+    )
+    group by run
 ),
 launches as (  -- those whose kernels were recorded
     select
@@ -230,6 +350,7 @@ sums as (
     select run, 'window' as section, 'window' as name, 1 as place, devices as listed, window_ns as dur_ns
     from units
     left join parts using (run)
+    where run not in (from cpu_runs)
     union all
     select
         run, 'breakdown',
@@ -239,6 +360,31 @@ sums as (
         unnest([compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns, comm_ns, overlapped_comm_ns])
     from units
     left join parts using (run)
+    where run not in (from cpu_runs)
+    union all
+    select t.run, 'window', 'window', 1, u.ranks, t.window_ns
+    from cpu_times as t
+    join units as u using (run)
+    union all
+    select
+        run, 'breakdown',
+        unnest(['compute', 'exposed_comm', 'data_wait', 'idle', 'comm', 'overlapped_comm']),
+        unnest(range(6)),
+        null,
+        unnest([
+            compute_ns, exposed_comm_ns, data_wait_ns, window_ns - compute_ns - exposed_comm_ns - data_wait_ns,
+            comm_ns, comm_ns - exposed_comm_ns
+        ])
+    from cpu_times
+    union all
+    select run, 'ops', name, null, listed, dur_ns from op_sums
+    union all
+    select
+        run, 'collectives', cpu_collective(name) as collective, null,
+        count(*), sum(end_ns - start_ns) filter (has_valid_interval(start_ns, end_ns))
+    from cpu_activity
+    where part = 'communication'
+    group by run, collective
     union all
     select run, 'kernels', kernel, null, sum(listed), sum(dur_ns)
     from kernel_sums as k
@@ -313,13 +459,13 @@ compared as (
     select *, try(after_each_ns - before_each_ns) as difference_ns
     from listed
 ),
-shared as (  -- kernels whose names both runs have
+shared as (  -- kernels whose names both runs have, or ops, where the runs have no GPU
     select
         sum(before_ns) as before_sum_ns, sum(after_ns) as after_sum_ns,
         sum(before_ns) filter (after_count > 0) as before_ns,
         sum(after_ns) filter (before_count > 0) as after_ns
     from paired
-    where section = 'kernels'
+    where section = if(exists (from cpu_runs), 'ops', 'kernels')
 ),
 described as (
     select
@@ -330,7 +476,10 @@ described as (
             'precision', 'parallelism', 'torch_version', 'cuda_version', 'driver'
         ]) as name,
         unnest([
-            t.profiler, t.clock, t.complete, c.name, u.devices::varchar, u.ranks::varchar,
+            t.profiler, t.clock, t.complete,
+            case when t.run in (from cpu_runs) then coalesce(c.name, 'none') else c.name end,
+            case when t.run in (from cpu_runs) then '0' else u.devices::varchar end,
+            u.ranks::varchar,
             case
                 when cut_of is null then format('{:g}', u.steps_seen)
                 else format('{:.2f} of {:g}: ±{:.1f} %', u.steps_seen, u.cut_of, 100 - 100 * u.steps_seen / u.cut_of)
@@ -361,16 +510,16 @@ comparability as (
     where b.place < 7 or b.value is not null or a.value is not null
     union all
     select
-        'kernels of both', 15,
+        if(exists (from cpu_runs), 'ops of both', 'kernels of both'), 15,
         case
             when before_sum_ns > 0 and after_sum_ns > 0
             then if(least(before_ns / before_sum_ns, after_ns / after_sum_ns) >= 0.9, 'same', 'different')
             else 'unknown'
         end,
         as_bigint(before_ns), as_bigint(after_ns),
-        format('{:.1f} % of kernel time', 100 * before_ns / nullif(before_sum_ns, 0)),
-        format('{:.1f} % of kernel time', 100 * after_ns / nullif(after_sum_ns, 0))
-    from shared
+        format('{:.1f} % of {}', 100 * before_ns / nullif(before_sum_ns, 0), counted),
+        format('{:.1f} % of {}', 100 * after_ns / nullif(after_sum_ns, 0), counted)
+    from shared, (select if(exists (from cpu_runs), 'time in ops', 'kernel time') as counted)
 ),
 answers as (
     select
@@ -394,9 +543,9 @@ answers as (
 ),
 sections as (
     select
-        unnest(range(7)) as section_place,
+        unnest(range(8)) as section_place,
         unnest([
-            'comparability', 'window', 'breakdown', 'kernels', 'memcpys', 'collectives', 'annotations'
+            'comparability', 'window', 'breakdown', 'kernels', 'ops', 'memcpys', 'collectives', 'annotations'
         ]) as section
 )
 select
@@ -406,5 +555,5 @@ select
     before, after
 from answers
 join sections using (section), chosen
-where exists (from activity)
+where exists (from activity) or exists (from cpu_times)
 order by section_place, is_rest, place, abs(difference_ns) desc, name

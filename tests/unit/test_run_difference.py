@@ -143,6 +143,89 @@ def test_both_runs_are_as_plain_python_counts_them(memory, executed, copied, fil
         assert said == {key: counts.get(key, 0) for key in said}
 
 
+NESTED = (
+    ("aten::linear", 0, 12),
+    ("aten::mm", 0, 6),
+    ("aten::add", 2, 5),
+    ("c10d::allreduce_", 6, 12),
+    ("aten::mm", 7, 9),
+)
+"""Ops that lie in each other or side by side, so that the shortest open one is the innermost."""
+on_cpu = {"run": st.sampled_from(["r", "s"]), "rank": st.sampled_from([0, 1]), "tid": st.sampled_from([1, 2])}
+cpu_ranges = st.fixed_dictionaries(
+    on_cpu
+    | {
+        "name": st.sampled_from(["step 1", "step 2", "gloo:all_reduce", "enumerate(DataLoader)#_Iter.__next__"]),
+        "start_ns": st.integers(0, 12),
+        "dur_ns": st.integers(1, 6),
+    }
+)
+
+
+def open_at(rows: Iterable[Row], at: int) -> list[Row]:
+    return [row for row in rows if row["start_ns"] <= at < row["start_ns"] + row["dur_ns"]]
+
+
+def cpu_times(executed: list[Row], noted: list[Row], run: str, *, by_steps: bool) -> dict[tuple, int]:
+    """Return window, breakdown and own times of ops of a run without a GPU, by looking at each nanosecond."""
+    found: dict[tuple, int] = defaultdict(int)
+    own = [row for row in executed if row["run"] == run]
+    for row in own:
+        found["ops", row["name"]] += 0
+    for rank, thread in {(row["rank"], row["tid"]) for row in own}:
+        for at in range(20):
+            running = open_at([row for row in own if (row["rank"], row["tid"]) == (rank, thread)], at)
+            if running:
+                found["ops", min(running, key=lambda row: row["dur_ns"])["name"]] += 1
+    for rank in (0, 1):
+        ops, ranges = ([row for row in rows if (row["run"], row["rank"]) == (run, rank)] for rows in (executed, noted))
+        bounds = [row for row in ranges if row["name"].startswith("step")] if by_steps else ops + ranges
+        ends = [row["start_ns"] + row["dur_ns"] for row in bounds]
+        for at in range(min((row["start_ns"] for row in bounds), default=0), max(ends, default=0)):
+            names = {row["name"] for row in open_at(ops + ranges, at)}
+            loads = any(name.startswith("enumerate") for name in names)
+            first = "data_wait" if loads else "compute" if any(name.startswith("aten") for name in names) else None
+            found["window", "window"] += 1
+            found["breakdown", "comm"] += "gloo:all_reduce" in names
+            found["breakdown", "overlapped_comm"] += "gloo:all_reduce" in names and first is not None
+            found["breakdown", first or ("exposed_comm" if "gloo:all_reduce" in names else "idle")] += 1
+    return found
+
+
+@examples(20)
+@given(
+    st.lists(st.tuples(*on_cpu.values(), st.sampled_from(NESTED)), min_size=1, max_size=12, unique=True),
+    st.lists(cpu_ranges, max_size=8),
+)
+def test_runs_without_a_gpu_are_as_plain_python_counts_them(memory, listed, noted):
+    executed = [
+        {"run": run, "rank": rank, "pid": rank, "tid": tid, "name": name, "start_ns": at, "dur_ns": end_ns - at}
+        for run, rank, tid, (name, at, end_ns) in listed
+    ]
+    sources = [{"run": run, "source": "a"} for run in "rs"]
+    stored = {"ops": executed, "annotations": [row | {"scope": "cpu"} for row in noted], "sources": sources}
+    stored = {name: [row | {"source": "a"} for row in rows] for name, rows in stored.items()}
+    answer = memory.filled(stored).run_query(library.find("run_difference"), {"top_rows": 99}).to_pylist()
+    found = {(row["section"], row["name"]): row for row in answer}
+    stepped = {run: [row for row in noted if row["run"] == run and row["name"].startswith("step")] for run in "rs"}
+    for side, run in (("before", "r"), ("after", "s")):
+        expected = cpu_times(executed, noted, run, by_steps=all(stepped.values()))
+        measured = {key: row[f"{side}_ns"] for key, row in found.items() if key[0] in ("window", "breakdown", "ops")}
+        assert {key: ns for key, ns in measured.items() if ns} == {key: ns for key, ns in expected.items() if ns}
+        calls = sum(row[f"{side}_count"] for row in answer if row["section"] == "ops")
+        assert calls == sum(row["run"] == run for row in executed)
+
+
+def test_a_run_with_a_gpu_has_no_sections_of_the_cpu(tmp_path: Path) -> None:
+    """Ops are compared where neither run used a GPU: beside kernels they are the cost of launching."""
+    tables = {
+        "kernels": [GPU | {"run": "a"}],
+        "ops": [{"run": run, "name": "aten::mm", "start_ns": 0, "dur_ns": 5} for run in ("a", "b")],
+    }
+    sections = {row["section"] for row in ask(build_store(tmp_path / "lab", tables))}
+    assert sections == {"comparability", "window", "breakdown", "kernels"}
+
+
 GPU = {"name": "gemm", "device": 0, "start_ns": 0, "dur_ns": 100}
 
 
