@@ -21,8 +21,8 @@ from tracelab.collect.process import launch
 from tracelab.store import commit
 
 _SLOW = (
-    *("readers/test_kineto_corpus.py", "collect/test_train.py", "wheel/", "readers/test_kineto_recovery.py"),
-    *("export/test_roundtrip.py", "docs/test_tutorial.py", "report/test_content.py", "readers/test_host_corpus.py"),
+    *("readers/test_kineto_corpus.py", "export/test_roundtrip.py", "wheel/", "readers/test_kineto_recovery.py"),
+    *("collect/test_train.py", "docs/test_notebook.py", "report/test_content.py", "readers/test_host_corpus.py"),
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
     *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "study/", "cli/test_sql.py"),
     *("unit/test_ranks.py", "unit/test_result.py", "unit/test_roofline.py", "collect/test_ceilings.py"),
