@@ -28,6 +28,8 @@
 -- [report]
 -- section = "time"
 -- order = 3
+-- show_if = "gpu_rows > 0"
+-- without = "no range launched work on a GPU: record CPU and CUDA activities together"
 -- ok_text = "No range launches more than 30 % of a device's work itself: it is spread over many ranges, or over ranges within them."
 -- unknown = "What the ranges launch is not known: no work of a device was launched inside one."
 -- [[report.findings]]

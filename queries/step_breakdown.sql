@@ -41,7 +41,7 @@
 -- section = "time"
 -- order = 2
 -- ok_text = "No step leaves its device idle for more than 20 % of it."
--- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device."
+-- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device. For the CPU, see its time breakdown."
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
 -- by = "idle_ns"

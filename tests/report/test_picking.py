@@ -100,8 +100,8 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
     pick(page, "")
     everything = page.run(SHOWN)
     pick(page, "cpu")
-    on_the_cpu = ["critical_path", "critical_path_timeline", "op_summary", "data_loader_wait"]
-    assert page.run(SHOWN) == ["step_breakdown", "annotation_gpu_time", *on_the_cpu, "recordings"]
+    on_the_cpu = ["critical_path", "critical_path_timeline", "cpu_breakdown", "op_summary", "data_loader_wait"]
+    assert page.run(SHOWN) == ["step_breakdown", *on_the_cpu, "recordings"]
     links = page.run("[...document.querySelectorAll('nav li:not([hidden])')].map(each => each.textContent)")
     assert links == ["Summary", "Health of the data", "Where the time goes", "CPU side", "Recordings", "No data"]
     told = page.run("document.getElementById('absent').textContent")
