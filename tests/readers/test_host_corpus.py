@@ -103,6 +103,47 @@ def test_ranges_contain_launches_made_while_they_were_open(db):
         assert all(row["gpu_ns"] <= row["process_gpu_ns"] for row in found)
 
 
+CPU_PARTS = ("communication", "data_wait", "sync", "api", "op", "os", "range", "frame", "idle_or_unrecorded")
+
+
+def cpu_part(table: str, name: str) -> int | None:
+    """Return the place in CPU_PARTS of a row; None for a step."""
+    if table == "api_calls":
+        return 2 if "Synchronize" in name else 3
+    if table == "python_frames":
+        return 7
+    if name.startswith("enumerate(DataLoader)#"):
+        return 1
+    return 4 if table == "ops" else None if name.startswith("ProfilerStep#") else 6
+
+
+def test_cpu_time_is_divided_as_a_walk_over_starts_and_ends_divides_it(db):
+    """In a file of two threads without gloo and MPI; in all files the parts of a thread add up to the rank's window."""
+    answers = answer(db, "cpu_breakdown")
+    for found in answers.values():
+        assert all(sum(row[f"{part}_ns"] for part in CPU_PARTS) == row["window_ns"] for row in found)
+        assert [row["place"] for row in found] == list(range(1, len(found) + 1))
+    events = defaultdict(list)
+    for table in ("ops", "api_calls", "annotations", "python_frames"):
+        for row in host.rows(db, table, "df_index_resolver", 1):
+            if row.get("scope") != "gpu":
+                part = cpu_part(table, row["name"])
+                events[row["tid"]] += [(row["start_ns"], 1, part), (row["start_ns"] + row["dur_ns"], -1, part)]
+    expected = {}
+    for tid, listed in events.items():
+        times, depths, last_ns = [0] * 8, [0] * 8, 0
+        for at_ns, step, part in sorted(listed, key=lambda event: event[0]):
+            first = next((place for place, depth in enumerate(depths) if depth > 0), None)
+            if first is not None:
+                times[first] += at_ns - last_ns
+            if part is not None:
+                depths[part] += step
+            last_ns = at_ns
+        expected[tid] = times
+    found = {row["tid"]: [row[f"{part}_ns"] for part in CPU_PARTS[:8]] for row in answers["df_index_resolver", 1]}
+    assert found == expected
+
+
 def communicates(db: duckdb.DuckDBPyConnection) -> set[str]:
     """Names of communication kernels; in this corpus every name shows it."""
     return {name for (name,) in db.execute("select distinct name from kernels").fetchall() if "nccl" in name.lower()}
