@@ -258,7 +258,7 @@ def _build_studies() -> str:
 def _compute_row_states() -> dict[str, str]:
     """Return the state of each row on the runs that ship with tracelab."""
     rows = list(spec.rows().values())
-    with study_runs() as store, session.open_session(store) as con:
+    with study_runs() as store, session.open_session(store, rows) as con:
         return {each.row.id: each.state for each in evaluate.row_states(con, rows)}
 
 
