@@ -19,7 +19,7 @@ from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
-from tracelab.report.summary.text import summary_lines
+from tracelab.report.summary.text import Summaries, summary_lines
 
 LEAST = 0.01
 
@@ -145,6 +145,9 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     leads = {each.query: each.rest for each in found.leads}
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}
     assert found.work == "Self time of ops: aten::mm 100.0 %"
+    assert "Largest possible savings, as shares of the windows of the run's ranks on the CPU:" in repr(
+        Summaries([found])
+    )
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ class Figure:
 
 MEASURED_STEPS = "measured steps"
 """Key of the steps that `tracelab collect` timed, among the answers."""
+NO_GPU = "no GPU"
+"""Text of the figure of a run without GPU activity."""
 _CLASSES = 4
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
@@ -44,7 +46,7 @@ def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str,
     step_time = _step_time(rows("step_breakdown") or rows(MEASURED_STEPS))
     mfu = _mfu(rows("mfu"), missing)
     if not breakdown:
-        no_gpu = Figure("GPU busy", None, "no GPU", "the run has no GPU activity: these are figures of the CPU")
+        no_gpu = Figure("GPU busy", None, NO_GPU, "the run has no GPU activity: these are figures of the CPU")
         return [
             step_time,
             no_gpu,

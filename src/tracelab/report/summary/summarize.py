@@ -11,7 +11,7 @@ import pyarrow as pa
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
-from tracelab.report.summary.figures import MEASURED_STEPS, Figure, compute_figures, describe_work
+from tracelab.report.summary.figures import MEASURED_STEPS, NO_GPU, Figure, compute_figures, describe_work
 from tracelab.report.summary.leads import Ceiling, Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows
@@ -51,6 +51,11 @@ class RunSummary:
     def step_ns(self) -> float | None:
         """Return the median step, or None where no step is known."""
         return self.figures[0].value if self.figures else None
+
+    @property
+    def has_gpu(self) -> bool:
+        """Return whether the run has GPU activity, and the figures are those of its GPUs."""
+        return not any(each.text == NO_GPU for each in self.figures)
 
 
 def needed_queries() -> list[Query]:

@@ -9,7 +9,7 @@ from shlex import quote
 from tracelab.foreign_text import escape_controls
 from tracelab.output.result import Result
 from tracelab.output.units import Quantity, format_scaled
-from tracelab.report.summary.figures import format_share
+from tracelab.report.summary.figures import NO_GPU, format_share
 from tracelab.report.summary.leads import Lead, plain_text
 from tracelab.report.summary.summarize import RunSummary
 
@@ -69,7 +69,7 @@ def _lines(summaries: Sequence[RunSummary], width: int, most_leads: int | None) 
 
 
 def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
-    figures = [each.text if each.text == "no GPU" else f"{each.name} {each.text}" for each in summary.figures[:2]]
+    figures = [each.text if each.text == NO_GPU else f"{each.name} {each.text}" for each in summary.figures[:2]]
     yield f"{escape_controls(summary.run)}: {', '.join(figures)}".removesuffix(": ")
     if summary.leads:
         lead = summary.leads[0]
@@ -100,7 +100,8 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
     if not summary.leads:
         yield from _wrap(escape_controls(summary.note), width, "")
         return
-    yield "Largest possible savings, as shares of the time of all GPUs of the run:"
+    measured = "the time of all GPUs of the run" if summary.has_gpu else "the windows of the run's ranks on the CPU"
+    yield f"Largest possible savings, as shares of {measured}:"
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
         yield from _lead_lines(number, lead, summary.step_ns, width)
