@@ -46,41 +46,85 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
     what it followed at its start. A stretch without such a node is unknown.
     """
     since, before, bound = cells(graph.since), cells(graph.before), cells(graph.bound)
-    gap, cause = cells(graph.gap), cells(graph.cause)
-    starts, plain_before, plain_bound = cells(graph.start), cells(graph.plain_before), cells(graph.plain_bound)
-    plain_gap, plain_cause = cells(graph.plain_gap), cells(graph.plain_cause)
-    unknown = GAP["unknown"]
-    stretches: list[tuple[int, int, int, int, int]] = []
-    put = stretches.append
+    walk, unknown = _Walk(), GAP["unknown"]
+    put, passed = walk.put, walk.passed
+    left: dict[int, int] = {}  # when nodes were left last, of those that the path can reach again at that time
     node, now, begin = window.node, window.end, window.start
-    reached = cells(np.zeros(len(graph.start), dtype=np.int64))  # when each node was reached last; time never stays 0
     while now > begin:
-        start = since[node] if node >= 0 else now
-        if node < 0:
-            put((window.node if not stretches else stretches[-1][0], begin, now, unknown, 0))
-            break
-        if now >= start and reached[node] != now:
-            following, moment, kind, why = before[node], bound[node], gap[node], cause[node]
+        check()
+        walk.enter(now)
+        first = len(passed)
+        for _ in range(_CHECK_EVERY):  # the common case, a fifth of the time of the steps below
+            following, start, moment = before[node], since[node], bound[node]
+            until = moment if NONE < moment < start else start
+            if following < 0 or now < start or not begin < until < now:
+                break
+            passed.append(node)
+            now, node = until, following
+        if len(passed) > first:
+            left[passed[-1]] = now
+            continue
+        if now >= start and left.get(node) != now:
+            kind, why = int(graph.gap[node]), int(graph.cause[node])
         else:
-            start, following, moment = starts[node], plain_before[node], plain_bound[node]
-            kind, why = plain_gap[node], plain_cause[node]
-            if reached[node] == now and (now <= start or (following >= 0 and reached[following] == now)):
+            start, following = int(graph.start[node]), int(graph.plain_before[node])
+            moment, kind, why = int(graph.plain_bound[node]), int(graph.plain_gap[node]), int(graph.plain_cause[node])
+            if left.get(node) == now and (now <= start or (following >= 0 and left.get(following) == now)):
                 following, moment = -1, NONE
         if start < now:
-            put((node, max(start, begin), now, 0, why))
+            put(node, max(start, begin), now, 0, why)
             now = start
         if NONE < moment < now and now > begin:
-            put((node, max(moment, begin), now, kind or unknown, why))
+            put(node, max(moment, begin), now, kind or unknown, why)
             now = moment
-        reached[node] = now
-        if not len(stretches) % _CHECK_EVERY:
-            check()
+        left[node] = now
         if following < 0 and now > begin:
-            put((node, begin, now, unknown, 0))
+            put(node, begin, now, unknown, 0)
             break
         node = following
-    columns = np.array(stretches[::-1], dtype=np.int64).reshape(-1, 5).T
-    return Path(*columns)
+    return walk.path(graph)
+
+
+class _Walk:
+    """The stretches of a walk in the order of the walk: of nodes that it passes as recorded, and single ones."""
+
+    def __init__(self) -> None:
+        self.passed: list[int] = []
+        """Nodes that are on the path from `since` on, behind their gap."""
+        self._entered: list[tuple[int, int]] = []
+        """Places in `passed`, each with the time of the path there; everywhere else the node before leads to it."""
+        self._single: list[tuple[int, int, int, int, int]] = []
+        self._places: list[int] = []
+        """How many nodes are passed before each single stretch."""
+
+    def enter(self, now: int) -> None:
+        """Set the time at which the next node is passed."""
+        self._entered.append((len(self.passed), now))
+
+    def put(self, node: int, start: int, end: int, gap: int, cause: int) -> None:
+        """Add a stretch."""
+        self._single.append((node, start, end, gap, cause))
+        self._places.append(len(self.passed))
+
+    def path(self, graph: Graph) -> Path:
+        """Return all stretches in the order of time."""
+        node = np.array(self.passed, dtype=np.int64)
+        since, bound, gap = graph.since[node], graph.bound[node], graph.gap[node]
+        has_gap = (bound > NONE) & (bound < since)
+        until = np.where(has_gap, bound, since)
+        reached = np.append(0, until)
+        places, moments = np.array(self._entered, dtype=np.int64).reshape(-1, 2).T
+        reached[places] = moments
+        reached = reached[:-1]
+        stretches = np.zeros((5, len(node), 2), dtype=np.int64)  # of each node its own time, and the gap before it
+        stretches[0] = node[:, None]
+        stretches[1:3, :, 0] = since, reached
+        stretches[1:4, :, 1] = bound, since, np.where(gap > 0, gap, GAP["unknown"])
+        stretches[4] = graph.cause[node][:, None]
+        some = np.stack([since < reached, has_gap], axis=1)
+        before = np.append(0, np.cumsum(some.sum(axis=1)))  # stretches of all nodes passed before each
+        single = np.array(self._single, dtype=np.int64).reshape(-1, 5).T
+        return Path(*np.insert(stretches[:, some], before[self._places], single, axis=1)[:, ::-1])
 
 
 CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")

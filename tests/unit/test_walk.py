@@ -1,0 +1,78 @@
+"""The walk along a critical path takes the steps that a plain loop over its rules takes."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.properties import examples
+from tracelab.paths import walk
+from tracelab.paths.columns import NONE
+from tracelab.paths.graph import GAP, Graph
+from tracelab.paths.walk import Window, walk_back
+
+Stretch = tuple[int, int, int, int, int]
+
+
+def plain_walk(graph: Any, window: Window) -> list[Stretch]:
+    """Return the stretches (node, start, end, gap, cause) of a path, the earliest first."""
+    node, now, begin = window.node, window.end, window.start
+    left: dict[int, int] = {}
+    stretches: list[Stretch] = []
+    while now > begin:
+        start, following, moment = graph.since[node], graph.before[node], graph.bound[node]
+        gap, cause = graph.gap[node], graph.cause[node]
+        if now < start or left.get(node) == now:
+            start, following, moment = graph.start[node], graph.plain_before[node], graph.plain_bound[node]
+            gap, cause = graph.plain_gap[node], graph.plain_cause[node]
+            if left.get(node) == now and (now <= start or (following >= 0 and left.get(following) == now)):
+                following, moment = -1, NONE
+        if start < now:
+            stretches.append((node, max(start, begin), now, 0, cause))
+            now = start
+        if NONE < moment < now and now > begin:
+            stretches.append((node, max(moment, begin), now, gap or GAP["unknown"], cause))
+            now = moment
+        left[node] = now
+        if following < 0 and now > begin:
+            stretches.append((node, begin, now, GAP["unknown"], 0))
+            break
+        node = following
+    return [cast("Stretch", tuple(map(int, stretch))) for stretch in reversed(stretches)]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Any:
+    """Graphs of a few nodes that mostly follow earlier ones; some wait for themselves or in a circle."""
+    count = draw(st.integers(1, 8))
+
+    def column(cell: st.SearchStrategy[int]) -> Any:
+        return np.array(draw(st.lists(cell, min_size=count, max_size=count)), dtype=np.int64)
+
+    def bounds(moments: Any) -> Any:
+        return np.array([draw(st.sampled_from([NONE, int(at), int(at), max(0, int(at) - 2)])) for at in moments])
+
+    start = np.sort(column(st.integers(0, 12)))
+    since = start + column(st.sampled_from([0, 0, 0, 2]))
+    near = np.maximum(np.arange(count) - column(st.integers(1, 2)), -1)
+    before = np.where(column(st.integers(0, 3)) > 0, near, column(st.integers(-1, count - 1)))
+    number = st.integers(0, 3)
+    return SimpleNamespace(
+        start=start, since=since, before=before, bound=bounds(since), gap=column(number), cause=column(number),
+        plain_before=column(st.integers(-1, count - 1)), plain_bound=bounds(start), plain_gap=column(number),
+        plain_cause=column(number),
+    )  # fmt: skip
+
+
+@examples(200)
+@given(graphs(), st.integers(0, 3), st.integers(4, 16), st.integers(0, 7))
+def test_a_walk_takes_the_steps_of_a_plain_loop(graph: Any, begin: int, end: int, node: int) -> None:
+    window = Window(begin, end, min(node, len(graph.start) - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "_CHECK_EVERY", 3)
+        path = walk_back(cast("Graph", graph), window, lambda: None)
+    columns = (path.node, path.start, path.end, path.gap, path.cause)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain_walk(graph, window)
