@@ -59,7 +59,7 @@ def lab(tmp_path: Path) -> Path:
 def opened_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, duckdb.DuckDBPyConnection]]:
     """A small store that no test may change, and a sandbox over it; its cursors have temporary objects of their own."""
     store = small_store(tmp_path_factory.mktemp("opened") / "lab")
-    with sandbox.connect(store, comments=False) as con:
+    with sandbox.connect(store) as con:
         yield store, con
 
 
