@@ -1,7 +1,7 @@
 -- What a path through a run is made of: rows of devices and threads, what waited for what, and collectives.
 
--- path_gpu_rows(wanted): the kernels, copies, memsets and whole graphs of one run, in the order of their streams, each with
--- its class (that of the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
+-- path_gpu_rows(wanted): the kernels, copies, memsets and whole graphs of one run, in any order, each with its class (that of
+-- the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
 create or replace macro path_gpu_rows(wanted) as table
 with _kernels as (
     select
@@ -28,11 +28,10 @@ _rows as (
     from _others
 )
 from _rows
-where has_valid_interval(start_ns, end_ns)
-order by rank, source, pid, device, stream, start_ns, end_ns;
+where has_valid_interval(start_ns, end_ns);
 
--- path_cpu_rows(wanted): the ops, API calls and ranges of one run's threads, in the order of the threads, an outer row
--- before those inside it. The ranges of an iterator over a data loader are of kind loader.
+-- path_cpu_rows(wanted): the ops, API calls and ranges of one run's threads, in any order. The ranges of an iterator over
+-- a data loader are of kind loader.
 create or replace macro path_cpu_rows(wanted) as table
 with _rows as (
     select
@@ -51,10 +50,7 @@ with _rows as (
     where run = wanted
 )
 from _rows
-where has_valid_interval(start_ns, end_ns)
-order by
-    rank, source, pid, tid, start_ns, end_ns desc,
-    case kind when 'range' then 0 when 'loader' then 1 when 'op' then 2 else 3 end, correlation;
+where has_valid_interval(start_ns, end_ns);
 
 -- path_syncs(wanted): the recorded synchronizations of one run.
 create or replace macro path_syncs(wanted) as table

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.paths.columns import NONE, Array, codes, joint_numbers, numbers, run_starts
+from tracelab.paths.order import sort_cpu_rows, sort_gpu_rows
 
 Relations = Mapping[str, pa.Table]
 
@@ -139,7 +140,11 @@ def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
 
 def read_recording(relations: Relations) -> Recording:
     """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
-    tables = {name: relations[name] for name in ("gpu", "cpu", "syncs")}
+    tables = {
+        "gpu": sort_gpu_rows(relations["gpu"]),
+        "cpu": sort_cpu_rows(relations["cpu"]),
+        "syncs": relations["syncs"],
+    }
     sources, names = _number_sources(tables)
     clocks = _read_clocks(relations["collectives"])
     chosen, left_out = _choose_sources(tables, sources, clocks)
