@@ -297,12 +297,15 @@ def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array
     none = np.zeros(0, dtype=np.int64)
     if not len(segments.start):
         return none, none, none
-    active = np.flatnonzero(is_active)
-    if not len(active):
+    lanes = run_starts(cpu.lane)
+    process_of_thread = cpu.process[lanes]
+    works = np.zeros(len(lanes), dtype=bool)
+    works[segments.thread[is_active]] = True
+    has_others = np.bincount(process_of_thread[works], minlength=int(process_of_thread.max()) + 1) > 1
+    if not has_others.any():
         return none, none, none
+    active = np.flatnonzero(is_active & has_others[process_of_thread][segments.thread])
     thread = segments.thread[active]
-    process_of_thread = np.zeros(int(cpu.lane.max()) + 1, dtype=np.int64)
-    process_of_thread[cpu.lane] = cpu.process
     begins = np.append(True, (active[1:] != active[:-1] + 1) | (thread[1:] != thread[:-1]))
     first, last = active[begins], active[np.append(begins[1:], True)]  # of each stretch of work
     owner = segments.thread[first]
@@ -317,10 +320,7 @@ def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array
     ends_key = ends_key[by_end]
     place = last_at_most(ends_key, process * span + resumed)
     chosen = np.full(len(first), -1)
-    has_others = np.zeros(int(process.max()) + 1, dtype=bool)  # whether several threads of the process work
-    threads = owner[run_starts(owner)]
-    has_others[process_of_thread[threads]] = np.bincount(process_of_thread[threads])[process_of_thread[threads]] > 1
-    seeking = np.flatnonzero(has_others[process])
+    seeking = np.arange(len(first))
     for back in range(_MOST_THREADS_BACK):
         at = place[seeking] - back
         other = by_end[np.maximum(at, 0)]

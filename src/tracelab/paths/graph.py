@@ -1,6 +1,7 @@
 """Build the nodes of a run, stretches of threads and rows of GPUs, each with the node that it waited for last."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,13 +83,18 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     recording = read_recording(relations)
     gpu, cpu = recording.gpu, recording.cpu
     check()
-    segments = _divide_time(cpu)
+    with ThreadPoolExecutor(1) as other_core:
+        divided = other_core.submit(_divide_time, cpu)
+        calls = dependencies.index_calls(cpu)
+        launches = dependencies.find_launches(gpu, cpu, calls, recording.window_ns)
+        streams = dependencies.Streams(gpu)
+        sync_calls, waiting, awaited = dependencies.awaited_by_calls(recording, launches, calls, streams)
+        stream_before = dependencies.stream_order(gpu)
+        waits = dependencies.event_waits(recording, launches, calls, streams)
+        meeting, last = match_collectives(recording, relations)
+    segments = divided.result()
     check()
     owner = segments.row
-    calls = dependencies.index_calls(cpu)
-    launches = dependencies.find_launches(gpu, cpu, calls, recording.window_ns)
-    streams = dependencies.Streams(gpu)
-    sync_calls, waiting, awaited = dependencies.awaited_by_calls(recording, launches, calls, streams)
     op, in_sync, in_loader = _enclosing(cpu, segments.parent, sync_calls)
     count = len(segments.start)
     own_op = np.where(owner >= 0, op[owner], -1) if cpu.count else owner
@@ -100,8 +106,6 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     check()
     nodes = _Nodes(start, end, count)
     nodes.follow_threads(segments)
-    stream_before = dependencies.stream_order(gpu)
-    waits = dependencies.event_waits(recording, launches, calls, streams)
     nodes.await_rows(stream_before, waits)
     nodes.await_launches(segments, launches)
     nodes.name_gaps(np.isin(gpu.process, recording.syncs.process))
@@ -110,21 +114,25 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     nodes.await_flows(cpu, segments, silent)
     nodes.await_threads(*dependencies.handovers(cpu, segments, ~silent))
     nodes.await_gpu(cpu, segments, waiting, awaited)
-    meeting, last = match_collectives(recording, relations)
     nodes.await_ranks(last)
     return Graph(
         recording, segments, launches, start, end, nodes.since, nodes.before, nodes.bound, nodes.gap, nodes.cause,
         *plain,
-        np.concatenate([first_of(cpu.lane, cpu.rank)[segments.thread], gpu.rank]),
-        np.concatenate([owner, np.arange(gpu.count)]),
-        np.concatenate([own_op, gpu_op]),
+        _join(first_of(cpu.lane, cpu.rank)[segments.thread], gpu.rank),
+        _join(owner, np.arange(gpu.count)),
+        _join(own_op, gpu_op),
         in_sync[owner] & (owner >= 0) if cpu.count else silent,
         silent,
         in_loader[owner] & (owner >= 0) if cpu.count else silent,
-        np.concatenate([owner, np.where(launch_segment >= 0, owner[launch_segment], -1) if count else gpu_op]),
+        _join(owner, np.where(launch_segment >= 0, owner[launch_segment], -1) if count else gpu_op),
         last_entries(gpu.start, meeting),
         waits, stream_before, meeting, nodes.clamped,
     )  # fmt: skip
+
+
+def _join(segments: Array, rows: Array) -> Array:
+    """Join numbers of segments and of rows of GPUs: ranks, or places in arrays, in half the memory of times."""
+    return np.concatenate([segments, rows], dtype=np.int32)
 
 
 class _Nodes:
@@ -133,7 +141,7 @@ class _Nodes:
     def __init__(self, start: Array, end: Array, segments: int) -> None:
         self.start, self.end, self.gpu_from = start, end, segments
         self.since, self.bound = start.copy(), np.full(len(start), NONE)
-        self.before = np.full(len(start), -1)
+        self.before = np.full(len(start), -1, dtype=np.int32)
         self.gap, self.cause = np.zeros(len(start), dtype=np.int8), np.zeros(len(start), dtype=np.int8)
         self.clamped = 0
 

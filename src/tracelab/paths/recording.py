@@ -1,6 +1,7 @@
 """The rows of one run as arrays: one source a rank, times on one clock from the run's first row on."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,11 +141,10 @@ def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
 
 def read_recording(relations: Relations) -> Recording:
     """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
-    tables = {
-        "gpu": sort_gpu_rows(relations["gpu"]),
-        "cpu": sort_cpu_rows(relations["cpu"]),
-        "syncs": relations["syncs"],
-    }
+    with ThreadPoolExecutor(1) as other_core:
+        cpu_rows = other_core.submit(sort_cpu_rows, relations["cpu"])
+        gpu_rows = sort_gpu_rows(relations["gpu"])
+    tables = {"gpu": gpu_rows, "cpu": cpu_rows.result(), "syncs": relations["syncs"]}
     sources, names = _number_sources(tables)
     clocks = _read_clocks(relations["collectives"])
     chosen, left_out = _choose_sources(tables, sources, clocks)

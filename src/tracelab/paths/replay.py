@@ -37,8 +37,10 @@ class Change:
 
 def no_change(graph: Graph) -> Change:
     """Return the change of nothing."""
-    none = np.zeros(len(graph.start), dtype=bool)
-    return Change(np.ones(len(graph.start)), np.full(len(graph.start), NONE), none, none)
+    none = np.broadcast_to(np.array(False), len(graph.start))  # noqa: FBT003
+    return Change(
+        np.broadcast_to(np.array(1.0), len(graph.start)), np.broadcast_to(np.array(NONE), len(graph.start)), none, none
+    )  # views of one item
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class Replay:
         launch, work, launch_lag = cells(self.launch_wait), cells(self.launch_work), cells(self.launch_lag)
         rest, duration, meeting = cells(self.rest), cells(self.duration), cells(self.meeting)
         chain_last, chain_ns, chain_launch_ns = cells(chains.last), cells(chains.stream_ns), cells(chains.launch_ns)
-        skipped = cells(self.change.unawaited[first:])
+        skipped = cells(np.ascontiguousarray(self.change.unawaited[first:]))
         entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
         joined = np.flatnonzero(self.meeting >= 0)
         joined = joined[np.argsort(self.meeting[joined], kind="stable")]
