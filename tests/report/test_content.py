@@ -46,8 +46,8 @@ def test_figures_in_the_tables_are_the_answers_to_the_nanosecond(many: Found) ->
 
 def test_a_part_without_data_is_one_line_at_the_end_with_the_way_to_capture_it(many: Found) -> None:
     assert "memcpy_throughput" not in many.tables
-    assert "Memory copy throughput" in many.texts["lacking"]
-    assert "profile with the PyTorch profiler and profile_memory=True" in many.texts["lacking"]
+    assert "Memory copy throughput" in many.texts["section-lacking"]
+    assert "profile with the PyTorch profiler and profile_memory=True" in many.texts["section-lacking"]
     assert ("section", {"id": "memory", "aria-labelledby": "memory-title"}) not in many.elements
 
 
@@ -107,7 +107,7 @@ def test_the_policy_names_exactly_the_scripts_of_the_page(page: str) -> None:
 
 
 def test_the_report_of_two_runs_begins_with_the_verdict_on_them(page: str) -> None:
-    assert re.findall(r'<section id="(\w+)"', page)[:2] == ["comparison", "summary"]
+    assert re.findall(r'<section id="section-(\w+)"', page)[:2] == ["comparison", "summary"]
     article = page[page.index("<article id=verdict") : page.index('id="run_difference"')]
     assert "first → second" in article
     assert "tracelab compare first second" in article
@@ -163,7 +163,7 @@ def test_of_chosen_runs_only_their_own_sweeps_are_shown(swept: Path) -> None:
 def test_runs_that_are_no_cells_have_no_part_about_sweeps(swept: Path) -> None:
     found = read(report_of(("sweep_status",), swept, ("free",)))
     assert "sweep_status" not in found.tables
-    assert "none of the runs is a cell of a sweep" in found.texts["lacking"]
+    assert "none of the runs is a cell of a sweep" in found.texts["section-lacking"]
 
 
 def test_a_part_names_the_runs_that_it_is_about(swept: Path) -> None:

@@ -93,7 +93,7 @@ def test_losses_and_gains_have_one_scale_and_differ_by_hatch_and_sign(chromium: 
 def test_a_finding_leads_to_its_step_in_the_timeline(chromium: Page, path: Path) -> None:
     chromium.open(path, height=3000)
     link = "Object.assign(document.createElement('a'), { href: '#timeline', id: 'link' })"
-    chromium.run(f"document.getElementById('summary').append({link})")
+    chromium.run(f"document.getElementById('section-summary').append({link})")
     chromium.run(f"Object.assign(document.getElementById('link').dataset, {{ place: '{LONG}', step: '1', rank: '1' }})")
     chromium.run("document.getElementById('link').click()")
     chromium.until("document.querySelector('.timeline-status')?.textContent.startsWith('1.5 ms shown')")

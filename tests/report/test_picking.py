@@ -69,7 +69,7 @@ def test_of_more_runs_than_have_a_summary_the_sentences_are_those_of_the_one_tha
     assert page.run(SAID.format("gpu_breakdown")) == [
         "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. At stake: at most 40.00 % of the window. "
         "See the causes of idle time below: a late host, waiting for other work, or overhead. "
-        "Why? Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows."
+        "Why? Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 rows. SQL"
     ]
     pick(page, "busy08")
     assert page.run(SAID.format("gpu_breakdown")) == [
@@ -112,7 +112,7 @@ def test_parts_without_the_run_go_with_their_headings_and_links_and_are_named(pa
 
 
 def test_findings_and_their_count_are_those_of_the_run(page: Page) -> None:
-    health = "document.getElementById('health').innerText"
+    health = "document.getElementById('section-health').innerText"
     assert "3 warnings" in page.run(health)
     pick(page, "busy01")
     assert "1 warning" in page.run(health)

@@ -62,7 +62,7 @@ def said(asking: ReportSession, rows: list[dict[str, object]], *says: Finding) -
 def test_the_worst_row_is_reported_with_its_share_both_terms_and_the_rule(asking: ReportSession) -> None:
     assert said(asking, ROWS)[0] == (
         "b · rank 0 idles for 80.00 % (80.00 µs of 100.0 µs), at <b>. Try. "
-        "Why? Rule: idle_ns > 0.2 * window_ns, true for 2 of 4 rows."
+        "Why? Rule: idle_ns > 0.2 * window_ns, true for 2 of 4 rows. SQL"
     )
 
 
@@ -84,8 +84,8 @@ def test_the_first_row_of_each_value_is_reported(asking: ReportSession) -> None:
     each = replace(IDLE, when="idle_ns is not null", text="{rank}: {idle_ns}.", advice=None, most=5, each="rank")
     told = said(asking, ROWS, each)[0]
     assert told == (
-        "0: 80.00 µs. Why? Rule: idle_ns is not null, true for 2 of 2 rows where rank is 0."
-        "1: 21.00 µs. Why? Rule: idle_ns is not null, true for 1 of 2 rows where rank is 1."
+        "0: 80.00 µs. Why? Rule: idle_ns is not null, true for 2 of 2 rows where rank is 0. SQL"
+        "1: 21.00 µs. Why? Rule: idle_ns is not null, true for 1 of 2 rows where rank is 1. SQL"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_row_lacking_a_value_of_the_sentence_is_passed_over(asking: ReportSess
     rows = [ROWS[2] | {"name": None}, ROWS[1]]
     assert said(asking, rows)[0] == (
         "a · rank 1 idles for 21.00 % (21.00 µs of 100.0 µs), at <b>. Try. "
-        "Why? Rule: idle_ns > 0.2 * window_ns, true for 2 of 2 rows."
+        "Why? Rule: idle_ns > 0.2 * window_ns, true for 2 of 2 rows. SQL"
     )
 
 

@@ -243,3 +243,11 @@ def test_no_text_denies_what_a_finding_of_another_query_states(topic: str, denia
     """Whether the host is late is decided by idle_causes alone, and whether events are missing by the health."""
     texts = [each.report.ok_text or "" for each in library().values() if each.report]
     assert [text for text in texts if topic in text.lower() and denial in text.lower()] == []
+
+
+def test_commands_have_lines_of_their_own_with_the_store(first: RunSummary) -> None:
+    name = "r" * 40
+    run = replace(first, run=name, leads=(), note=f"Nothing exceeds. Next: tracelab query roofline --run {name}")
+    for runs in ([run], [run] * 5):
+        lines = list(summary_lines(runs, 60, store="my store"))
+        assert f"Next: tracelab query roofline --run {name} --store 'my store'" in {line.strip() for line in lines}

@@ -173,6 +173,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
     session.con.register("answer", answer)
     counts = _count_rules(session, query.report, by_run=by_run)
     items: dict[str | None, list[str]] = {}
+    sql = f"#sql-{query.name}"
     for at, finding in enumerate(query.report.findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
@@ -187,7 +188,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
                 runs = rows.column("run").to_pylist() if scope else [None] * rows.num_rows
                 context = build_context(query, answer, rows, several=session.several)
                 for row, run in enumerate(runs):
-                    items.setdefault(run, []).append(_render_item(at, finding, context, row, is_whole=run is None))
+                    items.setdefault(run, []).append(_render_item(at, finding, context, row, sql, is_whole=run is None))
     session.con.unregister("answer")
     lists = {run: "".join(items.get(run, [])) or _summarize_rules(query.report, each) for run, each in counts.items()}
     return _wrap_lists(session, lists, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
@@ -238,7 +239,7 @@ def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
     return f"<li class=fine>{render_prose(report.ok_text)}{note}" if report.ok_text and not undecided else ""
 
 
-def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, is_whole: bool) -> str:
+def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, sql: str, *, is_whole: bool) -> str:
     """Render a finding: sentence, advice, and rule with threshold and number of rows.
 
     Parts that the lists of all runs share appear in the whole's list only, where a script finds them.
@@ -259,7 +260,8 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, *, i
     if is_whole:
         rule = (
             "<details class=why><summary>Why?</summary> "
-            f"Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>.</details>"
+            f"Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>. "
+            f'<a href="{sql}">SQL</a></details>'
         )
         return f"<li data-finding={at}>{sentence}{advice} {rule}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost

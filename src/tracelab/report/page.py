@@ -41,7 +41,7 @@ def render_page(title: str, head: str, sections: Sequence[Section]) -> str:
     """Render the whole document."""
     names = list(dict.fromkeys([*SCRIPTS, *(name for section in sections for name in section.scripts)]))
     scripts = [_load_script(name) for name in names]
-    links = "".join(f'<li><a href="#{each.anchor}">{escape(each.title)}</a>' for each in sections)
+    links = "".join(f'<li><a href="#section-{each.anchor}">{escape(each.title)}</a>' for each in sections)
     return "\n".join(
         [
             "<!doctype html>",
@@ -74,7 +74,8 @@ def json_in_html(value: object) -> str:
 def _render_section(section: Section) -> str:
     anchor = section.anchor
     return (
-        f'<section id="{anchor}" aria-labelledby="{anchor}-title"><h2 id="{anchor}-title">{escape(section.title)}</h2>'
+        f'<section id="section-{anchor}" aria-labelledby="{anchor}-title">'
+        f'<h2 id="{anchor}-title">{escape(section.title)}</h2>'
         f"\n{section.body}\n</section>"
     )
 

@@ -38,7 +38,8 @@ def render_query(session: ReportSession, answer: Answer, *, is_unfolded: bool = 
         table_html(rows, f"{query.title}: {count}", dict(query.columns)),
         "</details>",
         _render_definition(query),
-        f"<details class=sql><summary>SQL</summary><p>Full result: <code>{escape_text(answer.command)}</code></p>"
+        f'<details class=sql id="sql-{query.name}"><summary>SQL</summary>'
+        f"<p>Full result: <code>{escape_text(answer.command)}</code></p>"
         f"<pre tabindex=0>{escape(answer.sql)}</pre></details></details></article>",
     ]
     return "\n".join(part for part in parts if part)

@@ -61,7 +61,8 @@ def render_timeline(session: ReportSession) -> Section | None:
         _omission_note(len(devices)),
         _table(coarse, table_bins),
         f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
-        f"<details class=sql><summary>SQL</summary><p>Full result: <code>{escape_text(answer.command)}</code></p>"
+        f'<details class=sql id="sql-{answer.query.name}"><summary>SQL</summary>'
+        f"<p>Full result: <code>{escape_text(answer.command)}</code></p>"
         f"<pre tabindex=0>{render_sql_lines(answer.sql)}</pre></details></article>",
     ]
     colors = [[name, color, label] for name, (color, label) in PARTS.items()]

@@ -74,13 +74,15 @@ tracelab.drawings = (() => {
     const many = bars.length > BARS_AT_ONCE;
     const [names, top] = legend(columns.map((column) => column.name), width);
     return {
-      grid: { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
+      grid: spec.signed
+        ? { left: gutter(spec, width), right: 64, top: top + 6, bottom: 44 }
+        : { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
       legend: names,
       xAxis: { ...axis, min: shared ? 0 : limit.y?.least, max: shared ? 1 : limit.y?.most },
       yAxis: {
         type: "category", inverse: true, data: bars.map(({ label }) => label), axisTick: { show: false },
         axisLine: { lineStyle: { color: tracelab.color("line") } },
-        axisLabel: { color: tracelab.color("ink"), interval: 0, formatter: (label) => middle(label, Math.min(46, width * 0.06)) },
+        axisLabel: { color: tracelab.color("ink"), interval: 0, formatter: (label) => middle(label, mostOf(width)) },
       },
       dataZoom: many ? [{ type: "slider", yAxisIndex: 0, width: 14, right: 2, startValue: 0, endValue: BARS_AT_ONCE - 1, ...zoomColors() }] : [],
       tooltip: {
@@ -107,6 +109,10 @@ tracelab.drawings = (() => {
       })),
     };
   }
+
+  // All panels leave the same room for labels, so that a length is the same time in each.
+  const mostOf = (width) => Math.min(46, width * 0.06);
+  const gutter = (spec, width) => 12 + 6.6 * Math.max(...spec.panels.flatMap((panel) => panel.labels.map((label) => middle(label, mostOf(width)).length)));
 
   // More than before is hatched, and both differ by the sign beside the bar, so that they differ without color, too.
   const SIGNED = {

@@ -125,6 +125,9 @@ const tracelab = (() => {
   function unfoldTarget() {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (target) for (const fold of target.querySelectorAll(":scope > details.fold")) fold.open = true;
+    if (target?.tagName !== "DETAILS") return;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    target.scrollIntoView();
   }
   addEventListener("hashchange", unfoldTarget);
   addEventListener("DOMContentLoaded", () => {

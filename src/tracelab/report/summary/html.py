@@ -46,7 +46,9 @@ def _render_table(summaries: Sequence[RunSummary]) -> str:
 
 def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: bool, is_drawn: bool) -> Iterator[str]:
     heading = f"<h3>{escape_text(summary.run)}</h3>" if named else ""
-    of_run = f' data-only="{position}" hidden' if is_hidden else f' data-runs="{position}"' if named else ""
+    of_run = (
+        f' data-only="{position}" hidden' if is_hidden else f' data-run="{escape_text(summary.run)}"' if named else ""
+    )
     yield f'<article class=summary id="summary-{position}"{of_run}>{heading}<p>{escape_text(summary.description)}</p>'
     yield "<dl class=figures>"
     for each in summary.figures:
@@ -74,7 +76,8 @@ def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> st
         f"<li><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
         f'<small>Next: <code>{escape_text(lead.next_command)}</code> <a href="#{lead.query}">Evidence</a>'
         f"{_timeline_link(lead, drawn_run)}</small>"
-        f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}.</details>"
+        f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}. "
+        f'<a href="#sql-{lead.query}">SQL</a></details>'
     )
 
 

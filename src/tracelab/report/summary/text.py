@@ -16,7 +16,8 @@ from tracelab.report.summary.summarize import RunSummary
 MOST_WHOLE = 3
 _NARROWEST_NOTE = 24
 """With more runs, each has two lines."""
-_COMMAND_LAST = re.compile(r"(Next|more|whole): tracelab [^,]*$")
+_COMMAND = re.compile(r"(Next|more|whole): tracelab [^,]*$")
+"""A line that ends with a command."""
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -47,12 +48,16 @@ def summary_lines(
 
     With `store`, the commands that they name read that store.
     """
-    lines = _lines(summaries, width, most_leads)
-    if store is None:
-        yield from lines
-        return
-    for line in lines:
-        yield f"{line} --store {quote(store)}" if _COMMAND_LAST.search(line) else line
+    for line in _lines(summaries, width, most_leads):
+        yield f"{line} --store {quote(store)}" if store is not None and _COMMAND.search(line) else line
+
+
+def _wrap_note(note: str, width: int, indent: str) -> Iterator[str]:
+    """Wrap a note; a command at its end has a line of its own, to be copied whole."""
+    text, _, command = escape_controls(note).partition(" Next: ")
+    yield from _wrap(text, width, indent)
+    if command:
+        yield f"{indent}Next: {command}"
 
 
 def _lines(summaries: Sequence[RunSummary], width: int, most_leads: int | None) -> Iterator[str]:
@@ -75,7 +80,7 @@ def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
         lead = summary.leads[0]
         yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
     else:
-        yield from _wrap(escape_controls(summary.note), width, "  ")
+        yield from _wrap_note(summary.note, width, "  ")
 
 
 def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Iterator[str]:
@@ -98,7 +103,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
-        yield from _wrap(escape_controls(summary.note), width, "")
+        yield from _wrap_note(summary.note, width, "")
         return
     measured = "the time of all GPUs of the run" if summary.has_gpu else "the windows of the run's ranks on the CPU"
     yield f"Largest possible savings, as shares of {measured}:"
