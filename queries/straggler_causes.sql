@@ -44,9 +44,9 @@
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'host'"
 -- by = "cost_ns"
 -- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
--- next = "data_loader_wait"
+-- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
--- advice = "See what its CPU threads do meanwhile: data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
+-- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause not in ('compute', 'host', 'start')"
 -- by = "cost_ns"
@@ -57,10 +57,10 @@
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'start'"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", of = "window_sum_ns" }
+-- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it: {cost_ns of window_sum_ns} of the time of all ranks. Its recording begins later than theirs, so the cause is not recorded."
--- advice = "Record two steps or more: then what the rank did since the last common collective is known."
+-- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation

@@ -18,10 +18,10 @@ def found(shared_stores: Path) -> dict[str, RunSummary]:
     return {each.run: each for each in summarize(kineto_corpus(shared_stores))}
 
 
-def test_dlrm_leads_with_late_launches_and_the_waiting_of_its_ranks(found: dict[str, RunSummary]) -> None:
+def test_dlrm_leads_with_late_launches_and_the_rank_that_comes_late(found: dict[str, RunSummary]) -> None:
     leads = found["param_dlrm_8ranks"].leads
-    assert [each.query for each in leads[:3]] == ["idle_causes", "stragglers", "straggler_causes"]
-    assert "is waiting for ranks that enter later" in leads[1].sentence
+    assert [each.query for each in leads[:3]] == ["idle_causes", "straggler_causes", "straggler_causes"]
+    assert (leads[1].rank, "enters its first collective late" in leads[1].sentence) == (7, True)
     assert (leads[2].rank, "CPU side launches work later" in leads[2].sentence) == (7, True)
 
 

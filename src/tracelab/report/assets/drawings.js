@@ -112,7 +112,7 @@ tracelab.drawings = (() => {
 
   // All panels leave the same room for labels, so that a length is the same time in each.
   const mostOf = (width) => Math.min(46, width * 0.06);
-  const gutter = (spec, width) => 12 + 6.6 * Math.max(...spec.panels.flatMap((panel) => panel.labels.map((label) => middle(label, mostOf(width)).length)));
+  const gutter = (spec, width) => 14 + 7.4 * Math.max(...spec.panels.flatMap((panel) => panel.labels.map((label) => middle(label, mostOf(width)).length)));
 
   // More than before is hatched, and both differ by the sign beside the bar, so that they differ without color, too.
   const SIGNED = {
