@@ -69,7 +69,7 @@ class Lab:
         texts: set[str] = set()
         for path in self.store.glob("*/run=*/*.parquet"):
             for column in pq.ParquetFile(path).read(use_threads=False).columns:
-                if not pa.types.is_primitive(column.type):
+                if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
                     texts.update(map(str, _distinct(column)))
         return "\n".join(texts)
 
