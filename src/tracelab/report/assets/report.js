@@ -126,7 +126,7 @@ const tracelab = (() => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (target) for (const fold of target.querySelectorAll(":scope > details.fold")) fold.open = true;
     if (target?.tagName !== "DETAILS") return;
-    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
     target.scrollIntoView();
   }
   addEventListener("hashchange", unfoldTarget);

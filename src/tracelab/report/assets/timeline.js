@@ -14,7 +14,7 @@
     { name: "allocated memory", of: "max_allocated_bytes", unit: "B", ink: 3, mean: false },
   ];
   const FAINT = 0.35;
-  const shown = new Map(), wanted = new Map(); // by run: what shows a place of it, and the place that a link asked for
+  const shown = new Map(), wanted = new Map(); // by run: the function that zooms to a place, and a clicked link's place until it is drawn
 
   for (const run of runs) {
     run.edges = accumulate(run.edges);

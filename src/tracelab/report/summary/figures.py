@@ -25,7 +25,7 @@ MEASURED_STEPS = "measured steps"
 NO_GPU = "no GPU"
 """Text of the figure of a run without GPU activity."""
 _CLASSES = 4
-_LEAST_TOLD = 0.001
+_LEAST_UNKNOWN = 0.001
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
     "around another one and name it: tracelab query data_loader_wait --loader-name"
@@ -167,7 +167,7 @@ def _host_bound(rows: Rows) -> Figure:
         return Figure("host-bound", None, "unknown", note)
     unknown = (
         f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record the CPU side, too"
-        if unknown_ns >= _LEAST_TOLD * window_ns
+        if unknown_ns >= _LEAST_UNKNOWN * window_ns
         else ""
     )
     share = host_ns / window_ns
