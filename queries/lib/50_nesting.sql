@@ -207,3 +207,47 @@ from (
     group by id, lane
 ) as s
 join _lanes as l using (lane);
+
+-- launching_ops(points, ops): the op that launched each row of with_calls(), whose id and external_id it has: of a relation
+-- of ops (run, source, pid, tid, id, start_ns, end_ns, external_id) the innermost one on the thread of the call; without a
+-- recorded call the op with the row's external_id. A row is one launched row, `id`, and the id of its op; others are left out.
+create or replace macro launching_ops(points, ops) as table
+with _called as (
+    select id, run, source, pid, call_tid as tid, call_start_ns as at_ns
+    from query_table(points)
+    where call_start_ns is not null
+),
+_ops_by_id as (
+    select run, source, pid, external_id, min(id) as op
+    from query_table(ops)
+    where external_id is not null
+    group by run, source, pid, external_id
+)
+select id, parent as op from innermost(ops, '_called')
+union all
+select p.id, o.op
+from query_table(points) as p
+join _ops_by_id as o
+    on p.run = o.run and p.source = o.source and p.pid is not distinct from o.pid and p.external_id = o.external_id
+where p.call_start_ns is null;
+
+-- self_times(relation): the time of calls without the calls inside them, summed by `kind`, a number from 0 below 2^31: a million
+-- calls have some hundred kinds. The relation has run, source, pid, tid, start_ns, end_ns. A row is one kind and the number of
+-- its calls.
+create or replace macro self_times(relation) as table
+with _calls as materialized (  -- the last 31 bits of a call's id are its kind
+    select (row_number() over () << 31) + kind as id, run, source, pid, tid, start_ns, end_ns
+    from query_table(relation)
+),
+_nest as materialized (
+    select id, end_ns - start_ns as dur_ns, parent from nesting('_calls')
+)
+select kind, sum(calls) as calls, sum(self_ns) as self_ns
+from (
+    select id & 2147483647 as kind, count(*) as calls, null as self_ns from _calls group by kind
+    union all
+    select id & 2147483647 as kind, 0, sum(dur_ns) from _nest group by kind
+    union all
+    select parent & 2147483647 as kind, 0, -sum(dur_ns) from _nest where parent is not null group by kind
+)
+group by kind;

@@ -18,7 +18,7 @@ from tracelab.compare.comparability import NotComparableError
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
 from tracelab.compare.gates import Gate, parse_gate
-from tracelab.compare.recordings import build_recordings
+from tracelab.compare.recordings import StepCounts, build_recordings
 from tracelab.errors import NoDataError, UsageError
 
 SCHEMA = {
@@ -66,7 +66,7 @@ def test_values_are_medians_of_the_steps_without_first_and_last(slower: Comparis
         "kernel:gemm_kernel_2": (4_000, 5_000),
         "kernel:ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)": (2_000, 2_000),
     }
-    assert slower.steps == ((3,) * 4, (3,) * 4)
+    assert slower.steps == ((StepCounts(5, 3, {"first_or_last": 2}),) * 4,) * 2
 
 
 def test_verdicts_follow_from_all_recordings(slower: Comparison) -> None:
@@ -188,6 +188,39 @@ def test_other_input_shapes_are_refused(memory: MemoryStore) -> None:
     )
 
 
+def test_steps_without_gpu_work_are_left_out_and_counted(memory: MemoryStore) -> None:
+    """Of 7 and 8 marked steps the first two and the third of `a` launch nothing; each side loses its first and last."""
+    base, candidate = recording("a", steps=7), recording("b", steps=8)
+    for name in ("api_calls", "kernels", "memcpys"):
+        base[name] = [row for row in base[name] if row["correlation"] // 10 not in (0, 1, 2)]
+    memory.filled(together(base, candidate))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert comparison.steps == (
+        (StepCounts(7, 2, {"first_or_last": 2, "no_gpu_work": 3}),),
+        (StepCounts(8, 6, {"first_or_last": 2}),),
+    )
+    assert (
+        "- Steps left out: of the 7 of the base 2 count (3 without recorded GPU work, 2 first or last); of the 8 of "
+        "the candidate 6 count (2 first or last)."
+    ) in writers.write_markdown(comparison).splitlines()
+    content = json.loads(writers.write_json(comparison, strict=False))
+    assert content["base"] == [
+        {"run": "a", "steps": 2, "marked_steps": 7, "left_out": {"first_or_last": 2, "no_gpu_work": 3}}
+    ]
+
+
+def test_steps_of_whole_graphs_count(memory: MemoryStore) -> None:
+    """A profiler that records a CUDA graph as one row records no kernels of it."""
+    sides = [recording("a"), recording("b")]
+    for side in sides:
+        side["graph_launches"] = [row | {"name": None} for row in side.pop("kernels") if row["stream"] == 7]
+        del side["memcpys"]
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert comparison.unit == "ranges"
+    assert {row.metric: row.base for row in comparison.rows}["gpu_time"] == 4_000
+
+
 def test_recordings_without_steps_are_compared_as_a_whole(memory: MemoryStore) -> None:
     sides = [recording("a"), recording("b", gemm_ns=5_000)]
     for side in sides:
@@ -242,7 +275,7 @@ def test_sums_over_steps_and_names_are_those_of_the_queries(memory: MemoryStore)
     answers = source.answers()
     stepped = {row["step"]: row["kernel_ns"] for row in memory.query("step_breakdown").to_pylist()}
     kernels = answers.gpu_rows.filter(answers.gpu_rows["kind"] == "kernel")
-    summed = {place + 2: sum(rows["dur_ns"]) for (place,), rows in kernels.group_by("place")}
+    summed = {step + 2: sum(rows["dur_ns"]) for (step,), rows in kernels.group_by("step_id")}
     assert summed == {step: kernel_ns for step, kernel_ns in stepped.items() if step is not None}
     (breakdown,) = memory.query("gpu_breakdown").to_pylist()
     for name in ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"):

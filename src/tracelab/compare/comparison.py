@@ -14,7 +14,7 @@ from tracelab.compare import comparability, fetch, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
 from tracelab.compare.kernel_matching import Kernel, Launch, Matching, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
-from tracelab.compare.recordings import RANGES, Recording
+from tracelab.compare.recordings import RANGES, Recording, StepCounts
 from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
@@ -45,8 +45,8 @@ class Comparison:
     request: Request
     unit: str
     """What the values are of: steps of ranges, steps of run folders, or whole recordings."""
-    steps: tuple[tuple[int, ...], tuple[int, ...]]
-    """Steps that count of each recording of base and candidate."""
+    steps: tuple[tuple[StepCounts, ...], tuple[StepCounts, ...]]
+    """Steps that count, and others, of each recording of base and candidate."""
     rows: tuple[MetricRow, ...]
     facts: tuple[comparability.FactRow, ...]
     matching: Matching
@@ -215,10 +215,9 @@ def _match(
 
 
 def _launches(source: fetch.Source, recording: Recording) -> list[Launch]:
-    if recording.lane is None:
+    if recording.lane is None or recording.middle_step is None:
         return []
-    place = recording.places[len(recording.places) // 2]
-    frame = source.launches(recording.run, *recording.lane, place)
+    frame = source.launches(recording.run, *recording.lane, recording.middle_step)
     return [
         Launch(
             str(row["name"]),

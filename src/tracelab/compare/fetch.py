@@ -17,7 +17,7 @@ from tracelab.resources import QUERIES
 from tracelab.store import execution, integrity, session
 
 _FOLDER = QUERIES / "compare"
-_LIBRARY = ("step_breakdown", "gpu_breakdown", "memory_peak")
+_LIBRARY = ("gpu_breakdown", "memory_peak")
 _MEMORY_PEAKS = """\
 select run, max(allocated_bytes) as peak_bytes, max(device is not null) as has_device
 from memory_peaks
@@ -28,7 +28,7 @@ group by run"""
 class Answers:
     """The rows of all runs, from the queries of the library and from queries/compare."""
 
-    breakdown: pl.DataFrame
+    steps: pl.DataFrame
     windows: pl.DataFrame
     gpu_breakdown: pl.DataFrame
     gpu_rows: pl.DataFrame
@@ -47,7 +47,7 @@ class Source:
     ) -> None:
         self._con = con
         self._deadline = execution.Deadline(timeout_s)
-        default = next(param.default for param in library.find("step_breakdown").params if param.name == "step_name")
+        default = next(param.default for param in library.find("run_difference").params if param.name == "step_name")
         self._step_name = step_name if step_name is not None else str(default)
 
     def facts(self) -> dict[str, dict[str, Any]]:
@@ -61,7 +61,7 @@ class Source:
     def answers(self) -> Answers:
         """Fetch everything that is compared."""
         return Answers(
-            breakdown=self._library("step_breakdown", step_name=self._step_name),
+            steps=self._own("steps"),
             windows=self._own("windows"),
             gpu_breakdown=self._library("gpu_breakdown"),
             gpu_rows=self._own("gpu_rows"),
@@ -72,9 +72,9 @@ class Source:
             memory_peaks=self._run(lambda: execution.fetch_table(self._con, _MEMORY_PEAKS)),
         )
 
-    def launches(self, run: str, rank: int, device: int | None, place: int) -> pl.DataFrame:
+    def launches(self, run: str, rank: int, device: int | None, step_id: int) -> pl.DataFrame:
         """Fetch the kernels of one step of a rank and device in the order of their starts."""
-        return self._own("launches", run=run, rank=rank, device=device, place=place)
+        return self._own("launches", run=run, rank=rank, device=device, step_id=step_id)
 
     def _own(self, name: str, **params: object) -> pl.DataFrame:
         text = _own_sql(name)
@@ -82,12 +82,12 @@ class Source:
         bound = {key: value for key, value in values.items() if f"${key}" in text}
         return self._run(lambda: execution.fetch_table(self._con, text, bound))
 
-    def _library(self, name: str, **params: str | None) -> pl.DataFrame:
+    def _library(self, name: str) -> pl.DataFrame:
         query = library.find(name)
 
         def run() -> pa.Table:
             try:
-                return execute.run(self._con, query, params)
+                return execute.run(self._con, query, {})
             except NoDataError:  # nothing of this kind is recorded
                 return pa.table({column: pa.nulls(0) for column in query.columns})
 

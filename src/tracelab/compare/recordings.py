@@ -15,7 +15,9 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 RANGES, RECORDED, WHOLE = "ranges", "recorded", "whole"
 """What a value is of: a step that a range marks, a step of a run folder, or the whole recording."""
 LEAST_TO_TRIM = 3
-"""With fewer steps in a recording, the first and last stay in all, and no verdict is possible."""
+"""With fewer steps in a recording the first and last stay in all, and no verdict is possible: as in counted_steps()."""
+FIRST_OR_LAST, BEYOND_SHORTEST = "first_or_last", "beyond_shortest"
+"""Why a step does not count: it is the first or last, or the shortest recording has fewer than LEAST_TO_TRIM."""
 _WINDOW_TIMES = {
     "exposed_communication": "exposed_comm_ns",
     "exposed_copies": "exposed_memory_ns",
@@ -25,36 +27,47 @@ _WINDOW_TIMES = {
 
 
 @dataclass(frozen=True)
+class StepCounts:
+    """The steps of a recording: how many it marks on a rank, how many of them count, and why others do not."""
+
+    marked: int
+    counted: int
+    left_out: Mapping[str, int]
+    """Steps by the reason of counted_steps()."""
+
+
+@dataclass(frozen=True)
 class Recording:
     """One run as it is compared: for each metric its values in the steps that count, averaged over ranks or GPUs."""
 
     run: str
-    steps: int
-    """Steps that count; 0 where whole recordings are compared."""
+    steps: StepCounts
     series: Mapping[str, Array]
     lane: tuple[int, int | None] | None
     """The first rank and device, whose launches are compared one by one."""
-    places: tuple[int, ...]
-    """The places of its steps that count, in the order of time; 0 is the whole recording."""
+    middle_step: int | None
+    """The id of the step in the middle of that rank; None where whole recordings are compared."""
     families: frozenset[str]
     """Families of metrics that are recorded: a member without a value took no time."""
-    is_trimmed: bool = True
-    """Whether the first and last step are left out; if not, a recording has fewer than LEAST_TO_TRIM."""
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Whether the first and last step are left out; if not, a recording has too few."""
+        return not self.steps.counted or FIRST_OR_LAST in self.steps.left_out
 
 
 def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
     """Return what the values are of, and the recordings of the runs. Raises NoDataError for one without times."""
     parts = [_OneRun(answers, run) for run in runs]
-    if all(part.ranges for part in parts):
+    if all(part.counted.height for part in parts):
         unit = RANGES
     elif all(part.recorded for part in parts):
         unit = RECORDED
+        least = min(part.recorded for part in parts)
+        for part in parts:
+            part.trim_recorded(least)
     else:
         unit = WHOLE
-    least = least_steps(parts, unit)
-    for part in parts:
-        part.choose_steps(unit, least)
-    is_trimmed = unit == WHOLE or least >= LEAST_TO_TRIM
     recordings = []
     for part in parts:
         series = part.memory | part.series(unit)
@@ -63,18 +76,11 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
                 f"run {part.run} has neither steps nor times on a GPU nor ops; record it with a profiler, or with "
                 "`tracelab collect train`"
             )
-        places = part.ranges if unit == RANGES else {}
         lane = next(iter(part.lanes_of(unit)), None)
-        first = places.get(lane[0] if lane else min(places), ()) if places else (0,)
-        steps = {RANGES: len(first), RECORDED: part.recorded, WHOLE: 0}[unit]
-        recordings.append(Recording(part.run, steps, series, lane, tuple(first), part.families(unit), is_trimmed))
+        steps = part.step_counts(unit)
+        middle = part.middle_step(None if lane is None else lane[0]) if unit == RANGES else None
+        recordings.append(Recording(part.run, steps, series, lane, middle, part.families(unit)))
     return unit, recordings
-
-
-def least_steps(parts: "Sequence[_OneRun]", unit: str) -> int:
-    """Return the number of steps of the recording with the fewest, the first and last included; 0 without steps."""
-    counts = {RANGES: [part.range_count for part in parts], RECORDED: [part.recorded for part in parts], WHOLE: [0]}
-    return min(counts[unit])
 
 
 class _OneRun:
@@ -85,7 +91,7 @@ class _OneRun:
             return frame.filter(pl.col("run") == run) if frame.height else frame
 
         self.run = run
-        self._breakdown = of_run(answers.breakdown)
+        self._marked = of_run(answers.steps)
         self._windows = of_run(answers.windows)
         self._gpu_breakdown = of_run(answers.gpu_breakdown)
         self._gpu_rows = of_run(answers.gpu_rows)
@@ -95,33 +101,47 @@ class _OneRun:
         self.lanes = [
             (int(rank), device) for rank, device in self._gpu_rows.select("rank", "device").unique().sort("*").rows()
         ]
-        self.ranges = self._ranges()
+        self.counted = self._marked.drop_nulls("number").rename({"number": "at"}).sort("rank", "at")
         self.recorded_times = self._recorded_step_times()
+        self.recorded_left_out: dict[str, int] = {}
         self.memory = _peak_memory(of_run(answers.memory), of_run(answers.memory_peaks))
-
-    @property
-    def range_count(self) -> int:
-        """Return the number of steps that ranges mark."""
-        return len(next(iter(self.ranges.values()), ()))
 
     @property
     def recorded(self) -> int:
         """Return the number of steps that the run folder records."""
         return len(self.recorded_times)
 
-    def choose_steps(self, unit: str, least: int) -> None:
-        """Leave out the first and the last step, or, if a recording has few, keep the first `least` of each."""
+    def trim_recorded(self, least: int) -> None:
+        """Choose steps of the run folder as counted_steps() does, where the shortest recording has `least`."""
+        every = self.recorded
+        self.recorded_times = self.recorded_times[slice(1, -1) if least >= LEAST_TO_TRIM else slice(least)]
+        reason = FIRST_OR_LAST if least >= LEAST_TO_TRIM else BEYOND_SHORTEST
+        if every > self.recorded:
+            self.recorded_left_out[reason] = every - self.recorded
+
+    def step_counts(self, unit: str) -> StepCounts:
+        """Return how many steps count, and why others do not: of the rank that marks most."""
+        if unit == RECORDED:
+            return StepCounts(
+                self.recorded + sum(self.recorded_left_out.values()), self.recorded, self.recorded_left_out
+            )
         if unit == WHOLE:
-            return
-        chosen = slice(1, -1) if least >= LEAST_TO_TRIM else slice(least)
-        self.ranges = {rank: steps[chosen] for rank, steps in self.ranges.items()}
-        self.recorded_times = self.recorded_times[chosen]
+            return StepCounts(0, 0, {})
+        ranks = self._marked.group_by("rank").len().sort("len", "rank", descending=[True, False])
+        of_rank = self._marked.filter(pl.col("rank") == ranks["rank"][0])
+        reasons = of_rank.drop_nulls("left_out").group_by("left_out").len().sort("left_out").rows()
+        return StepCounts(of_rank.height, of_rank.height - of_rank["left_out"].count(), dict(reasons))
+
+    def middle_step(self, rank: int | None) -> int | None:
+        """Return the id of the step in the middle of a rank; None without a rank."""
+        steps = self.counted.filter(pl.col("rank") == rank)["step_id"]
+        return int(steps[len(steps) // 2]) if len(steps) else None
 
     def series(self, unit: str) -> dict[str, Array]:
         """Return the values of all metrics in the steps, or in the whole recording."""
         if unit == RECORDED:
             return {"step_time": self.recorded_times}
-        count = len(next(iter(self.ranges.values()))) if unit == RANGES else 1
+        count = self.counted["at"].n_unique() if unit == RANGES else 1
         headline = self._step_metrics(count) if unit == RANGES else self._window_metrics()
         return headline | self._gpu_sums(unit, count) | self._op_sums(unit, count)
 
@@ -135,41 +155,8 @@ class _OneRun:
 
     def lanes_of(self, unit: str) -> list[tuple[int, int | None]]:
         """Return the ranks and devices that values are of: with steps only those of ranks that have some."""
-        return [lane for lane in self.lanes if unit != RANGES or lane[0] in self.ranges]
-
-    def _ranges(self) -> dict[int, tuple[int, ...]]:
-        """Return for each rank the places of the steps that are recorded on all ranks.
-
-        Steps whose kernels were not recorded do not count. Ranks match by the number of the step, where all have one.
-        """
-        if not self._breakdown.height:
-            return {}
-        stepped = self._breakdown.filter(pl.col("step_ns").is_not_null()).with_columns(
-            place=pl.int_range(pl.len()).over("run", "rank", "device") + 1
-        )
-        if not stepped.height:
-            return {}
-        work = pl.col("kernels") + pl.col("copies") + pl.col("memsets") > 0
-        covered = stepped.filter(work) if self.lanes else stepped
-        by_rank = {
-            int(rank): dict(
-                covered.filter(pl.col("rank") == rank).select("place", "step").unique().sort("place").rows()
-            )
-            for rank in stepped["rank"].unique().sort()
-        }
-        if not all(by_rank.values()):
-            return {}
-        numbered = [list(steps.values()) for steps in by_rank.values()]
-        if all(None not in numbers and len(set(numbers)) == len(numbers) for numbers in numbered):
-            common = set(numbered[0]).intersection(*numbered)
-            places = {
-                rank: tuple(place for place, number in steps.items() if number in common)
-                for rank, steps in by_rank.items()
-            }
-        else:
-            shortest = min(map(len, numbered))
-            places = {rank: tuple(steps)[:shortest] for rank, steps in by_rank.items()}
-        return places if all(places.values()) else {}
+        ranks = set(self.counted["rank"])
+        return [lane for lane in self.lanes if unit != RANGES or lane[0] in ranks]
 
     def _recorded_step_times(self) -> Array:
         """Return the step times that the run folder has, averaged over ranks by place."""
@@ -186,24 +173,16 @@ class _OneRun:
         return np.asarray(means["step_ns"].to_list(), dtype=float)
 
     def _placed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Add to rows with rank and place the number of the step that counts; leave out other rows."""
-        rows = [(rank, place, at) for rank, places in self.ranges.items() for at, place in enumerate(places)]
-        numbers = pl.DataFrame(rows, schema={"rank": pl.Int32, "place": pl.Int64, "at": pl.Int64}, orient="row")
-        return frame.with_columns(pl.col("rank").cast(pl.Int32), pl.col("place").cast(pl.Int64)).join(
-            numbers, on=["rank", "place"]
-        )
+        """Add to rows with step_id the number of the step that counts, `at`; leave out other rows."""
+        return frame.join(self.counted.select("step_id", "at"), on="step_id")
 
     def _step_metrics(self, count: int) -> dict[str, Array]:
-        stepped = self._breakdown.filter(pl.col("step_ns").is_not_null()).with_columns(
-            place=pl.int_range(pl.len()).over("run", "rank", "device") + 1
-        )
-        placed = self._placed(stepped)
-        steps = placed.group_by("at", "rank").agg(pl.col("step_ns").first())
-        series = {"step_time": _mean_by_step(steps, "step_ns", count)}
-        if self.lanes:
-            of_gpus = placed.filter(pl.col("compute_ns").is_not_null())
-            series["gpu_time"] = _mean_by_step(of_gpus, "gpu_busy_ns", count)
+        series = {"step_time": _mean_by_step(self.counted, "step_ns", count)}
+        lanes = len(self.lanes_of(RANGES))
+        if lanes:
             windows = self._placed(self._gpu_windows)
+            busy = _sums_by_step(windows.with_columns(name=pl.lit("gpu_time")), "", "name", "gpu_busy_ns", count)
+            series |= {name: values / lanes for name, values in busy.items()}
             series |= {name: _mean_by_step(windows, column, count) for name, column in _WINDOW_TIMES.items()}
         return series
 

@@ -8,7 +8,7 @@ from tracelab.compare.comparability import SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW
-from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
+from tracelab.compare.recordings import BEYOND_SHORTEST, FIRST_OR_LAST, LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
 from tracelab.output.labels import shorten, strip_signature
 from tracelab.output.units import Quantity, format_scaled
@@ -24,6 +24,13 @@ _TITLES = {
     "op_gpu": "GPU time by the op that launched it",
     "op": "Ops on the CPU",
 }
+_LEFT_OUT = {
+    "no_gpu_work": "without recorded GPU work",
+    "not_on_all_ranks": "not recorded on all ranks",
+    FIRST_OR_LAST: "first or last",
+    BEYOND_SHORTEST: "more than the shortest recording has",
+}
+"""Why steps do not count, in words."""
 _SUBJECTS = {
     "step_time": "step time",
     "window_time": "the recorded window",
@@ -275,7 +282,7 @@ def _count_recordings(comparison: Comparison) -> str:
     recordings = "one recording of each side" if counts == [1, 1] else f"{counts[0]} + {counts[1]} recordings"
     if comparison.unit == WHOLE:
         return recordings
-    ranges = list(dict.fromkeys(_step_range(each) for each in comparison.steps))
+    ranges = list(dict.fromkeys(_step_range([each.counted for each in side]) for side in comparison.steps))
     return f"{recordings} ({' and '.join(ranges)} step{'s' * (ranges != ['1'])}{' each' if len(ranges) == 1 else ''})"
 
 
@@ -295,3 +302,20 @@ def step_unit(comparison: Comparison) -> str:
         f"{over}, as many of the first as each has: a recording has fewer than {LEAST_TO_TRIM}, so warm-up is among "
         "them and no verdict is possible. Record 5 steps or more."
     )
+
+
+def left_out_sentence(comparison: Comparison) -> str | None:
+    """Return how many marked steps of each side do not count, and why; None where only first and last ones do not."""
+    if all(reason == FIRST_OR_LAST for side in comparison.steps for each in side for reason in each.left_out):
+        return None
+    clauses = []
+    for name, side in zip(("base", "candidate"), comparison.steps, strict=True):
+        counted, marked = sum(each.counted for each in side), sum(each.marked for each in side)
+        reasons = {
+            words: count
+            for reason, words in _LEFT_OUT.items()
+            if (count := sum(each.left_out.get(reason, 0) for each in side))
+        }
+        listed = ", ".join(f"{count:,} {words}" for words, count in reasons.items())
+        clauses.append(f"of the {marked:,} of the {name} {counted:,} count" + (f" ({listed})" if listed else ""))
+    return f"Steps left out: {'; '.join(clauses)}."

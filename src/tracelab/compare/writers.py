@@ -12,6 +12,7 @@ from tracelab.compare import sentences
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, UNDECIDED
 from tracelab.compare.metrics import is_memory
+from tracelab.compare.recordings import StepCounts
 from tracelab.compare.verdicts import MetricRow
 from tracelab.exact_json import json_text
 from tracelab.foreign_text import escape_controls
@@ -120,10 +121,8 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
         "exit_code": comparison.exit_code(strict=strict),
         "summary": sentences.verdict_sentence(comparison),
         "unit": comparison.unit,
-        "base": [{"run": run, "steps": steps} for run, steps in zip(request.base, comparison.steps[0], strict=True)],
-        "candidate": [
-            {"run": run, "steps": steps} for run, steps in zip(request.candidate, comparison.steps[1], strict=True)
-        ],
+        "base": _describe_side(request.base, comparison.steps[0]),
+        "candidate": _describe_side(request.candidate, comparison.steps[1]),
         "noise_runs": list(request.noise),
         "metrics": [metric_values(row) for row in comparison.rows],
         "gates": [
@@ -163,6 +162,13 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
         "notes": list(comparison.notes),
     }
     return json_text(content) + "\n"
+
+
+def _describe_side(runs: Sequence[str], steps: Sequence[StepCounts]) -> list[dict[str, Any]]:
+    return [
+        {"run": run, "steps": each.counted, "marked_steps": each.marked, "left_out": dict(each.left_out)}
+        for run, each in zip(runs, steps, strict=True)
+    ]
 
 
 def metric_values(row: MetricRow) -> dict[str, Any]:
@@ -205,6 +211,8 @@ def opening_lines(comparison: Comparison) -> list[str]:
 def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[str]:
     """Return sentences on what the values are, the noise floor, the matching of kernels, and what differs."""
     lines = [sentences.step_unit(comparison)]
+    if left_out := sentences.left_out_sentence(comparison):
+        lines.append(left_out)
     if any(row.tendency not in (None, UNDECIDED) for row in comparison.rows):
         lines.append(_PARENTHESES)
     elif comparison.main.evidence == "recordings":
