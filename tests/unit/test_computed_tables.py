@@ -1,6 +1,8 @@
 """Tables that Python computes are read like views: once a session, for the run in question, within the limits."""
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,20 @@ def test_a_query_computes_the_run_that_it_names_alone(lab: Lab, monkeypatch: pyt
     monkeypatch.setattr(tables, "compute_paths", compute)
     assert len(lab.query("critical_path", run="second")) == 1
     assert counted == [1]
+
+
+def test_computing_imports_no_pandas(lab: Lab) -> None:
+    """Importing it takes longer than a path of a million rows; Arrow's conversions do where it is installed."""
+    text = f"""
+import sys
+from pathlib import Path
+from tracelab.client import Lab
+lab = Lab(Path({str(lab.store)!r}))
+for name in ("critical_path_rows", "what_if"):
+    assert lab.query(name, run="second").num_rows
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
 
 
 def test_a_session_computes_the_rows_of_a_run_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, codes, numbers
+from tracelab.paths.columns import NONE, Array, codes, number_column, numbers
 
 _KINDS = ("range", "loader", "op")
 """Of CPU rows that begin and end together, these are outermost, in this order."""
@@ -32,7 +32,7 @@ def sort_cpu_rows(table: pa.Table) -> pa.Table:
 
 def _sort(table: pa.Table, groups: Sequence[Array], times: Sequence[Array]) -> pa.Table:
     order = find_order(groups, times)
-    return table if order is None else table.take(pa.array(order))
+    return table if order is None else table.take(number_column(order))
 
 
 def find_order(groups: Sequence[Array], times: Sequence[Array]) -> Array | None:

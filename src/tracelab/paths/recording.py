@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, codes, joint_numbers, numbers, run_starts
+from tracelab.paths.columns import NONE, Array, boolean_column, codes, floats, joint_numbers, numbers, run_starts
 from tracelab.paths.order import sort_cpu_rows, sort_gpu_rows
 
 Relations = Mapping[str, pa.Table]
@@ -176,7 +176,7 @@ def read_recording(relations: Relations) -> Recording:
 
 
 def _keep(table: pa.Table, some: Array) -> pa.Table:
-    return table if some.all() else table.filter(pa.array(some))
+    return table if some.all() else table.filter(boolean_column(some))
 
 
 def _number_sources(tables: Mapping[str, pa.Table]) -> tuple[dict[str, Array], dict[int, tuple[int, str | None]]]:
@@ -200,7 +200,7 @@ def _read_clocks(collectives: pa.Table) -> dict[int, Clock]:
     """Return the clocks of the largest group of ranks whose clocks are known by each other."""
     ranks, references = numbers(collectives, "rank"), numbers(collectives, "reference_rank")
     offsets, moments = numbers(collectives, "offset_ns"), numbers(collectives, "offset_time_ns")
-    drifts = collectives.column("drift_ppb").to_numpy()
+    drifts = floats(collectives, "drift_ppb")
     first = np.unique(ranks, return_index=True)[1]
     known = first[(references[first] != NONE) & (offsets[first] != NONE)]
     if not len(known):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, small_pages
+from tracelab.paths.columns import NONE, Array, nullable_column, number_column, small_pages, text_column
 from tracelab.paths.graph import CAUSES, Graph, build_graph, first_of
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
@@ -19,26 +19,30 @@ Params = Mapping[str, str | int | float | bool | None]
 def compute_paths(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of one of its steps."""
     graph = build_graph(relations, check)
-    step = params["step"]
-    window = whole_window(graph) if step is None else find_step_marks(graph, relations, int(step)).window(graph)
+    step = None if params["step"] is None else int(params["step"])
+    window = whole_window(graph) if step is None else find_step_marks(graph, relations, step).window(graph)
     if window.node < 0 or window.end <= window.start:
         return {}
     path = walk_back(graph, window, check)
-    rows = describe_path(graph, path, window).append_column("step", _repeat(step, len(path.node)))
+    rows = describe_path(graph, path, window)
+    rows = rows.append_column("step", nullable_column([step]).take(number_column(np.zeros(len(path.node), np.int8))))
     late_ns = unrecorded_ns(graph, path)
     classes, names = classify(graph, path)
     unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
     runs = pa.table(
         {
-            "step": _repeat(step, 1),
-            "window_ns": [window.end - window.start],
-            "unknown_ns": [int((path.end - path.start)[unknown].sum())],
-            "ranks": [len(graph.recording.clocks)],
-            "ranks_left_out": [graph.recording.ranks_left_out],
-            "clamped": [graph.clamped],
-            "last_rank": [int(graph.rank[path.node[-1]])],
-            "late_rank": pa.array([int(graph.rank[path.node[0]]) if late_ns else None], pa.int32()),
-            "late_ns": [late_ns],
+            name: nullable_column([value])
+            for name, value in {
+                "step": step,
+                "window_ns": window.end - window.start,
+                "unknown_ns": int((path.end - path.start)[unknown].sum()),
+                "ranks": len(graph.recording.clocks),
+                "ranks_left_out": graph.recording.ranks_left_out,
+                "clamped": graph.clamped,
+                "last_rank": int(graph.rank[path.node[-1]]),
+                "late_rank": int(graph.rank[path.node[0]]) if late_ns else None,
+                "late_ns": late_ns,
+            }.items()
         }
     )
     return {"path_rows": rows, "path_runs": runs}
@@ -55,10 +59,6 @@ def unrecorded_ns(graph: Graph, path: Path) -> int:
     return max(0, min(int(path.end[0]), first) - int(path.start[0]))
 
 
-def _repeat(value: object, count: int) -> "pa.Array[Any]":
-    return pa.array([value] * count, pa.int64())
-
-
 def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     """Return the rows of `path_rows`."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
@@ -72,12 +72,14 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     name[is_gpu] = gpu.name[gpu_rows]
     name[~is_gpu] = _names_of(cpu, cpu_rows) + len(gpu.names)
     classes, class_names = classify(graph, path)
-    columns: dict[str, object] = {
-        "number": np.arange(1, len(node) + 1),
-        "rank": ranks,
-        "source": [graph.recording.sources.get(rank) for rank in ranks.tolist()],
-        "at_ns": path.start - window.start,
-        "dur_ns": path.end - path.start,
+    known_ranks = np.unique(ranks)
+    sources = [graph.recording.sources.get(rank) for rank in known_ranks.tolist()]
+    columns = {
+        "number": number_column(np.arange(1, len(node) + 1)),
+        "rank": number_column(ranks),
+        "source": _texts(np.searchsorted(known_ranks, ranks), sources),
+        "at_ns": number_column(path.start - window.start),
+        "dur_ns": number_column(path.end - path.start),
         "class": _texts(classes, class_names),
         "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
         "name": _texts(name, [*gpu.names, *cpu.names]),
@@ -85,7 +87,7 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
         "device": _nullable(_scatter(is_gpu, gpu.device[gpu_rows])),
         "stream": _nullable(_scatter(is_gpu, gpu.stream[gpu_rows])),
         "tid": _nullable(tid),
-        "start_ns": graph.recording.to_own_clocks(ranks, path.start),
+        "start_ns": number_column(graph.recording.to_own_clocks(ranks, path.start)),
         "cause": _texts(path.cause, list(CAUSES)),
     }
     return pa.table(columns)
@@ -99,9 +101,9 @@ def _names_of(cpu: CpuRows, rows: Array) -> Array:
 
 def _texts(numbers: Array, texts: Sequence[str | None]) -> "pa.Array[Any]":
     """Return a column of texts of these numbers; -1 is the last text."""
-    place = np.where(numbers < 0, len(texts) - 1, numbers)
+    place = np.where(numbers < 0, len(texts) - 1, numbers).astype(np.int32)
     is_null = np.array([text is None for text in texts], dtype=bool)[place]
-    return pa.DictionaryArray.from_arrays(pa.array(place, pa.int32(), mask=is_null), pa.array(texts, pa.string()))
+    return pa.DictionaryArray.from_arrays(number_column(place, is_null), text_column(texts))
 
 
 def _scatter(some: Array, values: Array) -> Array:
@@ -111,4 +113,4 @@ def _scatter(some: Array, values: Array) -> Array:
 
 
 def _nullable(values: Array) -> "pa.Array[Any]":
-    return pa.array(values, pa.int64(), mask=values == NONE)
+    return number_column(values, values == NONE)

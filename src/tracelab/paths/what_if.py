@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError
-from tracelab.paths.columns import NONE, Array, small_pages
+from tracelab.paths.columns import NONE, Array, nullable_column, small_pages, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
@@ -56,19 +56,19 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     return {
         "what_if_classes": pa.table(
             {
-                "class": pa.array(classes, pa.string()),
-                "before_ns": [before[name] for name in classes],
-                "after_ns": pa.array([after[name] if reason is None else None for name in classes], pa.int64()),
+                "class": text_column(classes),
+                "before_ns": nullable_column([before[name] for name in classes]),
+                "after_ns": nullable_column([after[name] if reason is None else None for name in classes]),
             }
         ),
         "what_if_runs": pa.table(
             {
-                "window_ns": [window_ns],
-                "replayed_ns": [replayed_ns],
-                "after_ns": pa.array([after_ns], pa.int64()),
-                "changed_rows": [int(chosen.sum())],
-                "reason": pa.array([reason], pa.string()),
-                "ranks_left_out": [graph.recording.ranks_left_out],
+                "window_ns": nullable_column([window_ns]),
+                "replayed_ns": nullable_column([replayed_ns]),
+                "after_ns": nullable_column([after_ns]),
+                "changed_rows": nullable_column([int(chosen.sum())]),
+                "reason": text_column([reason]),
+                "ranks_left_out": nullable_column([graph.recording.ranks_left_out]),
             }
         ),
     }
@@ -161,11 +161,11 @@ _FIRST_GPU_CLASS = 5
 def _find(param: str, pattern: str, texts: list[str | None]) -> Array:
     """Return in which texts an expression is found. RE2 takes the same ones as SQL, in linear time."""
     try:
-        found = pc.match_substring_regex(pa.array(texts, pa.string()), pattern)
+        found = pc.match_substring_regex(text_column(texts), pattern)
     except pa.ArrowInvalid as error:
         reason = str(error).removeprefix("Invalid regular expression: ")
         raise UsageError(f"--{param} {pattern!r} is no regular expression: {reason}") from error
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
+    return np.array(found.to_pylist(), dtype=bool)  # None is false
 
 
 def _inside(graph: Graph, marked: Array) -> Array:

@@ -144,8 +144,7 @@ def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, bud
         ]
         batches.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
     if not batches:
-        empty: pa.Table = reader.schema.empty_table()
-        return empty
+        return pa.Table.from_batches([], reader.schema)
     rows: pa.Table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
     return rows
 
